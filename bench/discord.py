@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 from bench.figures import Figure, at_most, report
 from bench.noop_platform import ROOT, Platform, cpu_s, load, stop
-from discord_sim.cdn import Blob
-from discord_sim.interactions import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction
-from discord_sim.people.person import Person
+from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
+from discord_sim.state import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction
+from discord_sim.users import SimulatedUser
 from shared.testing import eventually
 
 PROBLEM, GPU = "identity", "H100"
@@ -70,7 +70,7 @@ def _row(kind: str, seen: Iterable[Interaction]) -> Row:
 class Visitor:
     """Somebody in a channel, and for which GPU type they submit."""
 
-    person: Person
+    person: SimulatedUser
     channel: str
     gpu: str
 
@@ -94,7 +94,7 @@ class Visitor:
         """Submit."""
         await self.person.autocomplete(self.channel, SUBMIT, "gpu", gpu=self.gpu[:1])
         source = SOURCE + f"# {time.time_ns()}".encode()
-        script = Blob("kernel.py", "text/x-python", source)
+        script = FileUpload("kernel.py", "text/x-python", source)
         await self._done(SUBMIT, script=script, leaderboard_name=PROBLEM, gpu=self.gpu)
 
     async def _done(self, path: str, **given: Any) -> None:

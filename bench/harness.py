@@ -25,11 +25,11 @@ from pathlib import Path
 
 from bench.figures import Figure, at_least, at_most, report
 from harness.entry import Harness, RunReport, RunRequest
-from harness.timing.estimators import interquartile_mean
-from shared.problems import compile_problem
+from harness.time.estimators import interquartile_mean
+from shared.problems.compilation import compile_problem
 
 ROOT = Path(__file__).parent.parent
-UTILITIES = ROOT / "harness" / "src" / "harness" / "supervisor" / "utilities.py"
+UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
 IDENTITY = ROOT / "problems" / "identity"
 WORK = ROOT / "bench" / "work"
 PLAIN = ROOT / "bench" / "plain_eval.py"

@@ -13,25 +13,32 @@ import random
 import signal
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import Began, Demand, Machine, News, Outcome, registration
-from gpu_agent.service.agent import Agent
-from gpu_agent.service.lease import Reporter
+from gpu_agent.domain import Demand, Machine, RunFiles, build_registration
+from gpu_agent.service import Agent, Reporter, RunObserver
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import AgentRegistered, CaseResult, Fact, JobAssigned, StageResult
-from shared.lifecycle import run
-from shared.nats.blobs import NatsBlobs
+from shared.events import (
+    AgentRegistered,
+    CaseResult,
+    Fact,
+    JobAssigned,
+    RunCompleted,
+    RunStarted,
+    StageResult,
+)
+from shared.lifecycle import run_main
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
-from shared.settings import read
+from shared.nats.streams import ensure_streams
+from shared.settings import read_settings
 from shared.signing import public_key
 
 STAGES = {
@@ -66,15 +73,6 @@ class Settings:
     wrong_share: float = 0.0
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """What a run leaves behind here."""
-
-    log: bytes = b""
-    samples: bytes = b""
-    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
-
-
 class Unwatched:
     """Nobody counts."""
 
@@ -97,14 +95,19 @@ class NoopRuns:
     took_s_max: float = 0.0
     wrong_share: float = 0.0
 
-    async def run(
-        self, order: JobAssigned, told: Callable[[News], Awaitable[None]]
-    ) -> tuple[Outcome, Nothing]:
+    async def run(self, order: JobAssigned, observer: RunObserver) -> tuple[RunCompleted, RunFiles]:
         """Say the stages of the mode, up to the check if the source is wrong."""
         took_s = self.dice.uniform(self.took_s_min, self.took_s_max)
         key = self.dice.randbytes(32)
-        environ = dict(MACHINE.environment)
-        await told(Began("2", "strong", "C1", hashlib.sha256(key).hexdigest(), [], environ))
+        await observer.report_start(
+            RunStarted(
+                fingerprint=observer.fingerprint,
+                harness="2",
+                level="strong",
+                tier="C1",
+                key_commit=hashlib.sha256(key).hexdigest(),
+            )
+        )
         digest = order.source.digest
         verdict = verdict_of(digest, self.wrong_share)
         stages = STAGES[order.mode][: None if verdict == PASSED else 2]
@@ -112,10 +115,20 @@ class NoopRuns:
             if took_s:
                 await asyncio.sleep(took_s / len(stages))
             said, spent_s = verdict if stage == stages[-1] else PASSED, took_s / len(stages)
-            await told(StageResult(stage=stage, verdict=said, took_s=spent_s, cases=1))
+            await observer.report_stage(
+                StageResult(stage=stage, verdict=said, took_s=spent_s, cases=1)
+            )
         cases = [case for stage in stages for case in _cases(stage, digest, verdict)]
-        ended = Outcome(verdict, stages[-1], "", took_s, key.hex(), cases, "", "")
-        return ended, Nothing()
+        completed = RunCompleted(
+            verdict=verdict,
+            stage=stages[-1],
+            reason="",
+            cases=cases,
+            took_s=took_s,
+            key=key.hex(),
+            environment=dict(MACHINE.environment),
+        )
+        return completed, RunFiles()
 
     async def health(self) -> str:
         """There is nothing that could be ill."""
@@ -182,7 +195,7 @@ def enrolment(name: str) -> dict[str, str]:
 
 def _registration(gpu: str) -> AgentRegistered:
     """What an agent here offers: all modes but duels, for which it has no runs."""
-    offered = registration(gpu, MACHINE, DEMAND, {})
+    offered = build_registration(gpu, MACHINE, DEMAND, {})
     modes = [mode for mode in offered.modes if mode in STAGES]
     return msgspec.structs.replace(offered, modes=modes)
 
@@ -190,8 +203,8 @@ def _registration(gpu: str) -> AgentRegistered:
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
     """All agents on one connection, until `stopping`; the failure of one is the end of all."""
     nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
-    await ensure(nc)
-    log, blobs, bus = NatsLog(nc), NatsBlobs(nc), NatsBus(nc)
+    await ensure_streams(nc)
+    log, blobs, bus = NatsLog(nc), NatsBlobStore(nc), NatsBus(nc)
     agents, began = [], await log.last()
     for name in names(settings.names, settings.count):
         # No secret is drawn, and the same seed draws the same.
@@ -229,11 +242,11 @@ async def _live(settings: Settings) -> None:
 def main() -> int:
     """Live until a signal; 2 if the settings are refused."""
     try:
-        settings = read(Settings, "WARPBOARD_NOOP", os.environ)
+        settings = read_settings(Settings, "WARPBOARD_NOOP", os.environ)
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2
-    run(_live(settings))
+    run_main(_live(settings))
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from bench.noop_agent import enrolment, names
-from shared.folders import problem_files
+from shared.problem_folders import read_problem_files
 
 ROOT = Path(__file__).parent.parent
 UP_S_MAX = 90.0
@@ -86,7 +86,7 @@ class Platform:
     def publish(self, slug: str) -> None:
         """Publish one of the repository's problems."""
         folder = ROOT / "problems" / slug
-        files = [("files", one) for one in problem_files(folder).items()]
+        files = [("files", one) for one in read_problem_files(folder).items()]
         url = f"{self.url}/v1/problems"
         data = {"slug": slug, "unchecked": "`make problems` checks it"}
         answer = httpx.post(url, data=data, files=files, headers=self.operator, timeout=30)

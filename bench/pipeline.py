@@ -23,7 +23,7 @@ from bench.figures import Figure, at_least, at_most, report
 from bench.noop_platform import Platform, load, spent, stop
 from bench.pipeline_client import Client
 from bench.pipeline_log import END_S_MAX, STEPS, Witness, read_back
-from shared.lifecycle import run
+from shared.lifecycle import run_main
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -243,7 +243,7 @@ def main() -> None:
         platform = Platform(Path(home, "bench"))
         try:
             platform.publish(PROBLEM)
-            figures = run(measure(platform, plan))
+            figures = run_main(measure(platform, plan))
         finally:
             platform.stop()
     report(figures)

@@ -22,7 +22,7 @@ from bench.query_reads import PATHS, Cost, count, fill
 from bench.replay_place import Ground, ask
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.testing import eventually
 
 LONG = (1_000, 10_000, 100_000, 1_000_000)
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 async def _publish(url: str) -> None:
     nc = await connect(url, "bench")
-    await ensure(nc)
+    await ensure_streams(nc)
     await replay_log.write(NatsLog(nc), 2)
     await nc.close()
 

@@ -9,14 +9,16 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from ranker.__main__ import SCHEMA
-from ranker.http import application
+from ranker.domain.rows import LeaderboardKey
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service import Board, News
-from ranker.service.placing import place_board
-from shared.memory import MemoryBlobs
-from shared.postgres import connect, pool, statements
-from shared.reader import HEADER, encode
+from ranker.service.place_updates import place_leaderboard
+from ranker.service.progress import ProjectionProgress
+from shared.memory import MemoryBlobStore
+from shared.postgres import connect, create_pool, load_statements
+from shared.reader import READER_HEADER, encode_reader
 from shared.reader import Reader as Asker
 
 PROBLEM, GPU = "identity", "H100"
@@ -48,7 +50,7 @@ class CountingReads:
     async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
         """The rows of a statement of sql/read.sql."""
         self.statements += 1
-        sql = statements("ranker", "read.sql")[statement]
+        sql = load_statements("ranker", "read.sql")[statement]
         explained = f"explain (analyze, buffers, format json) {sql}"
         async with self._pool.connection() as connection:
             cursor = await connection.execute(explained.encode(), values)
@@ -69,7 +71,7 @@ async def fill(dsn: str, runs: int) -> None:
             await cursor.execute("set statement_timeout = '15min'")
             await cursor.execute(program.encode(), values)
         async with connection.transaction():
-            await place_board(ReadModels(connection), Board(PROBLEM, GPU, 1))
+            await place_leaderboard(ReadModels(connection), LeaderboardKey(PROBLEM, GPU, 1))
         async with psycopg.AsyncClientCursor(connection) as cursor:
             # As autovacuum does after a while: pages that all see need not be looked at.
             await cursor.execute("vacuum analyze")
@@ -78,12 +80,14 @@ async def fill(dsn: str, runs: int) -> None:
 async def count(dsn: str) -> Mapping[str, Cost]:
     """What each read asks of Postgres."""
     found = {}
-    async with pool(dsn, 1, 4, SCHEMA) as connections:
+    async with create_pool(dsn, 1, 4, SCHEMA) as connections:
         for name, path in PATHS.items():
             reads = CountingReads(connections)
-            app = application(reads, News(), Live(), _nothing, MemoryBlobs())
+            app = create_app(
+                ReadSources(reads, ProjectionProgress(), Live(), _nothing, MemoryBlobStore())
+            )
             transport = httpx.ASGITransport(app)
-            headers = {HEADER: encode(Asker(is_staff=True))}
+            headers = {READER_HEADER: encode_reader(Asker(is_staff=True))}
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://ranker", headers=headers
             ) as http:

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +25,14 @@ from bench.noop_platform import cpu_s, load, peak_mib
 from bench.replay_place import Cost, Ground, Running, ask, cost
 from shared import subjects
 from shared.clock import now
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import SubmissionCancelRequested
-from shared.ids import derived
+from shared.ids import derive_id
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 
 LONG, QUICK, SMOKE = (10_000, 100_000, 1_000_000), (2_000, 10_000), (3_000,)
 # Of a bare consumer's rate.
@@ -60,15 +61,19 @@ def measure(events: int, folder: Path, nothing: Row | None) -> Row:
     """Everything for one length, without what the same takes for next to `nothing`."""
     ground = Ground(folder)
     try:
-        asyncio.run(_write(ground.nats.url, events))
+        events = asyncio.run(_write(ground.nats.url, events))
         bare = _bare(ground, events)
         with ground.service("ranker") as ranker:
             first_s = _until(lambda: _folded(ground) >= events, ranker, FOLDING_STEP_S)
             pid = ranker.process.pid
             first = Cost(first_s, cpu_s(pid), peak_mib(pid))
-            _until(lambda: _archived(ground) >= events, ranker, FOLDING_STEP_S)
+            archived = _archive_all(ground, ranker)
+        # A ranker appends events of its own, such as records, until it is stopped.
+        while asyncio.run(_last(ground.nats.url)) > archived:
+            with ground.service("ranker") as ranker:
+                archived = _archive_all(ground, ranker)
         rebuild = ground.command("ranker", "rebuild")
-        archived = ground.command("ranker", "replay", "--source", "archive")
+        replayed = ground.command("ranker", "replay", "--source", "archive")
         with ground.service("ranker") as ranker:
             last = asyncio.run(_submit(ground.nats.url, "ranker"))
             ranker_start_s = _until(lambda: _folded(ground) >= last, ranker)
@@ -76,24 +81,25 @@ def measure(events: int, folder: Path, nothing: Row | None) -> Row:
         scheduler_start_s = _scheduler_start(ground, "second")
     finally:
         ground.stop()
-    row = Row(events, bare, first, rebuild, archived, ranker_start_s, scheduler_start_s, load())
+    row = Row(events, bare, first, rebuild, replayed, ranker_start_s, scheduler_start_s, load())
     if nothing is None:
         return row
     return row._replace(
         bare=bare.less(nothing.bare),
         first=first.less(nothing.first),
         rebuild=rebuild.less(nothing.rebuild),
-        archived=archived.less(nothing.archived),
+        archived=replayed.less(nothing.archived),
     )
 
 
-async def _write(url: str, events: int) -> None:
+async def _write(url: str, events: int) -> int:
     nc = await connect(url, "bench")
-    await ensure(nc)
+    await ensure_streams(nc)
     began = time.monotonic()
-    await replay_log.write(NatsLog(nc), events)
-    print(f"{events} events written in {time.monotonic() - began:.1f} s", flush=True)
+    written = await replay_log.write(NatsLog(nc), events)
+    print(f"{written} events written in {time.monotonic() - began:.1f} s", flush=True)
     await nc.close()
+    return written
 
 
 def _bare(ground: Ground, events: int) -> Cost:
@@ -112,11 +118,29 @@ def _folded(ground: Ground) -> int:
 
 
 def _archived(ground: Ground) -> int:
-    """How far the archive is, by the service's own metrics."""
+    """How far the archive is, by the service's own metrics; 0 until the service listens."""
     url = f"{ground.url('ranker_ops')}/metrics"
-    with urllib.request.urlopen(url, timeout=WAIT_S_MAX) as said:  # noqa: S310  (ours)
-        lines = said.read().decode().splitlines()
-    return next(int(float(one.split()[1])) for one in lines if one.startswith(ARCHIVED))
+    try:
+        with urllib.request.urlopen(url, timeout=WAIT_S_MAX) as answer:  # noqa: S310  (ours)
+            lines = answer.read().decode().splitlines()
+    except urllib.error.URLError:
+        return 0
+    return next((int(float(line.split()[1])) for line in lines if line.startswith(ARCHIVED)), 0)
+
+
+def _archive_all(ground: Ground, ranker: Running) -> int:
+    """Wait until the archive holds the whole log, and return the log's last sequence."""
+    last = asyncio.run(_last(ground.nats.url))
+    _until(lambda: _archived(ground) >= last, ranker, FOLDING_STEP_S)
+    return last
+
+
+async def _last(url: str) -> int:
+    nc = await connect(url, "bench")
+    try:
+        return await NatsLog(nc).last()
+    finally:
+        await nc.close()
 
 
 def _until(is_there: Callable[[], bool], running: Running, step_s: float = STEP_S) -> float:
@@ -133,10 +157,12 @@ def _until(is_there: Callable[[], bool], running: Running, step_s: float = STEP_
 async def _submit(url: str, name: str) -> int:
     """One more submission; its sequence."""
     nc = await connect(url, "bench")
-    submission = derived(name, "new")
+    submission = derive_id(name, "new")
     agg, fact = replay_log.received(submission, "test", "somebody")
-    stamp = Stamp(derived(submission, "event"), now(), "service:bench", submission, "bench")
-    seq = await NatsLog(nc).append(New(seal(fact, agg, stamp), 0))
+    stamp = EventMetadata(
+        derive_id(submission, "event"), now(), "service:bench", submission, "bench"
+    )
+    seq = await NatsLog(nc).append(NewEvent(make_envelope(fact, agg, stamp), 0))
     await nc.close()
     return seq
 
@@ -144,7 +170,7 @@ async def _submit(url: str, name: str) -> int:
 def _scheduler_start(ground: Ground, name: str) -> float:
     """Seconds from a scheduler's start until it has cancelled a submission that is new to it."""
     seq = asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
-    agg = subjects.submission(derived(f"scheduler/{name}", "new"))
+    agg = subjects.submission(derive_id(f"scheduler/{name}", "new"))
     asyncio.run(_cancel(ground.nats.url, agg, seq))
     with ground.service("scheduler") as scheduler:
         took_s = asyncio.run(_ended(ground.nats.url, agg, scheduler))
@@ -156,9 +182,11 @@ def _scheduler_start(ground: Ground, name: str) -> float:
 async def _cancel(url: str, agg: str, version: int) -> None:
     """Request the end of a submission."""
     nc = await connect(url, "bench")
-    stamp = Stamp(derived(agg, "cancel"), now(), "service:bench", subjects.last_token(agg), "bench")
-    requested = seal(SubmissionCancelRequested(reason="bench"), agg, stamp)
-    await NatsLog(nc).append(New(requested, version))
+    stamp = EventMetadata(
+        derive_id(agg, "cancel"), now(), "service:bench", subjects.last_token(agg), "bench"
+    )
+    requested = make_envelope(SubmissionCancelRequested(reason="bench"), agg, stamp)
+    await NatsLog(nc).append(NewEvent(requested, version))
     await nc.close()
 
 

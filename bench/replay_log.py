@@ -1,6 +1,7 @@
 """A log of any length, as a busy platform would have written it, stored in large batches."""
 
 import hashlib
+import itertools
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from bench.noop_agent import STAGES, time_us
 from shared import subjects
-from shared.event_log import EventLog, New
+from shared.event_log import EventLog, NewEvent
 from shared.events import (
     Blob,
     CaseResult,
@@ -24,8 +25,8 @@ from shared.events import (
     SubmissionFinished,
     SubmissionReceived,
 )
-from shared.ids import derived, submission_job
-from shared.wire import Stamp, seal
+from shared.ids import derive_id, submission_job_id
+from shared.wire import EventMetadata, make_envelope
 
 BATCH = 1000
 AT_ONCE = 16
@@ -40,47 +41,55 @@ MODES = ("ranked", "ranked", "ranked", "test")
 Told = tuple[str, Fact]
 
 
-async def write(log: EventLog, count: int) -> None:
-    """Append `count` events to an empty log."""
+async def write(log: EventLog, count: int) -> int:
+    """Append at least `count` events to an empty log, and return its last sequence.
+
+    Every submission is finished: a ranker would append the ends of the others itself, and the
+    log would grow while it is measured.
+    """
     assert await log.last() == 0, "the log has events already"
-    told = islice(_told(), count)
+    told = _told(count)
     versions: dict[str, int] = {}
     first = 1
     while batch := list(islice(told, BATCH)):
         events = [_new(one, first, first + place, versions) for place, one in enumerate(batch)]
         await (log.append_all(events) if len(events) > 1 else log.append(events[0]))
         first += len(batch)
+    return first - 1
 
 
-def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> New:
+def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> NewEvent:
     """An event of a batch; what the same batch says of a history before needs no expectation."""
     agg, fact = told
     submission = getattr(fact, "submission", "") or subjects.last_token(agg)
     history, actor = subjects.history_of(agg), "service:bench"
     if agg.startswith("report."):
         actor = f"agent:{agg.split('.')[1]}"
-    stamp = Stamp(
-        derived(agg, str(seq)), BEGAN + timedelta(seconds=seq), actor, submission, "bench"
+    stamp = EventMetadata(
+        derive_id(agg, str(seq)), BEGAN + timedelta(seconds=seq), actor, submission, "bench"
     )
     version = versions.get(history, 0)
     versions[history] = seq
-    return New(seal(fact, agg, stamp), version if version < first else None)
+    return NewEvent(make_envelope(fact, agg, stamp), version if version < first else None)
 
 
-def _told() -> Iterator[Told]:
-    """Two problems, then lives side by side for ever."""
+def _told(count: int) -> Iterator[Told]:
+    """Two problems, then interleaved submissions; none begins after `count` events."""
     yield _problem(PROBLEM)
     yield _problem(EMPTY)
     dice = random.Random(4)  # noqa: S311  (no secret, and always the same)
-    lives = [_life(dice, number) for number in range(AT_ONCE)]
-    number = AT_ONCE
-    while True:
-        place = dice.randrange(AT_ONCE)
-        told = next(lives[place], None)
+    numbers = itertools.count()
+    written = 2
+    lives: list[Iterator[Told]] = []
+    while written < count or lives:
+        while written < count and len(lives) < AT_ONCE:
+            lives.append(_life(dice, next(numbers)))
+        life = dice.choice(lives)
+        told = next(life, None)
         if told is None:
-            lives[place] = _life(dice, number)
-            number += 1
+            lives.remove(life)
         else:
+            written += 1
             yield told
 
 
@@ -104,9 +113,9 @@ def _problem(slug: str) -> Told:
 
 def _life(dice: random.Random, number: int) -> Iterator[Told]:
     """A submission from its receipt to its end, one in eight of them wrong."""
-    submission = derived(f"bench/{number}", "submission")
-    job, agent = submission_job(submission), f"a{number % AGENTS}"
-    run, mode = derived(job, "run"), dice.choice(MODES)
+    submission = derive_id(f"bench/{number}", "submission")
+    job, agent = submission_job_id(submission), f"a{number % AGENTS}"
+    run, mode = derive_id(job, "run"), dice.choice(MODES)
     is_wrong = dice.random() < 0.125
     yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
     yield from _given(submission, job, run, agent)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from warpboard.processes.services import HOST, PORTS, Place, Service, local_services
-from warpboard.processes.state import ports
+from warpboard.processes.services import HOST, PORTS, PlatformConfig, Service, local_services
+from warpboard.processes.state import choose_ports
 
 STEP_S = 0.01
 ANSWER_S_MAX = 20.0
@@ -44,8 +44,8 @@ class Ground:
         # No agent is started here.
         urls = self.nats.url, "", self.postgres.dsn
         # Nobody listens.
-        self.place = Place(
-            folder, *urls, ports({}, PORTS), "no-token-of-operators", "a-key-of-readers"
+        self.place = PlatformConfig(
+            folder, *urls, choose_ports({}, PORTS), "no-token-of-operators", "a-key-of-readers"
         )
 
     def stop(self) -> None:

@@ -22,11 +22,11 @@ from bench.noop_platform import load
 from bench.replay_place import Ground, ask
 from shared import subjects
 from shared.events import AccountOpened, Fact, JobRequeued, TokenIssued, TokenRevoked
-from shared.ids import derived
-from shared.nats.batch import BATCH_MAX, Draft, publish_batch
+from shared.ids import derive_id
+from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import connect
-from shared.nats.streams import ensure
-from shared.wire import Stamp, pack, seal
+from shared.nats.streams import ensure_streams
+from shared.wire import EventMetadata, encode_envelope, make_envelope
 
 LONG, SMOKE = 100_000, 2_000
 TOKENS_PER_ACCOUNT = 4
@@ -55,7 +55,7 @@ def told() -> Iterator[tuple[str, Fact]]:
         facts: list[Fact] = [AccountOpened(via="bench")]
         for place in range(TOKENS_PER_ACCOUNT):
             name = f"{number}/{place}"
-            token = derived(name, "token")
+            token = derive_id(name, "token")
             issued = TokenIssued(
                 token=token,
                 token_hash=hashlib.sha256(name.encode()).hexdigest(),
@@ -68,7 +68,7 @@ def told() -> Iterator[tuple[str, Fact]]:
                 facts.append(TokenRevoked(token=token, reason="bench"))
         for place, fact in enumerate(facts):
             yield account, fact
-            job = subjects.job(derived(f"{number}/{place}", "job"))
+            job = subjects.job(derive_id(f"{number}/{place}", "job"))
             yield job, JobRequeued(run="r", reason="bench")
         number += 1
 
@@ -76,16 +76,18 @@ def told() -> Iterator[tuple[str, Fact]]:
 async def fill(url: str, count: int) -> None:
     """Write `count` events of accounts, and as many others."""
     nc = await connect(url, "bench")
-    await ensure(nc)
+    await ensure_streams(nc)
     events = islice(told(), 2 * count)
     seq = 0
     while batch := list(islice(events, BATCH_MAX)):
         drafts = []
         for agg, fact in batch:
             seq += 1
-            stamp = Stamp(derived(str(seq), "event"), AT, "service:bench", "bench", "bench")
-            body = pack(seal(fact, agg, stamp))
-            drafts.append(Draft(subjects.subject(agg), stamp.id, body, None))
+            stamp = EventMetadata(
+                derive_id(str(seq), "event"), AT, "service:bench", "bench", "bench"
+            )
+            body = encode_envelope(make_envelope(fact, agg, stamp))
+            drafts.append(MessageDraft(subjects.subject(agg), stamp.id, body, None))
         await publish_batch(nc, drafts)
     await nc.close()
 

@@ -27,7 +27,7 @@ from bench.figures import Figure, at_most, report
 ROOT = Path(__file__).parent.parent
 PROBLEM = ROOT / "problems" / "identity"
 KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
-UTILITIES = ROOT / "harness" / "src" / "harness" / "supervisor" / "utilities.py"
+UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
 UP_S_MAX = 90
 END_S_MAX = 120
 RUNS, RUNS_SMOKE = 5, 1

@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
-from shared.rights import SERVICES, Variable, agent_account, agent_name, render, services_account
+from shared.servers.nats import (
+    SERVICES,
+    EnvironmentVariable,
+    agent_account,
+    agent_name,
+    render_server_config,
+    services_account,
+)
 
 FOLDER = Path(__file__).parent.parent / "deploy" / "nats" / "accounts"
 AGENT = "local"
-SERVICES_PASSWORD = Variable("WARPBOARD_NATS_PASSWORD")
-AGENT_PASSWORD = Variable("WARPBOARD_NATS_PASSWORD_LOCAL")
-MADE = "# Made by `make docs` of shared/src/shared/rights.py, which says why.\n"
+SERVICES_PASSWORD = EnvironmentVariable("WARPBOARD_NATS_PASSWORD")
+AGENT_PASSWORD = EnvironmentVariable("WARPBOARD_NATS_PASSWORD_LOCAL")
+MADE = "# Made by `make docs` of shared/src/shared/servers/nats.py, which says why.\n"
 HOW = """# For another agent, such as gpu7: its file, and an include of it beside that of this one:
 #   sed 's/local/gpu7/g; s/LOCAL/GPU7/g' local.conf > gpu7.conf
 # Then tell nats-server its password by the environment, and start it anew.
@@ -20,6 +27,6 @@ def pages() -> dict[Path, str]:
     services = {SERVICES: services_account(SERVICES_PASSWORD)}
     agent = {agent_name(AGENT): agent_account(AGENT, AGENT_PASSWORD)}
     return {
-        FOLDER / "services.conf": MADE + render(services),
-        FOLDER / f"{AGENT}.conf": MADE + HOW + render(agent),
+        FOLDER / "services.conf": MADE + render_server_config(services),
+        FOLDER / f"{AGENT}.conf": MADE + HOW + render_server_config(agent),
     }

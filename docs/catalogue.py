@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shared.folders import problem_files
-from shared.problems import compile_problem
-from shared.problems.directives import read_directives
+from shared.problem_folders import read_problem_files
+from shared.problems.compilation import compile_problem
+from shared.problems.submission_file import read_directives
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "problems"
@@ -49,7 +49,7 @@ class Shown:
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
         """What its version says."""
-        version = compile_problem(self.slug, problem_files(self.folder))
+        version = compile_problem(self.slug, read_problem_files(self.folder))
         return json.loads(version.manifest)  # type: ignore[no-any-return]  # a manifest is a map
 
     @property

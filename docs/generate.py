@@ -2,22 +2,21 @@
 
 import inspect
 import json
+import re
 import sys
 from datetime import datetime
 from pathlib import Path
 from types import GenericAlias, UnionType
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import msgspec
 from docs import bus, catalogue, gpus
 
-from ranker.http import application
-from ranker.http.acts import acts
-from ranker.http.audit import audit
-from ranker.http.shapes.history import End
-from ranker.http.shapes.submissions import Progress
-from ranker.service import News
-from shared.answers import schemas
+from ranker.http import create_app
+from ranker.http.access import ReadSources
+from ranker.service.progress import ProjectionProgress
+from shared.api.history import HistoryEnd
+from shared.api.submissions import Progress
 from shared.events import (
     CATALOGUE,
     Artefact,
@@ -34,6 +33,7 @@ from shared.events import (
     Requires,
     Roof,
 )
+from shared.response_types import build_schemas
 
 PAGE = Path(__file__).parent / "events.md"
 # What ingest's OpenAPI document says of the reads that it passes on, for it cannot import them.
@@ -59,10 +59,10 @@ STREAM: dict[str, Any] = {
     "x-events": {
         name: {"$ref": f"#/components/schemas/{kind}"}
         for name, kind in (
-            ("*", "Told"),
+            ("*", "HistoryEvent"),
             ("queue", "Queue"),
             ("progress", "Progress"),
-            ("end", "End"),
+            ("end", "HistoryEnd"),
         )
     },
 }
@@ -135,14 +135,16 @@ def _type(kind: object) -> str:
     text = (
         str(kind) if isinstance(kind, GenericAlias | UnionType) else getattr(kind, "__name__", "")
     )
-    return text.replace("shared.events.values.", "").replace("|", "or")
+    return re.sub(r"shared\.(events|problems)\.values\.", "", text).replace("|", "or")
 
 
-def _fields(kind: type[msgspec.Struct]) -> str:
-    rows = []
-    for field in msgspec.structs.fields(kind):
+def _fields(kind: type) -> str:
+    rows, types = [], get_type_hints(kind)
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType), kind
+    for field in info.fields:
         optional = "" if field.required else ", may be absent"
-        rows.append(f"`{field.encode_name}` ({_type(field.type)}{optional})")
+        rows.append(f"`{field.encode_name}` ({_type(types[field.name])}{optional})")
     return "; ".join(rows)
 
 
@@ -170,10 +172,8 @@ def page() -> str:
 def reads() -> str:
     """The OpenAPI of the read side's public routes as it should be."""
     nothing = cast("Any", None)
-    app = application(nothing, News(), nothing, nothing, nothing)
-    acts(app, nothing, nothing)
-    audit(app, nothing, None)
-    told = schemas(app.routes, (Progress, End))
+    app = create_app(ReadSources(nothing, ProjectionProgress(), nothing, nothing, nothing))
+    told = build_schemas(app.routes, (Progress, HistoryEnd))
     paths = {path: said for path, said in app.openapi()["paths"].items() if path.startswith("/v1/")}
     for path, said in paths.items():
         operation = said["get"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.gpus import DTYPES, GPUS, Gpu
+from shared.gpus import DTYPES, GPU_SPECS, GpuSpec
 from shared.problems.roofline import FLOOR_SHARE
 
 PAGE = Path(__file__).parent / "gpus.md"
@@ -35,11 +35,11 @@ the floors that they were published with.
 def page() -> str:
     """The page as it should be."""
     head = ("GPU type", "GB/s", "cache, MiB", *DTYPES, "source", "looked up in")
-    lines = [_row(head), "|---" * len(head) + "|", *map(_line, GPUS)]
+    lines = [_row(head), "|---" * len(head) + "|", *map(_line, GPU_SPECS)]
     return HEAD + f"Operations are in 10¹² a second.\n\n{chr(10).join(lines)}\n"
 
 
-def _line(one: Gpu) -> str:
+def _line(one: GpuSpec) -> str:
     rates = (_rate(one.tflops, dtype) for dtype in DTYPES)
     sizes = (f"{one.bandwidth_gb_s:g}", str(one.cache_mib))
     return _row((one.name, *sizes, *rates, one.source, one.seen))

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
+from shared.api.submissions import Progress
 from shared.errors import Refused
-from shared.problems import compile_problem
-from warpboard.domain.answers import Answer, Progress
+from shared.presentation.responses import JsonObject
+from shared.problems.compilation import compile_problem
 from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.service.ports import ProblemFiles, Terms, Wish
+from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
 
 MEMORY_SHARE = 3
 REASON_CHARS = 160
@@ -179,7 +180,7 @@ async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) ->
         for path in sorted((checkout / "exploits").glob("submission_*.py"))
     }
 
-    async def run(kind: str, name: str) -> Answer | None:
+    async def run(kind: str, name: str) -> JsonObject | None:
         return await _answer(
             harness, problem, Sample(kind, name, sources[name]), ("benchmark", limit_s)
         )
@@ -295,14 +296,14 @@ async def run_sample(
 
 async def _answer(
     harness: LocalHarness, problem: ProblemFiles, sample: Sample, how: tuple[str, float]
-) -> Answer | None:
+) -> JsonObject | None:
     """How a submission ended; None if it did not end in time."""
     mode, limit_s = how
     name = sample.name if sample.name.endswith(".py") else f"{sample.name}.py"
-    wish = Wish(name, sample.source, problem.slug, mode)
+    wish = SubmissionRequest(name, sample.source, problem.slug, mode)
     try:
         async with asyncio.timeout(limit_s):
-            return await harness.run(problem, wish, _unheard, Terms())
+            return await harness.run(problem, wish, _unheard, LocalRunTerms())
     except TimeoutError:
         return None
 
@@ -311,14 +312,14 @@ async def _unheard(_: Progress) -> None:
     pass
 
 
-def _time_us(answer: Answer | None) -> float:
+def _time_us(answer: JsonObject | None) -> float:
     """The time of a benchmark that passed, else 0."""
     if answer is None or answer["verdict"] != "passed":
         return 0.0
     return max((case["time_us"] or 0.0 for case in answer["cases"]), default=0.0)
 
 
-def _outcome(sample: Sample, answer: Answer | None, limit_s: float) -> Outcome:
+def _outcome(sample: Sample, answer: JsonObject | None, limit_s: float) -> Outcome:
     if answer is None:
         said = f"{LATE} {limit_s:.0f} s on this machine"
         return Outcome(sample.kind, sample.name, said)

@@ -29,7 +29,7 @@ import msgspec
 from docs import client_runs, set_runs
 from docs.set_runs import Outcome, bound_memory
 
-from shared.folders import task_folders
+from shared.problem_folders import find_task_folders
 from warpboard.local_run import LocalDisk, LocalHarness
 
 HERE = Path(__file__).parent
@@ -202,7 +202,7 @@ async def _run_problem(harness: LocalHarness, path: Path, request: Request) -> P
 
 
 async def _run_kernels(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:
-    return await _run_problems(harness, root, task_folders(root), request)
+    return await _run_problems(harness, root, find_task_folders(root), request)
 
 
 async def _run_models(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:

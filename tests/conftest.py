@@ -23,7 +23,7 @@ from tests.support.harness import Warm
 from tests.support.people import add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 from tests.support.repository import repository_settings
-from tests.support.servers import SharedDatabase, SharedNats
+from tests.support.servers import SharedDatabase, SharedNats, make_logins_cheap
 from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
 from tests.support.town import Town, found_town
 
@@ -93,14 +93,14 @@ def pytest_sessionfinish() -> None:
 
 def _need_nats() -> None:
     try:
-        nats.binary()
+        nats.find_binary()
     except Failed as failed:
         pytest.skip(str(failed))
 
 
 def _need_postgres() -> None:
     try:
-        postgresql.binaries()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
 
@@ -140,6 +140,7 @@ def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     """The Postgres of all tests."""
     _need_postgres()
     with postgres_server(tmp_path_factory.mktemp("postgres")) as dsn:
+        make_logins_cheap(dsn)
         yield dsn
 
 

@@ -41,11 +41,25 @@ SQL_WORD = re.compile(
 STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
 # These make a value and do nothing else.
 HARMLESS_AT_IMPORT = re.compile(
-    r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|Path|Query"
+    r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|get_args|Path|Query"
     r"|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
     r"|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
     r"|\w+\.(option|argument|command|group|__subclasses__|items))\b|[A-Z]\w+\[.*\]\("
 )
+
+
+# Locals that do not say what they hold, and words that no reader of other projects knows.
+VAGUE_LOCALS = re.compile(
+    "one|found|said|told|asked|wanted|seen|kept|shown|listed|given|made|done|what|which|who|whole|rest"
+)
+VAGUE_CLASSES = re.compile(
+    "_?(Asked|Told|Wanted|Said|Shown|Listed|Given|Kept|Seen|Looked|Made|Found|Happened|Expected|Twice"
+    "|Both|Which|When|Why|How|Well|Back|Again|Aside|Behind|Beside|Elsewhere|Nowhere|Nothing|Once|Soon"
+    "|Whole|Short|Mine|Own|Me|Departure|Attic|Purse|Court|Seat|Nursery|Town|Office|Slip|Hands|Desk"
+    "|Deed|Letters?|Mail|Journeys|Life|Vitals|Voucher|Outfit|Rhythm|Stranger|Newcomer|Plea|Remark"
+    "|Wish|Home|Birth|Ears|Shelf|Purge|Trail|Way|Wall|Foul|Volley|Leash|Leashed)"
+)
+DIALECT = re.compile(r"\b(anew|whence|whither|hitherto)\b", re.IGNORECASE)
 
 
 def where(path: Path, line: int, what: str) -> str:
@@ -120,6 +134,31 @@ def _undocumented(
     return found
 
 
+def test_a_name_says_what_it_holds() -> None:
+    findings = []
+    for path in SOURCES:
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef) and VAGUE_CLASSES.fullmatch(node.name):
+                findings.append(where(path, node.lineno, f"{node.name}: a type is a noun"))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                findings += [
+                    where(path, inner.lineno, f"{inner.id}: name what it holds")
+                    for inner in ast.walk(node)
+                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+                    if VAGUE_LOCALS.fullmatch(inner.id)
+                ]
+    assert not findings, "\n".join(findings)
+
+
+def test_texts_are_in_plain_english() -> None:
+    findings = []
+    for path in SOURCES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if word := DIALECT.search(line):
+                findings.append(where(path, number, f"{word[0]!r}: use the common word"))
+    assert not findings, "\n".join(findings)
+
+
 def test_importing_does_nothing() -> None:
     found = [said for path in SOURCES for node in parsed(path).body for said in _calls(path, node)]
     assert not found, "\n".join(found)
@@ -159,8 +198,21 @@ def test_no_python_string_is_a_sql_program() -> None:
         and isinstance(node.value, str)
         and "\n" in node.value
         and SQL.match(node.value)
+        and node not in _docstrings(path)
     ]
     assert not found, "\n".join(found)
+
+
+@cache
+def _docstrings(path: Path) -> set[ast.AST]:
+    """The docstrings of a file: they may begin with a word such as Create."""
+    return {
+        node.body[0].value
+        for node in nodes(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
 
 
 def test_the_harness_stands_on_the_standard_library_alone() -> None:
@@ -266,7 +318,7 @@ def test_every_event_has_an_aggregate_and_a_publisher() -> None:
 
 def test_a_test_that_starts_a_server_without_the_marker_fails() -> None:
     with pytest.raises(AssertionError, match=r"lacks pytest\.mark\.server$"):
-        subprocess.run([nats.binary(), "--version"], check=False)
+        subprocess.run([nats.find_binary(), "--version"], check=False)
 
 
 def test_every_group_has_its_files() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from bench.gpu.pair import GuestFailed, Pair
 from bench.gpu.table import Bench, Found, alone
-from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.memory import Mapping, tensor_at
-from harness.devices.cuda.nodes import installed, needs, present
+from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.host import gpu_requirements, list_gpu_paths, list_gpus
+from harness.devices.cuda.memory import SharedMapping, tensor_at
 from harness.devices.device import DeviceFault
 
 MARK = 0xAB
@@ -42,8 +42,8 @@ def recovery(bench: Bench) -> Found:
 
 def box(bench: Bench) -> Found:
     """V12: what the host has of what a box needs."""
-    gpus = installed() or [(0, bench.device().describe()["gpu_uuid"])]
-    found = needs(gpus[0], present())
+    gpus = list_gpus() or [(0, bench.device().describe()["gpu_uuid"])]
+    found = gpu_requirements(gpus[0], list_gpu_paths())
     said = f"nodes {len(found.devices)}: {' '.join(found.devices)}; missing: {found.missing}"
     return Found(said, not found.missing, {"read_only": found.read_only})
 
@@ -52,7 +52,7 @@ def _leave(bench: Bench) -> None:
     torch: Any = importlib.import_module("torch")
     device = bench.device()
     kept = torch.full((LEFT_BYTES,), MARK, dtype=torch.uint8, device=device.place)
-    mapping = Mapping(device.driver, 0, LEFT_BYTES)
+    mapping = SharedMapping(device.driver, 0, LEFT_BYTES)
     tensor_at(mapping.address, LEFT_BYTES, device.place).fill_(MARK)
     torch.cuda.synchronize()
     del kept
@@ -60,7 +60,7 @@ def _leave(bench: Bench) -> None:
 
 def _look(bench: Bench) -> tuple[int, int]:
     device = bench.device()
-    mapping = Mapping(device.driver, 0, LEFT_BYTES)
+    mapping = SharedMapping(device.driver, 0, LEFT_BYTES)
     seen = tensor_at(mapping.address, LEFT_BYTES, device.place)
     marked = other = 0
     for piece in seen.split(1 << 28):
@@ -85,7 +85,7 @@ def _break(bench: Bench, mode: str) -> str:
     return "killed in a long kernel"
 
 
-def _begin(device: Cuda, pair: Pair) -> None:
+def _begin(device: CudaDevice, pair: Pair) -> None:
     """Opens the gate of a call of ten seconds and does not wait for it."""
     pair.ready(ns=LONG_NS)
     pair.go()

@@ -14,11 +14,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel
-from harness.devices.cuda.mps import join
-from harness.devices.cuda.nvrtc import Nvrtc
-from harness.devices.cuda.rules import architecture
-from harness.devices.gpu import EAGER
+from harness.devices.access import EAGER_LOADING
+from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel, Nvrtc
+from harness.devices.cuda.host import become_mps_client
+from harness.devices.cuda.rules import architecture_name
 from harness.worker import protocol
 from harness.worker.cuda import CudaCase
 
@@ -64,7 +63,7 @@ class Guest:
         self._driver = Driver()
         compute = torch.cuda.get_device_capability()
         source = (Path(__file__).parent / "work.cu").read_text()
-        code = Nvrtc().compile(source, "work.cu", architecture(compute))
+        code = Nvrtc().compile(source, "work.cu", architecture_name(compute))
         module = self._driver.pointer("cuModuleLoadData", ctypes.c_char_p(code))
         self._kernels = {name: Kernel(self._driver, module, name) for name in KERNELS}
         self._finished = torch.zeros(1, dtype=torch.int32, device="cuda")
@@ -201,7 +200,7 @@ def start(mode: str, *, is_apart: bool = False, mps: dict[str, str]) -> tuple[in
     try:
         if is_apart:
             _part()
-        join(EAGER | mps)
+        become_mps_client(EAGER_LOADING | mps)
         Guest(theirs, mode).serve()
         os._exit(0)
     except ConnectionError:

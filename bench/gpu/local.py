@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.devices.cuda.device import Cuda
+from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.gate import DRAIN_S_MAX
 
 IN_FLIGHT_MAX = 50
@@ -35,7 +35,7 @@ class Times:
 class Local:
     """The local source of one device, on the referee's stream."""
 
-    def __init__(self, device: Cuda) -> None:
+    def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._driver = device.driver
         self.stream = device.referee.lane.handle

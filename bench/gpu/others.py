@@ -9,7 +9,7 @@ from typing import Any
 from bench.gpu.local import Enqueue, Local, median, share
 from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found, alone
-from harness.devices.cuda.device import Cuda
+from harness.devices.cuda.device import CudaDevice
 
 MIB = 1024**2
 BATCH = 40
@@ -108,7 +108,7 @@ def _other(bench: Bench, name: str) -> dict[str, float]:
     return {of: timer(called(one)) for of, one in work.items()}
 
 
-def _work(device: Cuda, local: Local) -> dict[str, Enqueue]:
+def _work(device: CudaDevice, local: Local) -> dict[str, Enqueue]:
     """What is timed: kernels of known length, a copy, a product of matrices."""
     torch: Any = importlib.import_module("torch")
     target, source = torch.zeros(2, 64 * MIB, dtype=torch.uint8, device=device.place)

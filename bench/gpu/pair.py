@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from bench.gpu import guest
-from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.rules import Shot
-from harness.devices.device import Foul, Memory
+from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.rules import CallTiming
+from harness.devices.device import Memory, RuleViolation
 from harness.worker import protocol
 
 WAIT_S_MAX = 20.0
@@ -30,7 +30,7 @@ class GuestFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, n
 class Outcome:
     """One call: how it was shot, whether the answer was right, what rule it broke."""
 
-    shot: Shot | None
+    shot: CallTiming | None
     is_right: bool
     foul: str = ""
 
@@ -63,7 +63,7 @@ class Pair:
             outputs.close()
         self.memories = ()
 
-    def open(self, device: Cuda, floats: int) -> None:
+    def open(self, device: CudaDevice, floats: int) -> None:
         """Hands the guest its memories. Errors: GuestFailed."""
         import torch
 
@@ -93,7 +93,7 @@ class Pair:
         self.ready(**wish)
         try:
             shot = self._device.referee.shoot(self, way)
-        except Foul as foul:
+        except RuleViolation as foul:
             self.is_spent = self._is_due
             return Outcome(None, is_right=False, foul=f"{foul.verdict}: {foul}")
         return Outcome(shot, is_right=self.is_right())

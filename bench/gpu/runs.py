@@ -12,16 +12,14 @@ from bench.gpu.local import median
 from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found, alone
 from harness.devices.cuda import rules
-from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.health import Monitor
+from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.device import DeviceFault
-from harness.timing.combination import combine
-from harness.timing.duel import decide, order
-from harness.timing.history import History
-from harness.timing.policy import policy_for
-from harness.timing.procedure import measure
-from harness.timing.process import Plan, Process
-from harness.timing.source import Sample
+from harness.time.combination import combine_processes
+from harness.time.estimators import block_order, decide_winner
+from harness.time.history import History
+from harness.time.policy import policy_for
+from harness.time.procedure import measure_process
+from harness.time.process import MeasurementPlan, Process, Sample
 
 MIB = 1024**2
 # A guest moves 8 bytes for each of its floats, at some 4 TB/s.
@@ -35,7 +33,7 @@ BUSY = 16
 class Gated:
     """A timing source: one guest that works, one that does nothing."""
 
-    device: Cuda
+    device: CudaDevice
     user: Pair
     idle: Pair
     wish: dict[str, int]
@@ -69,7 +67,7 @@ def repeatability(bench: Bench) -> Found:
         intervals = []
         while time.monotonic() < until and len(found[name]) < 20:
             times = _in_processes(bench, "honest", floats, {"ns": 0})
-            case = combine(times, _plan(len(times)))
+            case = combine_processes(times, _plan(len(times)))
             found[name].append(case.time_us)
             intervals.append((case.time_us, case.error))
         covered[name] = _covered(intervals)
@@ -147,19 +145,19 @@ def _measured(bench: Bench, mode: str, floats: int, wish: dict[str, int]) -> Pro
         size = 4 * floats
 
         def way() -> str:
-            drawn = rules.way_of(device.tier, size, secrets.randbits(32))
+            drawn = rules.choose_reveal(device.tier, size, secrets.randbits(32))
             return "blanket" if drawn == "spot" else drawn
 
         source = Gated(device, user, idle, wish, way)
-        return measure(source, _plan(1, bench.scale), time.monotonic, secrets.randbelow)
+        return measure_process(source, _plan(1, bench.scale), time.monotonic, secrets.randbelow)
 
 
-def _plan(processes: int, scale: float = 1.0) -> Plan:
+def _plan(processes: int, scale: float = 1.0) -> MeasurementPlan:
     """The ranked policy, shorter where time is short."""
     policy = policy_for("cuda", "ranked")
     looks = tuple(look for look in policy.looks if look <= max(8, 40 * scale))
     policy = replace(policy, processes=processes, looks=looks, wall_s=2.0, pause_s=0.0)
-    return Plan(policy, History())
+    return MeasurementPlan(policy, History())
 
 
 def _duel(bench: Bench, first: int, second: int) -> str:
@@ -171,15 +169,15 @@ def _duel(bench: Bench, first: int, second: int) -> str:
             for one in (a, b):
                 one.open(device, 4096)
             blocks: dict[str, list[float]] = {"A": [], "B": []}
-            for name in order():
+            for name in block_order():
                 pair, links = (a, first) if name == "A" else (b, second)
                 blocks[name].append(statistics.fmean(pair.times_us("strict", 10, links=links)))
-        return decide(list(zip(blocks["A"], blocks["B"], strict=False)))
+        return decide_winner(list(zip(blocks["A"], blocks["B"], strict=False)))
 
     return str(alone(fought))
 
 
-def _sample(shot: rules.Shot | None) -> Sample:
+def _sample(shot: rules.CallTiming | None) -> Sample:
     assert shot is not None, "a call broke a rule"
     return Sample(shot.time_us, shot.flags)
 
@@ -190,11 +188,11 @@ def _stranger(bench: Bench) -> str:
         device = bench.device()
         pair.open(device, 4096)
         try:
-            with Monitor(device.describe()["gpu_uuid"]) as monitor:
+            with NvmlMonitor(device.describe()["gpu_uuid"]) as monitor:
                 vitals = monitor.vitals()
         except DeviceFault as fault:
             return str(fault)
-    return f"health says: {rules.unfit(vitals, vitals.ecc_errors) or 'nobody else'}"
+    return f"health says: {rules.find_unfitness(vitals, vitals.ecc_errors) or 'nobody else'}"
 
 
 def _covered(intervals: Sequence[tuple[float, float]]) -> str:

@@ -15,16 +15,13 @@ from typing import Any, cast
 from bench.gpu.local import median
 from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found, Skipped
-from harness.devices.cuda.gang import Gang
-from harness.devices.cuda.gate import Referee
-from harness.devices.cuda.lane import Lane
-from harness.devices.cuda.memory import Inputs
-from harness.devices.cuda.mps import join
-from harness.devices.cuda.nodes import installed
-from harness.devices.cuda.rules import Shot
-from harness.devices.cuda.volley import Volley, Words, words_of
+from harness.devices.access import EAGER_LOADING
+from harness.devices.cuda.gate import Referee, RefereeStream
+from harness.devices.cuda.host import become_mps_client, list_gpus
+from harness.devices.cuda.memory import CudaInputs
+from harness.devices.cuda.multi_gpu import HostFlags, MultiGpuCall, MultiGpuDevice, count_flag_words
+from harness.devices.cuda.rules import CallTiming
 from harness.devices.device import Memory
-from harness.devices.gpu import EAGER
 from harness.entry import Harness, RunReport, RunRequest
 
 FLOATS = 1024 * 1024
@@ -88,9 +85,9 @@ def on_one(bench: Bench) -> Found:
         pairs = [stack.enter_context(Pair("honest", bench.mps)) for _ in range(2)]
         device = bench.device()
         torch: Any = importlib.import_module("torch")
-        other = Referee(device.driver, device.kernels, device.facts, Lane(device.place))
-        words = torch.zeros(words_of(2), dtype=torch.int32, pin_memory=True)
-        volley = Volley(device.driver, [device.referee, other], Words(words))
+        other = Referee(device.driver, device.kernels, device.facts, RefereeStream(device.place))
+        words = torch.zeros(count_flag_words(2), dtype=torch.int32, pin_memory=True)
+        volley = MultiGpuCall(device.driver, [device.referee, other], HostFlags(words))
         for pair in pairs:
             pair.open(device, FLOATS)
         ranks = Ranks(pairs)
@@ -104,7 +101,7 @@ def on_one(bench: Bench) -> Found:
 
 def on_each(bench: Bench) -> Found:
     """R2: a GPU for each rank. Errors: Skipped, where there is but one."""
-    gpus = installed()
+    gpus = list_gpus()
     if len(gpus) < 2:
         raise Skipped(f"{len(gpus)} GPU is here")
     uuids = [uuid for _, uuid in gpus]
@@ -113,8 +110,8 @@ def on_each(bench: Bench) -> Found:
             stack.enter_context(Pair("honest", bench.mps | {"CUDA_VISIBLE_DEVICES": uuid}))
             for uuid in uuids
         ]
-        join(EAGER | bench.mps | {"CUDA_VISIBLE_DEVICES": ",".join(uuids)})
-        gang = Gang(len(uuids), is_frozen=True)
+        become_mps_client(EAGER_LOADING | bench.mps | {"CUDA_VISIBLE_DEVICES": ",".join(uuids)})
+        gang = MultiGpuDevice(len(uuids), is_frozen=True)
         gang.prepare()
         for pair, member in zip(pairs, gang.members, strict=True):
             pair.open(member, FLOATS)
@@ -123,15 +120,15 @@ def on_each(bench: Bench) -> Found:
         for _ in range(bench.count(CALLS)):
             ranks.ready()
             gang.timed(ranks)
-            shots.append(cast("Inputs", ranks.memories[0][0]).shots[-1])
+            shots.append(cast("CudaInputs", ranks.memories[0][0]).shots[-1])
             right += ranks.are_right()
     return _found(shots, right)
 
 
 def by_nccl(_: Bench) -> Found:
     """R3: a whole run of a collective in its box. Errors: Skipped, where there is one GPU."""
-    if len(installed()) < 2:
-        raise Skipped(f"{len(installed())} GPU is here")
+    if len(list_gpus()) < 2:
+        raise Skipped(f"{len(list_gpus())} GPU is here")
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         report = asyncio.run(_run(_request(Path(folder))))
     case = report.cases[-1] if report.cases else None
@@ -173,7 +170,7 @@ def _request(folder: Path) -> RunRequest:
     return RunRequest(str(problem), source, "benchmark", str(out), "cuda")
 
 
-def _found(shots: Sequence[Shot], right: int) -> Found:
+def _found(shots: Sequence[CallTiming], right: int) -> Found:
     staggers = sorted(shot.stagger_us for shot in shots)
     time_us = median([shot.time_us for shot in shots])
     late_us = staggers[9 * len(staggers) // 10]

@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.mps import join
-from harness.devices.gpu import EAGER
+from harness.devices.access import EAGER_LOADING
+from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.host import become_mps_client
 
 END_S_MAX = 5.0
 
@@ -45,10 +45,10 @@ class Bench:
         """How many repetitions, at least three."""
         return max(3, math.ceil(full * self.scale))
 
-    def device(self) -> Cuda:
+    def device(self) -> CudaDevice:
         """The referee, opened in this process."""
-        join(EAGER | self.mps)
-        device = Cuda(is_frozen=True, runs_beside=bool(self.mps))
+        become_mps_client(EAGER_LOADING | self.mps)
+        device = CudaDevice(is_frozen=True, runs_beside=bool(self.mps))
         device.prepare()
         return device
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.gpu import aftermath, clocks, gates, launches, others, runs, several
 from bench.gpu.table import Bench, Experiment, Row, print_row, row_of, skipped, write
-from harness.devices.cuda import mps
+from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 
 TOTAL_S = 560.0
@@ -109,11 +109,11 @@ def _start(daemons: contextlib.ExitStack, environment: dict[str, str]) -> str:
     """Starts our daemon unless it runs; why it cannot be had, or nothing."""
     if environment:
         return ""
-    if mps.is_running():
+    if host.is_mps_running():
         return "a daemon that is not ours runs here: it is left alone"
     try:
         folder = Path(daemons.enter_context(_folder()))
-        environment |= daemons.enter_context(mps.Mps(folder)).environment
+        environment |= daemons.enter_context(host.MpsDaemon(folder)).environment
     except DeviceFault as fault:
         return str(fault)
     return ""

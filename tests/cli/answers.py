@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from warpboard.domain.answers import Submission, read
+from shared.api.submissions import FullSubmission
+from tests.support.api_examples import make_document, make_example
 
 RECEIVED_AT = "2026-01-02T03:04:05.678+00:00"
-ANSWER: dict[str, Any] = {
+_ANSWER: dict[str, Any] = {
     "number": 12,
     "participant": "ada",
     "problem": "matmul",
@@ -28,7 +29,7 @@ RANKED: dict[str, Any] = {
     "score_us": 12.34,
     "interval_us": [12.3, 12.41],
 }
-PASSED: dict[str, Any] = ANSWER | {
+_PASSED: dict[str, Any] = _ANSWER | {
     "state": "finished",
     "version": 40,
     "is_over": True,
@@ -39,7 +40,7 @@ PASSED: dict[str, Any] = ANSWER | {
     "took_s": 8.43,
     "ranking": RANKED,
 }
-WRONG: dict[str, Any] = PASSED | {
+_WRONG: dict[str, Any] = _PASSED | {
     "outcome": "failed",
     "verdict": "wrong_answer",
     "stage": "check",
@@ -59,7 +60,12 @@ WRONG: dict[str, Any] = PASSED | {
     },
 }
 
+# The whole answers.
+ANSWER, PASSED, WRONG = (
+    make_document(FullSubmission, fields) for fields in (_ANSWER, _PASSED, _WRONG)
+)
 
-def submission(answer: dict[str, Any]) -> Submission:
+
+def submission(answer: dict[str, Any]) -> FullSubmission:
     """An answer as the command line reads it."""
-    return read(answer, Submission)
+    return make_example(FullSubmission, **answer)

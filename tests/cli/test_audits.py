@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from warpboard.domain.answers import read
-from warpboard.domain.audits import (
-    Report,
+from shared.presentation.responses import parse_response
+from warpboard.service.maintenance import (
+    AuditReport,
     collection_lines,
     export_lines,
     replay_line,
@@ -38,7 +38,7 @@ REPORT: dict[str, Any] = {
 
 
 def lines(change: dict[str, Any]) -> list[str]:
-    return list(report_lines(read(REPORT | change, Report)))
+    return list(report_lines(parse_response(REPORT | change, AuditReport)))
 
 
 def test_a_rebuild_tells_whether_it_is_equal() -> None:
@@ -52,36 +52,36 @@ def test_each_difference_of_a_rebuild_has_a_line() -> None:
     difference = {"kind": "entry", "live": {"number": 1}, "rebuilt": None}
     assert list(replay_lines(SAID | {"differences": [difference], "is_switched": True}))[1:] == [
         "entry: live {'number': 1}, rebuilt None",
-        "switched: readers see what was folded anew",
+        "switched: readers see the rebuilt rows",
     ]
 
 
 def test_a_clean_audit_explains_each_row_and_says_so_last() -> None:
-    found = lines({"as_of": "2026-01-02T00:00:00+00:00"})
-    assert found[0] == "matmul on CPU, version 3, as of 2026-01-02T00:00:00+00:00, event 90"
-    assert "SubmissionFinished by service:ranker: it may be ranked: 12.340 us" in found[-2]
-    assert found[-1].startswith("clean: ")
+    report = lines({"as_of": "2026-01-02T00:00:00+00:00"})
+    assert report[0] == "matmul on CPU, version 3, as of 2026-01-02T00:00:00+00:00, event 90"
+    assert "SubmissionFinished by service:ranker: it may be ranked: 12.340 us" in report[-2]
+    assert report[-1].startswith("clean: ")
 
 
 def test_an_audit_that_is_not_clean_names_the_first_event() -> None:
     findings = [{"seq": 7, "what": "the chain breaks"}]
-    found = lines({"is_clean": False, "findings": findings, "differences": ["rank 1 differs"]})
-    assert found[-2:] == [
+    report = lines({"is_clean": False, "findings": findings, "differences": ["rank 1 differs"]})
+    assert report[-2:] == [
         "NOT CLEAN from event 7 on: the chain breaks",
         "NOT EQUAL: rank 1 differs",
     ]
 
 
 def test_a_copy_that_lacks_blobs_says_so() -> None:
-    said = {"events": 3, "file": "f", "chain": "ab", "blobs": 1, "blobs_missing": ["d1", "d2"]}
-    assert list(export_lines(said))[-1] == "MISSING: 2 blobs that events name"
+    answer = {"events": 3, "file": "f", "chain": "ab", "blobs": 1, "blobs_missing": ["d1", "d2"]}
+    assert list(export_lines(answer))[-1] == "MISSING: 2 blobs that events name"
 
 
 def test_a_trial_says_how_blobs_are_removed() -> None:
-    said = {"is_trial": True, "removed": 1, "removed_bytes": 5000, "blobs": 3, "blobs_old": 2}
-    assert list(collection_lines(said)) == [
+    answer = {"is_trial": True, "removed": 1, "removed_bytes": 5000, "blobs": 3, "blobs_old": 2}
+    assert list(collection_lines(answer)) == [
         "1 blob that no event names would be removed (5,000 bytes)",
         "of 3 blobs, 2 older than two days",
-        "to remove them: warpboard gc --apply --reason TEXT",
+        "to remove them: warpboard server gc --apply --reason TEXT",
     ]
-    assert next(collection_lines(said | {"is_trial": False})).endswith("removed (5,000 bytes)")
+    assert next(collection_lines(answer | {"is_trial": False})).endswith("removed (5,000 bytes)")

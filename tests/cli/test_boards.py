@@ -8,34 +8,37 @@ from typing import Any
 
 import pytest
 
-from shared.problems import compile_problem
-from shared.problems.settings import Settings, with_settings
-from tests.cli.asked import asked
-from tests.cli.standin import Heard
-from tests.cli.tree import SETTINGS
+from shared.api.leaderboards import LeaderboardSettings
+from shared.problems.compilation import compile_problem
+from shared.problems.warpboard_yml import PublishSettings, apply_settings
+from tests.cli.command_cases import SETTINGS
+from tests.cli.command_runner import run_against
+from tests.cli.stand_in import ReceivedRequest
+from tests.support.api_examples import make_example
 from tests.support.door import FILES
-from warpboard.domain.answers import read
-from warpboard.domain.boards import BoardSettings, lines
+from warpboard.service.leaderboard_settings import settings_lines
 
 MADE = {"event": "LeaderboardChanged", "seq": 7}
 TOKENS = {"WARPBOARD_OPERATOR_TOKEN": "t", "WARPBOARD_TOKEN": "t"}
 WARNED = {"slug": "copy", "number": 1, "is_new": True, "warnings": ["mind the gap"]}
-ADMIN, AUTHOR = ("admin", "leaderboard", "change"), ("problem", "set")
+ADMIN, AUTHOR = ("admin", "leaderboard", "edit"), ("leaderboard", "edit")
 
 
-def fields(heard: Heard) -> dict[str, list[str]]:
+def fields(heard: ReceivedRequest) -> dict[str, list[str]]:
     """The fields of a form that are no files."""
-    found: dict[str, list[str]] = {}
+    form: dict[str, list[str]] = {}
     pattern = rb'name="(\w+)"\r\n\r\n(.*?)\r\n--'
     for name, value in re.findall(pattern, heard.body, re.DOTALL):
-        found.setdefault(name.decode(), []).append(value.decode())
-    return found
+        form.setdefault(name.decode(), []).append(value.decode())
+    return form
 
 
 @pytest.mark.parametrize("words", [ADMIN, AUTHOR])
 def test_a_leaderboard_is_changed_by_what_is_said_alone(words: tuple[str, ...]) -> None:
-    said = ("m", "--gpu", "H100", "--gpu", "B200", "--quota", "ranked=10/day", "--force")
-    result, (heard,) = asked(lambda _: (200, MADE), *words, *said, "--reason", "r", **TOKENS)
+    arguments = ("m", "--gpu", "H100", "--gpu", "B200", "--quota", "ranked=10/day", "--force")
+    result, (heard,) = run_against(
+        lambda _: (200, MADE), *words, *arguments, "--reason", "r", **TOKENS
+    )
     assert result.exit_code == 0, result.output
     assert (heard.method, heard.path) == ("PUT", "/v1/admin/leaderboards/m")
     assert json.loads(heard.body) == {
@@ -44,7 +47,7 @@ def test_a_leaderboard_is_changed_by_what_is_said_alone(words: tuple[str, ...]) 
         "force": True,
         "reason": "r",
     }
-    result, heard_too = asked(lambda _: (200, MADE), *words, "m", "--reason", "r", **TOKENS)
+    result, heard_too = run_against(lambda _: (200, MADE), *words, "m", "--reason", "r", **TOKENS)
     assert (result.exit_code, heard_too) == (2, [])
 
 
@@ -63,27 +66,27 @@ def test_a_leaderboard_is_changed_by_what_is_said_alone(words: tuple[str, ...]) 
 )
 def test_a_deadline_is_utc_and_printed(said: str, sent: str | None, aside: str) -> None:
     words = (*AUTHOR, "m", "--deadline", said, "--reason", "r")
-    result, (heard,) = asked(lambda _: (200, MADE), *words, **TOKENS)
+    result, (heard,) = run_against(lambda _: (200, MADE), *words, **TOKENS)
     assert json.loads(heard.body)["deadline_at"] == sent
     assert aside in result.stderr
 
 
 def test_what_is_no_deadline_is_refused_with_the_form() -> None:
     words = (*AUTHOR, "m", "--deadline", "tomorrow", "--reason", "r")
-    result, heard = asked(lambda _: (200, MADE), *words, **TOKENS)
+    result, heard = run_against(lambda _: (200, MADE), *words, **TOKENS)
     assert (result.exit_code, heard) == (2, [])
     assert "2026-12-01 18:00 in UTC" in result.stderr
 
 
 def test_gpu_types_are_said_one_by_one() -> None:
     words = (*AUTHOR, "m", "--gpu", "H100,B200", "--reason", "r")
-    result, heard = asked(lambda _: (200, MADE), *words, **TOKENS)
+    result, heard = run_against(lambda _: (200, MADE), *words, **TOKENS)
     assert (result.exit_code, heard) == (2, [])
     assert "'H100,B200' is no GPU type" in result.stderr
     assert "--gpu H100 --gpu B200" in result.stderr
 
 
-def publishing_again(heard: Heard) -> tuple[int, Any]:
+def publishing_again(heard: ReceivedRequest) -> tuple[int, Any]:
     """A platform on which the second version of a problem is published."""
     if heard.path.startswith("/v1/leaderboards"):
         lines = [
@@ -102,16 +105,16 @@ def test_publishing_a_version_offers_a_rejudge_or_starts_it(tmp_path: Path) -> N
     for name, data in FILES.items():
         (folder / name).write_bytes(data)
     words = ("problem", "publish", folder, "--unchecked", "r")
-    result, _ = asked(publishing_again, *words, **TOKENS)
+    result, _ = run_against(publishing_again, *words, **TOKENS)
     assert result.exit_code == 0, result.output
     assert "5 entries of version 1 can run again: warpboard problem rejudge start copy" in (
         result.stdout
     )
-    result, heard = asked(publishing_again, *words, "--rejudge", **TOKENS)
+    result, heard = run_against(publishing_again, *words, "--rejudge", **TOKENS)
     assert result.exit_code == 0, result.output
     assert "rejudge r7: 5 to run again under version 2" in result.stdout
-    (sent,) = [one for one in heard if one.path == "/v1/admin/rejudges"]
-    result, _ = asked(lambda _: (201, WARNED), *words, "--rejudge", **TOKENS)
+    (sent,) = [request for request in heard if request.path == "/v1/admin/rejudges"]
+    result, _ = run_against(lambda _: (201, WARNED), *words, "--rejudge", **TOKENS)
     assert "nothing stood under the version before" in result.stdout
     assert json.loads(sent.body)["problem"] == "copy"
 
@@ -123,7 +126,7 @@ def test_a_problem_is_published_with_all_its_settings(tmp_path: Path) -> None:
         (folder / name).write_bytes(data)
     consent = tmp_path / "terms.md"
     consent.write_text("I agree.\n")
-    result, (heard,) = asked(
+    result, (heard,) = run_against(
         lambda _: (201, WARNED),
         *("problem", "publish", folder, "--unchecked", "r", "--title", "Copy it"),
         *("--deadline", "2026-12-01 18:00", "--visibility", "closed", "--gpu", "H100"),
@@ -143,19 +146,27 @@ def test_a_problem_is_published_with_all_its_settings(tmp_path: Path) -> None:
     }
     assert "copy: mind the gap" in result.stderr
     # What is of a version is in its files, by the very function that the server has.
-    settings = Settings("Copy it", "geom", "always", "never", {"submissions": "MIT"}, b"I agree.\n")
+    settings = PublishSettings(
+        "Copy it", "geom", "always", "never", {"submissions": "MIT"}, b"I agree.\n"
+    )
     (written,) = re.findall(
         rb'filename="warpboard.yml".*?\r\n\r\n(.*?)\r\n--', heard.body, re.DOTALL
     )
     files = FILES | {"warpboard.yml": written, "CONSENT.md": b"I agree.\n"}
-    wanted = compile_problem("copy", with_settings(FILES, settings))
-    assert compile_problem("copy", files).digest == wanted.digest
+    expected = compile_problem("copy", apply_settings(FILES, settings))
+    assert compile_problem("copy", files).digest == expected.digest
 
 
 def test_settings_are_shown_with_the_deadline_here_too() -> None:
-    said: dict[str, Any] = SETTINGS | {"deadline_at": "2026-12-01T18:00:00Z"}
-    told = "\n".join(lines(read(said, BoardSettings), timezone(timedelta(hours=1), "CET")))
-    assert "until 2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)" in told
-    assert "GPU types: CPU; H100 no more, whose entries stay" in told
-    assert "quotas of each participant: ranked=10/day" in told
-    assert "until 2026-12-01 18:00 UTC\n" in "\n".join(lines(read(said, BoardSettings), UTC))
+    answer: dict[str, Any] = SETTINGS | {"deadline_at": "2026-12-01T18:00:00Z"}
+    output = "\n".join(
+        settings_lines(
+            make_example(LeaderboardSettings, **answer), timezone(timedelta(hours=1), "CET")
+        )
+    )
+    assert "until 2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)" in output
+    assert "GPU types: CPU; H100 no more, whose entries stay" in output
+    assert "quotas of each participant: ranked=10/day" in output
+    assert "until 2026-12-01 18:00 UTC\n" in "\n".join(
+        settings_lines(make_example(LeaderboardSettings, **answer), UTC)
+    )

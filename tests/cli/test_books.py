@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.asked import warpboard
+from tests.cli.command_runner import run_warpboard
 from tests.cli.test_ranker_commands import exported
 
 
@@ -20,7 +20,7 @@ def copy(tmp_path: Path) -> tuple[Path, str]:
 
 def test_a_file_is_audited_without_any_server(copy: tuple[Path, str]) -> None:
     file, key = copy
-    audited = warpboard("audit", "identity", "CPU", "--file", file, "--key", key)
+    audited = run_warpboard("server", "audit", "identity", "CPU", "--file", file, "--key", key)
     assert audited.exit_code == 0, audited.output
     assert "SubmissionFinished" in audited.stdout
     assert audited.stdout.splitlines()[-1].startswith("clean: ")
@@ -31,7 +31,9 @@ def test_an_audit_that_is_not_clean_ends_with_1_and_the_whole_report(
 ) -> None:
     file, _ = copy
     stranger = "A" * 43 + "="
-    audited = warpboard("audit", "identity", "CPU", "--file", file, "--key", stranger, "--json")
+    audited = run_warpboard(
+        "server", "audit", "identity", "CPU", "--file", file, "--key", stranger, "--json"
+    )
     assert audited.exit_code == 1
     assert json.loads(audited.stdout)["findings"]
 
@@ -39,25 +41,39 @@ def test_an_audit_that_is_not_clean_ends_with_1_and_the_whole_report(
 def test_a_file_that_is_no_log_is_refused_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "log.gz"
     file.write_bytes(gzip.compress(b"no log"))
-    audited = warpboard("audit", "identity", "CPU", "--file", file)
+    audited = run_warpboard("server", "audit", "identity", "CPU", "--file", file)
     assert (audited.exit_code, audited.stdout) == (2, "")
     assert audited.stderr.splitlines()[-1].startswith("warpboard: ")
 
 
-@pytest.mark.parametrize("words", [("replay",), ("gc",), ("replay", "--projection", "archive")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("server", "replay"),
+        ("server", "gc"),
+        ("server", "replay", "--projection", "archive"),
+    ],
+)
 def test_what_needs_a_platform_says_how_to_start_one(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    result = warpboard(*words, "--folder", tmp_path)
+    result = run_warpboard(*words, "--folder", tmp_path)
     assert result.exit_code == 3
     assert "warpboard up" in result.stderr
 
 
-@pytest.mark.parametrize("words", [("restore", "FILE"), ("repair", "FILE"), ("gc",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("server", "restore", "FILE"),
+        ("server", "repair", "FILE"),
+        ("server", "gc"),
+    ],
+)
 def test_what_is_done_in_a_folder_is_done_at_no_url(
     copy: tuple[Path, str], words: tuple[str, ...]
 ) -> None:
-    given = [copy[0] if word == "FILE" else word for word in words]
-    result = warpboard(*given, "--url", "http://127.0.0.1:9")
+    arguments = [copy[0] if word == "FILE" else word for word in words]
+    result = run_warpboard(*arguments, "--url", "http://127.0.0.1:9")
     assert result.exit_code == 2
     assert "--folder" in result.stderr

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from shared.api.leaderboards import Leaderboard
 from tests.cli.answers import ANSWER, PASSED, WRONG
-from tests.cli.asked import asked, warpboard
-from tests.cli.standin import Say, in_turn, standing
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import Respond, respond_in_turn, run_stand_in
+from tests.support.api_examples import make_document
 from tests.support.platform import ROOT
 
 NOTHING_THERE = "http://127.0.0.1:9"
@@ -28,7 +30,7 @@ def kernel(tmp_path: Path) -> Path:
 
 
 def test_the_help_tells_the_exit_codes() -> None:
-    assert "130 interrupted" in warpboard("--help").stdout
+    assert "130 interrupted" in run_warpboard("--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -38,33 +40,33 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("submit",),
         ("submit", "missing.py"),
         ("submit", "."),
-        ("show", "0"),
-        ("show", "twelve"),
-        ("appeal", "0", "look"),
-        ("appeal", "bans", "look"),
+        ("submission", "show", "0"),
+        ("submission", "show", "twelve"),
+        ("submission", "appeal", "0", "look"),
+        ("submission", "appeal", "bans", "look"),
         ("run", "missing.py", "--problem", "."),
         ("duel", ".", "missing.py", "missing.py"),
         ("problem", "publish"),
         ("problem", "publish", "missing"),
-        ("leaderboard",),
-        ("leaderboard", "x", "--url", "nowhere"),
-        ("leaderboard", "x", "--url", "http://h:1", "--as", "Ada L"),
+        ("leaderboard", "show"),
+        ("leaderboard", "show", "x", "--url", "nowhere"),
+        ("leaderboard", "show", "x", "--url", "http://h:1", "--as", "Ada L"),
         ("demo", "--problems", "missing"),
-        ("leaderboard", "x", "--as-of", "yesterday"),
-        ("quota", "--gpu", "CPU"),
-        ("gc", "--apply"),
-        ("restore", "missing"),
+        ("leaderboard", "show", "x", "--as-of", "yesterday"),
+        ("submission", "quota", "--gpu", "CPU"),
+        ("server", "gc", "--apply"),
+        ("server", "restore", "missing"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: tuple[str, ...]) -> None:
-    result = warpboard(*arguments)
+    result = run_warpboard(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr
 
 
 def test_a_wrong_environment_is_refused_in_one_line() -> None:
-    result = warpboard("problems", WARPBOARD_URL="nowhere")
+    result = run_warpboard("problem", "list", WARPBOARD_URL="nowhere")
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
 
@@ -72,48 +74,51 @@ def test_a_wrong_environment_is_refused_in_one_line() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("leaderboard", "matmul"),
-        ("show", "12"),
-        ("list",),
-        ("problems",),
+        ("leaderboard", "show", "matmul"),
+        ("submission", "show", "12"),
+        ("submission", "list"),
+        ("problem", "list"),
         ("status",),
-        ("queue",),
+        ("submission", "queue"),
         ("agent", "list"),
-        ("quota",),
-        ("cancel", "12"),
+        ("submission", "quota"),
+        ("submission", "cancel", "12"),
     ],
 )
 def test_a_platform_that_is_not_there_is_told_at_once(arguments: tuple[str, ...]) -> None:
-    result = warpboard(*arguments, "--url", NOTHING_THERE)
+    result = run_warpboard(*arguments, "--url", NOTHING_THERE)
     assert result.exit_code == 3
     assert NOTHING_THERE in result.output
 
 
 def test_without_a_platform_the_commands_say_how_to_start_one(tmp_path: Path) -> None:
-    for arguments in (("leaderboard", "matmul"), ("replay",)):
-        result = warpboard(*arguments, "--folder", tmp_path)
+    for arguments in (
+        ("leaderboard", "show", "matmul"),
+        ("server", "replay"),
+    ):
+        result = run_warpboard(*arguments, "--folder", tmp_path)
         assert result.exit_code == 3
         assert "warpboard up" in result.stderr
-    assert "nothing runs" in warpboard("down", "--folder", tmp_path).stdout
+    assert "nothing runs" in run_warpboard("down", "--folder", tmp_path).stdout
 
 
 def test_a_refusal_is_one_line_with_its_field(kernel: Path) -> None:
     refusal = {"detail": "no such GPU\ntype", "code": "unknown_gpu", "errors": [{"field": "gpu"}]}
-    result, _ = asked(in_turn((400, refusal)), "submit", kernel, "--gpu", "X")
+    result, _ = run_against(respond_in_turn((400, refusal)), "submit", kernel, "--gpu", "X")
     assert result.exit_code == 2
     assert result.stderr == "warpboard: no such GPU type [gpu]\n"
 
 
 def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path) -> None:
     refusal = {"detail": "5 of 5 are used of matmul.CPU.ranked", "code": "quota_exceeded"}
-    result, heard = asked(in_turn((429, refusal)), "submit", kernel)
+    result, heard = run_against(respond_in_turn((429, refusal)), "submit", kernel)
     assert (result.exit_code, len(heard)) == (4, 1)
     assert result.stderr == "warpboard: 5 of 5 are used of matmul.CPU.ranked\n"
 
 
 def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> None:
     refusal = {"detail": "no submission is taken in: a new disk", "code": "submissions_paused"}
-    result, heard = asked(in_turn((503, refusal)), "submit", kernel)
+    result, heard = run_against(respond_in_turn((503, refusal)), "submit", kernel)
     assert (result.exit_code, len(heard)) == (2, 1)
     assert "a new disk" in result.stderr
 
@@ -121,12 +126,14 @@ def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> No
 def test_submit_tells_what_is_left_of_the_quota(kernel: Path) -> None:
     quota = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 86400}
     receipt = RECEIPT | {"submissions": [{"number": 12, "gpu": "CPU", "quota": quota}]}
-    result, _ = asked(in_turn((202, receipt)), "submit", kernel, "--no-wait")
+    result, _ = run_against(respond_in_turn((202, receipt)), "submit", kernel, "--no-wait")
     assert "; 3 of 5 left of m.CPU.ranked per day" in result.stdout
 
 
 def test_submit_takes_the_leaderboard_from_the_file(kernel: Path) -> None:
-    result, heard = asked(in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--as", "ada")
+    result, heard = run_against(
+        respond_in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--as", "ada"
+    )
     assert result.exit_code == 0
     assert "submission 12 received: matmul on CPU" in result.stdout
     assert b'name="problem"\r\n\r\nmatmul' in heard[0].body
@@ -137,7 +144,7 @@ def test_submit_takes_the_leaderboard_from_the_file(kernel: Path) -> None:
 def test_submit_without_any_leaderboard_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("x = 1\n")
-    result = warpboard("submit", file, "--url", NOTHING_THERE)
+    result = run_warpboard("submit", file, "--url", NOTHING_THERE)
     assert result.exit_code == 2
     assert "--leaderboard" in result.stderr
 
@@ -145,45 +152,47 @@ def test_submit_without_any_leaderboard_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf8_is_refused_here(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"x = '\xff'\n")
-    result = warpboard("submit", file, "--url", NOTHING_THERE)
+    result = run_warpboard("submit", file, "--url", NOTHING_THERE)
     assert result.exit_code == 2
     assert "byte 5" in result.stderr
 
 
 def test_a_submission_is_asked_again_under_one_key(kernel: Path) -> None:
     away = (503, {"detail": "starting", "code": "unavailable"})
-    result, heard = asked(in_turn(away, away, (202, RECEIPT)), "submit", kernel, "--no-wait")
+    result, heard = run_against(
+        respond_in_turn(away, away, (202, RECEIPT)), "submit", kernel, "--no-wait"
+    )
     assert result.exit_code == 0
     assert len(heard) == 3
-    assert len({one.headers["idempotency-key"] for one in heard}) == 1
+    assert len({request.headers["idempotency-key"] for request in heard}) == 1
 
 
 def test_two_submissions_have_two_keys(kernel: Path) -> None:
-    with standing(in_turn((202, RECEIPT))) as standin:
+    with run_stand_in(respond_in_turn((202, RECEIPT))) as standin:
         for _ in range(2):
-            warpboard("submit", kernel, "--no-wait", "--url", standin.url)
-    assert len({one.headers["idempotency-key"] for one in standin.heard}) == 2
+            run_warpboard("submit", kernel, "--no-wait", "--url", standin.url)
+    assert len({request.headers["idempotency-key"] for request in standin.heard}) == 2
 
 
-def life(*states: dict[str, Any]) -> Say:
+def life(*states: dict[str, Any]) -> Respond:
     """A receipt, then one state after the other."""
-    return in_turn((202, RECEIPT), *((200, state) for state in states))
+    return respond_in_turn((202, RECEIPT), *((200, state) for state in states))
 
 
 def test_submit_waits_for_the_end(kernel: Path) -> None:
     running = ANSWER | {"state": "running", "version": 20}
-    result, heard = asked(life(ANSWER, running, PASSED), "submit", kernel)
+    result, heard = run_against(life(ANSWER, running, PASSED), "submit", kernel)
     assert result.exit_code == 0
     assert "submission 12: passed (ranked on CPU)" in result.stdout
     assert "submission 12: running" in result.stderr
-    queries = [one.path.partition("?")[2] for one in heard[1:]]
+    queries = [request.path.partition("?")[2] for request in heard[1:]]
     assert [query.partition("&")[0] for query in queries] == ["after=-1", "after=12", "after=20"]
 
 
 def test_waiting_outlives_a_platform_that_restarts(kernel: Path) -> None:
     away = (503, {"detail": "restarting", "code": "unavailable"})
-    say = in_turn((202, RECEIPT), (200, ANSWER), away, away, (200, PASSED))
-    result, _ = asked(say, "submit", kernel)
+    say = respond_in_turn((202, RECEIPT), (200, ANSWER), away, away, (200, PASSED))
+    result, _ = run_against(say, "submit", kernel)
     assert result.exit_code == 0
     assert "restarting" in result.stderr
 
@@ -197,23 +206,23 @@ def test_waiting_outlives_a_platform_that_restarts(kernel: Path) -> None:
     ],
 )
 def test_the_exit_code_of_submit_is_its_end(kernel: Path, end: dict[str, Any], code: int) -> None:
-    assert asked(life(end), "submit", kernel)[0].exit_code == code
+    assert run_against(life(end), "submit", kernel)[0].exit_code == code
 
 
 def test_json_is_the_whole_answer_and_nothing_else(kernel: Path) -> None:
-    result, _ = asked(life(ANSWER, WRONG), "submit", kernel, "--json")
+    result, _ = run_against(life(ANSWER, WRONG), "submit", kernel, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {"submissions": [WRONG]}
 
 
 def test_a_wait_has_an_end(kernel: Path) -> None:
-    result, _ = asked(life(ANSWER), "submit", kernel, "--timeout", "0.3")
+    result, _ = run_against(life(ANSWER), "submit", kernel, "--timeout", "0.3")
     assert result.exit_code == 3
-    assert "warpboard show 12 --wait" in result.stderr
+    assert "warpboard submission show 12 --wait" in result.stderr
 
 
 def test_submission_shows_cases_timeline_and_log() -> None:
-    result, heard = asked(in_turn((200, WRONG)), "show", 12)
+    result, heard = run_against(respond_in_turn((200, WRONG)), "submission", "show", 12)
     assert result.exit_code == 1
     assert heard[0].path == "/v1/submissions/12"
     for words in ("size=65", "SubmissionReceived", "  hello", "wrong_answer"):
@@ -221,14 +230,14 @@ def test_submission_shows_cases_timeline_and_log() -> None:
 
 
 def test_submission_in_json_is_the_answer() -> None:
-    result, _ = asked(in_turn((200, PASSED)), "show", 12, "--json")
+    result, _ = run_against(respond_in_turn((200, PASSED)), "submission", "show", 12, "--json")
     assert json.loads(result.stdout) == PASSED
 
 
 def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt", "media": "text/plain", "bytes": 5}]}
-    say = in_turn((200, answer), (200, b"hello"))
-    result, heard = asked(say, "show", 12, "--save", tmp_path / "out")
+    say = respond_in_turn((200, answer), (200, b"hello"))
+    result, heard = run_against(say, "submission", "show", 12, "--save", tmp_path / "out")
     assert result.exit_code == 0
     assert "log.txt" in result.stdout
     assert heard[1].path == "/v1/submissions/12/files/log.txt"
@@ -238,37 +247,50 @@ def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt"}]}
     gone = {"detail": "it is not kept any more", "code": "not_found"}
-    result, _ = asked(in_turn((200, answer), (404, gone)), "show", 12, "--save", tmp_path)
+    result, _ = run_against(
+        respond_in_turn((200, answer), (404, gone)), "submission", "show", 12, "--save", tmp_path
+    )
     assert result.exit_code == 2
     assert "not kept any more" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
-    empty = in_turn((200, {"items": []}))
-    _, (mine,) = asked(empty, "list", "--problem", "matmul")
-    _, (all_,) = asked(empty, "list", "--all", "--limit", 3)
+    empty = respond_in_turn((200, {"items": []}))
+    _, (mine,) = run_against(empty, "submission", "list", "--problem", "matmul")
+    _, (all_,) = run_against(empty, "submission", "list", "--all", "--limit", 3)
     assert mine.path == "/v1/me/submissions?problem=matmul&limit=50"
     assert all_.path == "/v1/submissions?limit=3"
 
 
 def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
-    _, (sent,) = asked(
-        in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--note", "tiles", "--tag", "v2"
+    _, (sent,) = run_against(
+        respond_in_turn((202, RECEIPT)),
+        "submit",
+        kernel,
+        "--no-wait",
+        "--note",
+        "tiles",
+        "--tag",
+        "v2",
     )
     assert b'name="note"\r\n\r\ntiles' in sent.body
     assert b'name="tag"\r\n\r\nv2' in sent.body
-    _, (listed,) = asked(in_turn((200, {"items": []})), "list", "--tag", "v2")
-    assert listed.path == "/v1/me/submissions?tag=v2&limit=50"
-    refused, heard = asked(in_turn((200, {"items": []})), "list", "--tag", "v2", "--all")
+    _, (list_request,) = run_against(
+        respond_in_turn((200, {"items": []})), "submission", "list", "--tag", "v2"
+    )
+    assert list_request.path == "/v1/me/submissions?tag=v2&limit=50"
+    refused, heard = run_against(
+        respond_in_turn((200, {"items": []})), "submission", "list", "--tag", "v2", "--all"
+    )
     assert (refused.exit_code, heard) == (2, [])
 
 
 def test_show_takes_every_gpu_type_of_the_problem() -> None:
     board = BOARD | {"items": [ENTRY]}
-    say = in_turn((200, PROBLEM), (200, board), (200, BOARD | {"gpu": "H100"}))
-    result, heard = asked(say, "leaderboard", "matmul")
-    assert [one.path.rpartition("/")[2] for one in heard] == ["matmul", "CPU", "H100"]
+    say = respond_in_turn((200, PROBLEM), (200, board), (200, BOARD | {"gpu": "H100"}))
+    result, heard = run_against(say, "leaderboard", "show", "matmul")
+    assert [request.path.rpartition("/")[2] for request in heard] == ["matmul", "CPU", "H100"]
     assert "12.34 µs" in result.stdout
     assert "no entry yet on H100" in result.stdout
 
@@ -276,15 +298,22 @@ def test_show_takes_every_gpu_type_of_the_problem() -> None:
 def test_an_empty_leaderboard_says_where_the_entries_are() -> None:
     others = [{"problem_version": 1, "entries_count": 12}]
     empty = BOARD | {"items": [], "problem_version": 2, "other_versions": others}
-    result, _ = asked(in_turn((200, empty)), "leaderboard", "matmul", "CPU")
-    assert "version 1 has 12 entries: warpboard leaderboard matmul CPU --version 1" in result.stdout
-    _, heard = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--version", 1)
+    result, _ = run_against(respond_in_turn((200, empty)), "leaderboard", "show", "matmul", "CPU")
+    assert (
+        "version 1 has 12 entries: warpboard leaderboard show matmul CPU --version 1"
+        in result.stdout
+    )
+    _, heard = run_against(
+        respond_in_turn((200, BOARD)), "leaderboard", "show", "matmul", "CPU", "--version", 1
+    )
     assert heard[0].path.endswith("/v1/leaderboards/matmul/CPU?version=1")
 
 
 def test_show_in_json_holds_every_leaderboard() -> None:
-    result, _ = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--json")
-    assert json.loads(result.stdout) == {"leaderboards": [BOARD]}
+    result, _ = run_against(
+        respond_in_turn((200, BOARD)), "leaderboard", "show", "matmul", "CPU", "--json"
+    )
+    assert json.loads(result.stdout) == {"leaderboards": [make_document(Leaderboard, BOARD)]}
 
 
 def test_a_file_that_the_platform_would_not_take_is_refused_here(tmp_path: Path) -> None:
@@ -295,6 +324,6 @@ def test_a_file_that_the_platform_would_not_take_is_refused_here(tmp_path: Path)
         ("run", file, "--problem", ROOT / "problems" / "identity"),
         ("duel", ROOT / "problems" / "identity", file, file),
     ):
-        result = warpboard(*words)
+        result = run_warpboard(*words)
         assert result.exit_code == 2
         assert "is over 1,000,000 bytes" in result.stderr, result.stderr

@@ -8,8 +8,8 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.cli.asked import asked
-from tests.cli.standin import Heard, Say
+from tests.cli.command_runner import run_against
+from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.shared.problems.examples import FILES
 from warpboard.local_run import LocalDisk
 
@@ -45,14 +45,14 @@ def there(folder: Path, name: str, slug: str, **changed: Any) -> dict[str, Any]:
     problem = LocalDisk().problem(folder / name, slug)
     manifest = json.loads(problem.manifest)
     digest = hashlib.sha256(problem.manifest).hexdigest()
-    said = {"slug": slug, "number": 2, "title": slug, "gpus": manifest["gpus"], "digest": digest}
-    return said | {"deadline_at": NOW} | changed
+    answer = {"slug": slug, "number": 2, "title": slug, "gpus": manifest["gpus"], "digest": digest}
+    return answer | {"deadline_at": NOW} | changed
 
 
-def platform(problems: dict[str, dict[str, Any]], refused: str = "") -> Say:
+def platform(problems: dict[str, dict[str, Any]], refused: str = "") -> Respond:
     """One that has these problems, and entries on every GPU type."""
 
-    def say(heard: Heard) -> tuple[int, object]:
+    def say(heard: ReceivedRequest) -> tuple[int, object]:
         path = heard.path.partition("?")[0]
         if heard.method == "POST":
             slug = field(heard, "slug")
@@ -61,24 +61,24 @@ def platform(problems: dict[str, dict[str, Any]], refused: str = "") -> Say:
             return 201, {"slug": slug, "number": 3, "is_new": True}
         if "/leaderboards/" in path:
             return 200, {"items": [{}]}
-        found = problems.get(path.rpartition("/")[2])
+        problem = problems.get(path.rpartition("/")[2])
         absent = {"code": "unknown_problem", "detail": "there is no such problem"}
-        return (200, found) if found else (404, absent)
+        return (200, problem) if problem else (404, absent)
 
     return say
 
 
-def field(heard: Heard, name: str) -> str:
+def field(heard: ReceivedRequest, name: str) -> str:
     """A field of the form that a problem is published by, "" for none."""
-    found = re.search(rf'name="{name}"\r\n\r\n([^\r]*)'.encode(), heard.body)
-    return found[1].decode() if found else ""
+    match = re.search(rf'name="{name}"\r\n\r\n([^\r]*)'.encode(), heard.body)
+    return match[1].decode() if match else ""
 
 
-def publish(say: Say, *words: object) -> tuple[Result, list[tuple[str, str]]]:
+def publish(say: Respond, *words: object) -> tuple[Result, list[tuple[str, str]]]:
     """How the command ended, and what was published with which deadline."""
-    result, heard = asked(say, "problem", "publish", *words, WARPBOARD_TOKEN="wb_t")
-    sent = [one for one in heard if one.method == "POST"]
-    return result, [(field(one, "slug"), field(one, "deadline")) for one in sent]
+    result, heard = run_against(say, "problem", "publish", *words, WARPBOARD_TOKEN="wb_t")
+    sent = [request for request in heard if request.method == "POST"]
+    return result, [(field(item, "slug"), field(item, "deadline")) for item in sent]
 
 
 def test_each_problem_gets_its_deadline_and_what_is_so_already_is_skipped(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_each_problem_gets_its_deadline_and_what_is_so_already_is_skipped(tmp_pa
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> None:
     file = contest(tmp_path)
     known = {
-        "second": there(tmp_path, "two", "second", digest="other", deadline_at=LATER),
+        "second": there(tmp_path, "two", "second", digest="0" * 64, deadline_at=LATER),
         "third": there(tmp_path, "three", "third"),
     }
     result, sent = publish(platform(known), file, "--dry-run", "--json")
@@ -162,20 +162,20 @@ def test_a_deadline_that_is_over_is_taken_by_force_or_where_it_was_so(tmp_path: 
         result, sent = publish(platform(known), file, *words)
         assert (result.exit_code, sent) == (2, [])
         assert "third: the deadline 2020-01-31 00:00 UTC is over: name one ahead" in result.stderr
-    known["third"] = there(tmp_path, "three", "third", deadline_at=over, digest="other")
+    known["third"] = there(tmp_path, "three", "third", deadline_at=over, digest="0" * 64)
     result, sent = publish(platform(known), file, *UNCHECKED)
     assert sent == [("second", LATER), ("third", over)]
     result, sent = publish(platform({}), file, *UNCHECKED, "--force")
     assert sent == [("first", over), ("second", LATER), ("third", over)]
-    said = ("--deadline", "2020-01-31", *UNCHECKED)
-    result, sent = publish(platform({}), tmp_path / "two", *said)
+    options = ("--deadline", "2020-01-31", *UNCHECKED)
+    result, sent = publish(platform({}), tmp_path / "two", *options)
     assert (result.exit_code, sent) == (2, [])
     assert "nothing was published" in result.stderr
 
 
 def test_a_gpu_type_with_entries_is_dropped_by_force_alone(tmp_path: Path) -> None:
     file = contest(tmp_path)
-    known = {"first": there(tmp_path, "one", "first", gpus=["CPU", "A100"], digest="d")}
+    known = {"first": there(tmp_path, "one", "first", gpus=["CPU", "A100"], digest="d" * 64)}
     result, sent = publish(platform(known), file, *UNCHECKED)
     assert (result.exit_code, sent) == (2, [])
     assert "first: GPU type A100 would be dropped, and has entries" in result.stderr
@@ -188,12 +188,12 @@ def test_the_gpu_types_of_a_contest_go_before_those_of_the_files(tmp_path: Path)
     file = contest(tmp_path)
     (tmp_path / "one" / "warpboard.yml").write_text("gpus: [H100, CPU]\n")
     known = {"first": there(tmp_path, "one", "first")}
-    result, heard = asked(
+    result, heard = run_against(
         platform(known), "problem", "publish", file, *UNCHECKED, "--force", WARPBOARD_TOKEN="wb_t"
     )
     assert result.exit_code == 0, result.output
     assert "updated  first: on CPU; it was on H100, CPU\n" in result.stdout
-    (sent, *_) = [one for one in heard if one.method == "POST"]
+    (sent, *_) = [request for request in heard if request.method == "POST"]
     assert (field(sent, "slug"), field(sent, "gpu")) == ("first", "CPU")
 
 

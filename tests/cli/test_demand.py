@@ -4,13 +4,22 @@ import json
 
 import pytest
 
-from tests.cli.asked import warpboard
-from warpboard.domain.answers import Missing
-from warpboard.domain.demand import TIERS, Demand, demanded, environ, worth
-from warpboard.domain.doctor import Offer, exit_code, lines
+from shared.api.agents import MissingWall
+from tests.cli.command_runner import run_warpboard
+from tests.support.api_examples import make_example
+from warpboard.domain.demand import (
+    TIERS,
+    Demand,
+    Offer,
+    choose_demand,
+    demand_environ,
+    demand_line,
+    offer_exit_code,
+    offer_lines,
+)
 
-UID = Missing(wall="uid", reason="not root", mend="run the agent as root")
-BWRAP = Missing(wall="bubblewrap", reason="no bwrap", mend="apt install it")
+UID = make_example(MissingWall, wall="uid", reason="not root", mend="run the agent as root")
+BWRAP = make_example(MissingWall, wall="bubblewrap", reason="no bwrap", mend="apt install it")
 WEAK = Offer(
     level="weak",
     tier="C2",
@@ -25,41 +34,45 @@ STRONG = Offer(level="strong", tier="C1", device="cpu", walls=["seccomp", "uid"]
 
 @pytest.mark.parametrize("offer", [WEAK, STRONG])
 def test_by_default_what_there_is_is_enough(offer: Offer) -> None:
-    demand = demanded(offer, None)
+    demand = choose_demand(offer, None)
     assert demand.level_min == offer.level
     assert offer.tier in demand.tiers
     assert not demand.is_own
 
 
 def test_a_demand_for_strong_takes_no_tier_below() -> None:
-    assert demanded(WEAK, "strong") == Demand("strong", TIERS, is_own=True)
+    assert choose_demand(WEAK, "strong") == Demand("strong", TIERS, is_own=True)
 
 
 def test_agent_and_ranker_hear_the_same_demand() -> None:
-    said = environ(demanded(WEAK, None))
-    assert said["WARPBOARD_GPU_AGENT_LEVEL_MIN"] == said["WARPBOARD_RANKER_LEVEL_MIN"] == "weak"
-    assert said["WARPBOARD_GPU_AGENT_TIERS"] == said["WARPBOARD_RANKER_TIERS"] == "G1 G2 C1 C2"
+    environ = demand_environ(choose_demand(WEAK, None))
+    assert (
+        environ["WARPBOARD_GPU_AGENT_LEVEL_MIN"] == environ["WARPBOARD_RANKER_LEVEL_MIN"] == "weak"
+    )
+    assert (
+        environ["WARPBOARD_GPU_AGENT_TIERS"] == environ["WARPBOARD_RANKER_TIERS"] == "G1 G2 C1 C2"
+    )
 
 
 def test_rows_below_the_best_are_called_what_they_are() -> None:
-    assert "provisional" in worth(demanded(WEAK, None))
-    assert "provisional" not in worth(demanded(STRONG, None))
+    assert "provisional" in demand_line(choose_demand(WEAK, None))
+    assert "provisional" not in demand_line(choose_demand(STRONG, None))
 
 
 def test_the_doctor_tells_each_wall_and_the_mend_of_what_is_missing() -> None:
-    said = list(lines(WEAK))
-    assert said[0] == "isolation weak; device cpu, timing tier C2"
-    assert "  wall seccomp: ok" in said
-    assert "  wall uid: missing, not root; to mend it: run the agent as root" in said
-    assert "  launcher bubblewrap: missing, no bwrap; to mend it: apt install it" in said
-    assert said[-1].startswith("below strong")
-    assert (exit_code(WEAK), exit_code(STRONG)) == (1, 0)
+    lines = list(offer_lines(WEAK))
+    assert lines[0] == "isolation weak; device cpu, timing tier C2"
+    assert "  wall seccomp: ok" in lines
+    assert "  wall uid: missing, not root; to fix it: run the agent as root" in lines
+    assert "  launcher bubblewrap: missing, no bwrap; to fix it: apt install it" in lines
+    assert lines[-1].startswith("below strong")
+    assert (offer_exit_code(WEAK), offer_exit_code(STRONG)) == (1, 0)
 
 
 def test_the_doctor_looks_at_this_very_machine() -> None:
-    result = warpboard("agent", "doctor", "--json")
-    found = json.loads(result.stdout)
-    assert result.exit_code == (0 if found["level"] == "strong" else 1)
-    assert found["tier"] in ("C1", "C2")
-    assert "zygote" in found["launchers"]
-    assert warpboard("agent", "doctor").stdout.startswith(f"isolation {found['level']}")
+    result = run_warpboard("agent", "doctor", "--json")
+    offer = json.loads(result.stdout)
+    assert result.exit_code == (0 if offer["level"] == "strong" else 1)
+    assert offer["tier"] in ("C1", "C2")
+    assert "zygote" in offer["launchers"]
+    assert run_warpboard("agent", "doctor").stdout.startswith(f"isolation {offer['level']}")

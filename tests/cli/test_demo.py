@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
+from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 from tests.cli.answers import PASSED, WRONG, submission
-from tests.cli.standin import in_turn, standing
-from warpboard.domain.demo import (
-    NOT_PASSED,
+from tests.cli.stand_in import respond_in_turn, run_stand_in
+from tests.support.api_examples import make_document
+from warpboard.domain.solutions import NOT_PASSED, Sample, Solutions
+from warpboard.ingest_http import Caller, open_api
+from warpboard.service.demo import (
     PARTICIPANTS,
     Example,
-    Sample,
-    Solutions,
+    OwnerApis,
     is_expected,
-    plan,
-    verdicts,
+    plan_examples,
+    verdict_table,
 )
-from warpboard.ingest_http import Caller, connected
-from warpboard.service.demo import Owners
 
 GOOD, BAD = Sample("good.py", b"def custom_kernel(data): ...\n"), Sample("bad.py", b"x = 1\n")
 SLUGS = ("grayscale", "histogram", "identity", "matmul", "softmax", "vectoradd")
@@ -33,53 +33,63 @@ def example(expected: str, mode: str = "ranked") -> Example:
 
 
 def test_every_problem_gets_a_ranked_submission() -> None:
-    examples = plan([solutions(slug) for slug in SLUGS])
-    ranked = {one.problem for one in examples if one.mode == "ranked" and one.expected == "passed"}
+    examples = plan_examples([solutions(slug) for slug in SLUGS])
+    ranked = {
+        example.problem
+        for example in examples
+        if example.mode == "ranked" and example.expected == "passed"
+    }
     assert ranked == set(SLUGS)
 
 
 def test_every_participant_submits_about_ten_files_in_all() -> None:
-    examples = plan([solutions(slug) for slug in SLUGS])
-    assert {one.participant for one in examples} == set(PARTICIPANTS)
+    examples = plan_examples([solutions(slug) for slug in SLUGS])
+    assert {example.participant for example in examples} == set(PARTICIPANTS)
     assert 10 <= len(examples) <= 14
 
 
 def test_rivals_meet_on_one_leaderboard() -> None:
-    examples = plan([solutions(slug) for slug in SLUGS])
+    examples = plan_examples([solutions(slug) for slug in SLUGS])
     rivals = {
-        one.participant
-        for one in examples
-        if one.problem == "identity" and one.mode == "ranked" and one.expected == "passed"
+        example.participant
+        for example in examples
+        if example.problem == "identity"
+        and example.mode == "ranked"
+        and example.expected == "passed"
     }
     assert rivals == set(PARTICIPANTS)
 
 
 def test_each_way_not_to_pass_is_shown() -> None:
-    expected = {one.expected for one in plan([solutions("matmul")])}
+    expected = {plan_example.expected for plan_example in plan_examples([solutions("matmul")])}
     assert expected == {"passed", "not passed", "compile_error", "crashed", "timed_out"}
 
 
 def test_the_slow_file_is_python() -> None:
-    (slow,) = [one for one in plan([solutions("p")]) if one.sample.name == "slow.py"]
+    (slow,) = [
+        plan_example
+        for plan_example in plan_examples([solutions("p")])
+        if plan_example.sample.name == "slow.py"
+    ]
     compile(slow.sample.source, "slow.py", "exec")
 
 
 def test_of_many_problems_few_are_submitted_to() -> None:
-    examples = plan([solutions(slug) for slug in (*SLUGS, "axpy", "zeta")])
-    assert {one.problem for one in examples} == set(SLUGS)
+    examples = plan_examples([solutions(slug) for slug in (*SLUGS, "axpy", "zeta")])
+    assert {example.problem for example in examples} == set(SLUGS)
 
 
 def test_what_needs_a_gpu_is_not_submitted() -> None:
     triton = Sample("triton.py", b"#!POPCORN gpus H100 H200\nimport triton\n")
-    examples = plan([Solutions("matmul", (GOOD, triton), (BAD,))])
-    assert triton not in [one.sample for one in examples]
+    examples = plan_examples([Solutions("matmul", (GOOD, triton), (BAD,))])
+    assert triton not in [example.sample for example in examples]
 
 
 def test_problems_without_solutions_are_not_submitted_for() -> None:
-    examples = plan([Solutions("bare", (), ()), solutions("matmul")])
-    assert {one.problem for one in examples} == {"matmul"}
+    examples = plan_examples([Solutions("bare", (), ()), solutions("matmul")])
+    assert {example.problem for example in examples} == {"matmul"}
     with pytest.raises(Refused, match="solutions/correct"):
-        plan([Solutions("bare", (), ())])
+        plan_examples([Solutions("bare", (), ())])
 
 
 @pytest.mark.parametrize(
@@ -107,17 +117,18 @@ def test_a_passed_test_need_not_be_ranked() -> None:
 
 
 def test_an_unexpected_verdict_stands_out() -> None:
-    table = verdicts([(example("passed"), submission(WRONG))])
+    table = verdict_table([(example("passed"), submission(WRONG))])
     assert "NOT passed" in table.rows[0]
 
 
 async def test_each_submission_is_asked_for_as_its_owner() -> None:
-    said = {"state": "finished"}
-    with standing(in_turn((200, said))) as standin:
+    answer = make_document(FullSubmission, {"state": "finished"})
+    with run_stand_in(respond_in_turn((200, answer))) as standin:
         url = standin.url
-        async with connected(url, Caller("ada")) as ada, connected(url, Caller("grace")) as grace:
-            owners = Owners({12: ada, 13: grace})
+        async with open_api(url, Caller("ada")) as ada, open_api(url, Caller("grace")) as grace:
+            owners = OwnerApis({12: ada, 13: grace})
             for number in (13, 12):
-                assert await owners.get("submissions", number, after=-1) == said
-    asked_by = [one.headers["warpboard-participant"] for one in standin.heard]
+                response = await owners.get(FullSubmission, "submissions", number, after=-1)
+                assert response.document == answer
+    asked_by = [request.headers["warpboard-participant"] for request in standin.heard]
     assert asked_by == ["grace", "ada"]

@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import convert, structs
 
-from harness.timing.duel import PAIRS
-from tests.cli.asked import warpboard
+from harness.time.estimators import PAIRS
+from shared.api.leaderboards import Entry, Leaderboard
+from tests.cli.command_runner import run_warpboard
+from tests.support.api_examples import make_example
 from tests.support.harness import HONEST, REFERENCE
-from warpboard.domain.answers import Entry, Leaderboard
-from warpboard.domain.duels import Duel, DuelRun, duel_lines
-from warpboard.domain.tables import leaderboard
+from warpboard.service.leaderboards import leaderboard_table
+from warpboard.service.local_run import Duel, DuelRun, duel_lines
 
 pytestmark = pytest.mark.box
 
@@ -51,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> None:
     save = folder / "kept"
     words = ("duel", folder / "copy", folder / "slow.py", folder / "fast.py", "--save", save)
-    result = warpboard(*words)
+    result = run_warpboard(*words)
     assert result.exit_code == 0, result.output
     assert "fast.py is faster than slow.py: " in result.stdout
     assert f"{PAIRS} pairs of blocks" in result.stdout
@@ -60,17 +61,18 @@ def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> 
 
 def test_a_file_that_fails_ends_the_duel_with_its_verdict(folder: Path) -> None:
     words = ("duel", folder / "copy", folder / "fast.py", folder / "wrong.py")
-    result = warpboard(*words)
+    result = run_warpboard(*words, "--json")
     assert result.exit_code == 1
-    assert "wrong_answer" in result.stdout
-    assert "submission B" in result.stdout
-    told = json.loads(warpboard(*words, "--json").stdout)
-    assert (told["verdict"], told["duel"]["failed"]) == ("wrong_answer", "B")
+    answer = json.loads(result.stdout)
+    assert (answer["verdict"], answer["duel"]["failed"]) == ("wrong_answer", "B")
+    head, *failure = duel_lines(NAMES, convert(answer, DuelRun))
+    assert "wrong_answer" in head
+    assert "submission B" in "\n".join(failure)
 
 
 def test_what_cannot_be_told_apart_is_called_so() -> None:
-    found = Duel(winner="equal", ratio=1.0005, interval=(0.999, 1.002), pairs_us=[(1.0, 1.0)])
-    lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", tier="C1", duel=found))
+    duel = Duel(winner="equal", ratio=1.0005, interval=(0.999, 1.002), pairs_us=[(1.0, 1.0)])
+    lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", tier="C1", duel=duel))
     assert lines == [
         "A old.py, B new.py: passed (duel, isolation strong, tier C1)",
         "old.py and new.py cannot be told apart",
@@ -79,19 +81,19 @@ def test_what_cannot_be_told_apart_is_called_so() -> None:
 
 
 def test_the_faster_one_comes_first_with_the_interval() -> None:
-    found = Duel(winner="B", ratio=1.004, interval=(1.003, 1.005))
-    lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", duel=found))
+    duel = Duel(winner="B", ratio=1.004, interval=(1.003, 1.005))
+    lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", duel=duel))
     assert lines[1] == "new.py is faster than old.py: 0.4 % ± 0.1 %"
 
 
 def test_a_leaderboard_says_who_is_ahead_by_a_duel() -> None:
     because = "ahead of #47 by a duel: 0.4 % ± 0.1 %"
     rows = [
-        Entry(rank=1, number=12, score_us=4.0, is_tied=True, duel=because),
-        Entry(rank=1, number=47, score_us=4.0, is_tied=True),
+        make_example(Entry, rank=1, number=12, score_us=4.0, is_tied=True, duel=because),
+        make_example(Entry, rank=1, number=47, score_us=4.0, is_tied=True),
     ]
-    board = Leaderboard(problem="m", problem_version=1, gpu="CPU", items=rows)
-    table = leaderboard(board)
+    board = make_example(Leaderboard, problem="m", problem_version=1, gpu="CPU", items=rows)
+    table = leaderboard_table(board)
     assert because in table.rows[0]
     assert "duel" in table.columns
-    assert "duel" not in leaderboard(structs.replace(board, items=rows[1:])).columns
+    assert "duel" not in leaderboard_table(structs.replace(board, items=rows[1:])).columns

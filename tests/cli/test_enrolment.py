@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.errors import Failed
-from warpboard.processes.enrolment import Desk, enrol
+from warpboard.processes.platform import EnrolmentTarget, enrol
 
 ENVIRON = {"WARPBOARD_GPU_AGENT_ID": "local"}
 # An agent's command, which is asked for its key by one more word.
@@ -26,9 +26,9 @@ class Door(HTTPServer):
         self.asked: list[tuple[str, str, str, dict[str, Any]]] = []
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> EnrolmentTarget:
         """Where it is."""
-        return Desk(f"http://127.0.0.1:{self.server_address[1]}", "a-token")
+        return EnrolmentTarget(f"http://127.0.0.1:{self.server_address[1]}", "a-token")
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -36,8 +36,8 @@ class _Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        who = self.headers["Authorization"], self.headers["Warpboard-Operator"]
-        self.server.asked.append((self.path, *who, body))
+        credentials = self.headers["Authorization"], self.headers["Warpboard-Operator"]
+        self.server.asked.append((self.path, *credentials, body))
         answers = self.server.answers
         status, said = answers.pop(0) if len(answers) > 1 else answers[0]
         self.send_response(status)
@@ -50,11 +50,11 @@ class _Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def door(request: pytest.FixtureRequest) -> Iterator[Door]:
-    with Door(*request.param) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+    with Door(*request.param) as opened:
+        thread = threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield found
-        found.shutdown()
+        yield opened
+        opened.shutdown()
         thread.join(5)
 
 
@@ -88,4 +88,4 @@ async def test_an_enrolment_that_is_turned_down_is_told(door: Door) -> None:
 async def test_an_agent_without_a_key_says_why() -> None:
     broken = (sys.executable, "-c", "raise SystemExit('others may read it')")
     with pytest.raises(Failed, match="others may read it"):
-        await enrol(Desk("http://127.0.0.1:9", "a-token"), broken, ENVIRON)
+        await enrol(EnrolmentTarget("http://127.0.0.1:9", "a-token"), broken, ENVIRON)

@@ -6,33 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from harness.messages import STAGES
-from tests.cli.asked import warpboard
+from harness.report.messages import STAGES
+from tests.cli.command_runner import run_warpboard
 from tests.problems.test_templates import MODEL, SINGLE
 from warpboard.local_run import LocalHarness
 
 PROBLEM = Path(__file__).parents[2] / "problems" / "vectoradd"
 
 
-def told(path: Path) -> Mapping[str, str]:
-    """What is told of a problem, for a program."""
-    result = warpboard("problem", "eval-code", path, "--json")
+def describe(path: Path) -> Mapping[str, str]:
+    """Return the description of a problem as a document."""
+    result = run_warpboard("problem", "eval-code", path, "--json")
     assert result.exit_code == 0, result.output
-    found: Mapping[str, str] = json.loads(result.stdout)
-    return found
+    description: Mapping[str, str] = json.loads(result.stdout)
+    return description
 
 
 def test_the_harness_that_runs_is_named_with_the_digest_of_its_code() -> None:
-    code, found = LocalHarness().code(), told(PROBLEM)
-    assert found["harness"] == f"version {code['version']}, SHA-256 {code['digest']}"
-    assert (Path(found["its_code"]) / "supervisor" / "run.py").is_file()
-    assert found["the_same_here"] == f"warpboard run FILE --problem {PROBLEM} --mode ranked"
+    code, description = LocalHarness().code(), describe(PROBLEM)
+    assert description["harness"] == f"version {code['version']}, SHA-256 {code['digest']}"
+    assert (Path(description["its_code"]) / "supervisor" / "run.py").is_file()
+    assert description["the_same_here"] == f"warpboard run FILE --problem {PROBLEM} --mode ranked"
 
 
 def test_the_stages_of_each_mode_are_those_of_a_run() -> None:
     modes = ("test", "benchmark", "profile", "ranked")
-    wanted = "; ".join(f"{mode}: {', '.join(STAGES[mode])}" for mode in modes)
-    assert told(PROBLEM)["stages"] == wanted
+    expected = "; ".join(f"{mode}: {', '.join(STAGES[mode])}" for mode in modes)
+    assert describe(PROBLEM)["stages"] == expected
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_a_problem_in_one_file_says_what_it_calls(
 ) -> None:
     file = tmp_path / "9_some.py"
     file.write_bytes(source)
-    found = told(file)
-    assert (found["defines"], found["checked"]) == (entry, checked)
+    description = describe(file)
+    assert (description["defines"], description["checked"]) == (entry, checked)

@@ -7,18 +7,22 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import msgspec
 import pytest
 
+from shared.api.queues import Queue
 from tests.cli.answers import ANSWER, PASSED, RECEIVED_AT, WRONG
-from tests.cli.asked import asked, warpboard
-from tests.cli.standin import in_turn
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import respond_in_turn
+from tests.support.api_examples import make_example
 
 EVENTS = [
     {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1, "problem": "m"},
     {"id": 15, "type": "RunStarted", "at": RECEIVED_AT, "version": 1},
     {"id": 19, "type": "SubmissionFinished", "at": RECEIVED_AT, "version": 1, "reason": "a\x1b[2J"},
 ]
-QUEUED = {"state": "queued", "position": 2, "agents_online": 1}
+FIELDS = {"state": "queued", "position": 2, "agents_online": 1}
+QUEUED = msgspec.to_builtins(make_example(Queue, **FIELDS))
 
 
 def block(kind: str, data: Any, place: int | None = None) -> bytes:
@@ -37,11 +41,11 @@ class Streamer:
         yield b"retry: 2000\n\n: hello\n\n"
         yield block("queue", QUEUED)
         # One that the reader has already, as a careless platform might send it.
-        left = [one for one in EVENTS if one["id"] >= after]  # type: ignore[operator]
-        for count, one in enumerate(left):
+        left = [event for event in EVENTS if event["id"] >= after]  # type: ignore[operator]
+        for count, event in enumerate(left):
             if count == self.cut_after:
                 return
-            yield block(str(one["type"]), one, int(str(one["id"])))
+            yield block(str(event["type"]), event, int(str(event["id"])))
         yield block("end", {"number": 12, "id": 19})
 
 
@@ -80,17 +84,17 @@ def streaming(streamer: Streamer) -> Iterator[str]:
 def test_cut_connections_lose_no_event_and_double_none() -> None:
     streamer = Streamer(2, PASSED)
     with streaming(streamer) as url:
-        result = warpboard("logs", 12, "--follow", "--json", "--url", url)
+        result = run_warpboard("submission", "logs", 12, "--follow", "--json", "--url", url)
     assert result.exit_code == 0, result.output
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [one["id"] for one in told] == [12, 15, 19]
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [item["id"] for item in events] == [12, 15, 19]
     assert streamer.resumed_at == [None, "15"]
     assert "queued: place 2" in result.stderr
 
 
 def test_the_end_of_what_is_followed_is_the_exit_code() -> None:
     with streaming(Streamer(9, WRONG)) as url:
-        result = warpboard("logs", 12, "--follow", "--url", url)
+        result = run_warpboard("submission", "logs", 12, "--follow", "--url", url)
     assert result.exit_code == 1
     assert "SubmissionReceived  problem=m" in result.stdout
     assert "\x1b" not in result.stdout
@@ -99,14 +103,16 @@ def test_the_end_of_what_is_followed_is_the_exit_code() -> None:
 
 def test_following_has_an_end_and_says_how_to_go_on() -> None:
     with streaming(Streamer(1, ANSWER)) as url:
-        result = warpboard("logs", 12, "--follow", "--timeout", "0.7", "--url", url)
+        result = run_warpboard(
+            "submission", "logs", 12, "--follow", "--timeout", "0.7", "--url", url
+        )
     assert result.exit_code == 3
     assert "--follow --after 12" in result.stderr
 
 
 def test_logs_without_following_are_what_happened_so_far() -> None:
-    say = in_turn((200, WRONG), (200, EVENTS))
-    result, heard = asked(say, "logs", 12, "--after", 12)
+    say = respond_in_turn((200, WRONG), (200, EVENTS))
+    result, heard = run_against(say, "submission", "logs", 12, "--after", 12)
     assert result.exit_code == 0
     assert heard[1].headers["accept"] == "application/json"
     assert "SubmissionReceived" not in result.stdout
@@ -116,7 +122,7 @@ def test_logs_without_following_are_what_happened_so_far() -> None:
 
 @pytest.mark.parametrize(("found", "code", "words"), [(ANSWER, 0, "received"), (WRONG, 1, "size")])
 def test_a_status_is_brief(found: dict[str, Any], code: int, words: str) -> None:
-    result, _ = asked(in_turn((200, found)), "status", 12)
+    result, _ = run_against(respond_in_turn((200, found)), "submission", "status", 12)
     assert result.exit_code == code
     assert words in result.stdout
     assert "timeline" not in result.stdout

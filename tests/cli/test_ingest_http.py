@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from shared.api.leaderboards import Leaderboard
+from shared.api.problems import Problems
 from shared.errors import Failed, Refused
-from tests.cli.standin import Say, StandIn, in_turn, standing
-from warpboard.ingest_http import Caller, connected
-from warpboard.service.ports import Unavailable, Voucher, Wish
+from tests.cli.stand_in import Respond, StandIn, respond_in_turn, run_stand_in
+from tests.support.api_examples import make_example
+from warpboard.ingest_http import Caller, open_api
+from warpboard.service.ports import PublishApproval, SubmissionRequest, Unavailable
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
-WISH = Wish("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
+WISH = SubmissionRequest("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
 FILES = {"task.yml": b"lang: py", "sub/a.py": b""}
 REFUSAL = {
     "detail": "GPU type 'X' is not on this leaderboard: CPU",
@@ -21,23 +24,24 @@ REFUSAL = {
 }
 
 
-async def asked(say: Say) -> tuple[Any, StandIn]:
-    with standing(say) as standin:
-        async with connected(standin.url, Caller("ada")) as api:
-            return await api.get("leaderboards", "a/b?c", "CPU", limit=2), standin
+async def asked(say: Respond) -> tuple[Any, StandIn]:
+    with run_stand_in(say) as standin:
+        async with open_api(standin.url, Caller("ada")) as api:
+            return await api.get(Leaderboard, "leaderboards", "a/b?c", "CPU", limit=2), standin
 
 
 async def test_a_path_is_quoted_and_the_participant_named() -> None:
-    answer, standin = await asked(in_turn((200, {"items": []})))
-    assert answer == {"items": []}
+    answer, standin = await asked(respond_in_turn((200, {"gpu": "CPU", "new_field": 1})))
+    assert answer.value == make_example(Leaderboard, gpu="CPU")
+    assert answer.document["new_field"] == 1
     (heard,) = standin.heard
     assert heard.path == "/v1/leaderboards/a%2Fb%3Fc/CPU?limit=2"
     assert heard.headers["warpboard-participant"] == "ada"
 
 
 async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
-    with standing(in_turn((202, {"submissions": []}))) as standin:
-        async with connected(standin.url, Caller("ada")) as api:
+    with run_stand_in(respond_in_turn((202, {"submissions": []}))) as standin:
+        async with open_api(standin.url, Caller("ada")) as api:
             await api.submit(WISH, "key-1")
     (heard,) = standin.heard
     assert heard.headers["idempotency-key"] == "key-1"
@@ -48,16 +52,16 @@ async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
 
 
 async def test_a_submission_names_the_only_case_to_profile() -> None:
-    with standing(in_turn((202, {"submissions": []}))) as standin:
-        async with connected(standin.url, Caller("ada")) as api:
+    with run_stand_in(respond_in_turn((202, {"submissions": []}))) as standin:
+        async with open_api(standin.url, Caller("ada")) as api:
             await api.submit(replace(WISH, case=3), "key-1")
     assert b'name="case"\r\n\r\n3\r\n' in standin.heard[0].body
 
 
 async def test_a_problem_is_sent_with_the_paths_of_its_files_and_its_report() -> None:
-    with standing(in_turn((201, {"slug": "p"}))) as standin:
-        async with connected(standin.url, Caller("ada")) as api:
-            await api.publish("p", FILES, Voucher(report="{}"))
+    with run_stand_in(respond_in_turn((201, {"slug": "p"}))) as standin:
+        async with open_api(standin.url, Caller("ada")) as api:
+            await api.publish("p", FILES, PublishApproval(report="{}"))
     body = standin.heard[0].body
     assert b'filename="task.yml"' in body
     assert b'filename="sub/a.py"' in body
@@ -67,7 +71,7 @@ async def test_a_problem_is_sent_with_the_paths_of_its_files_and_its_report() ->
 
 async def test_a_refusal_keeps_its_code_reason_and_field() -> None:
     with pytest.raises(Refused) as refused:
-        await asked(in_turn((400, REFUSAL)))
+        await asked(respond_in_turn((400, REFUSAL)))
     assert (refused.value.code, refused.value.field) == ("unknown_gpu", "gpu")
     assert refused.value.reason == REFUSAL["detail"]
 
@@ -75,13 +79,13 @@ async def test_a_refusal_keeps_its_code_reason_and_field() -> None:
 @pytest.mark.parametrize("status", [502, 503, 504])
 async def test_a_platform_that_is_not_ready_may_be_asked_again(status: int) -> None:
     with pytest.raises(Unavailable, match="starting"):
-        await asked(in_turn((status, {"detail": "starting", "code": "unavailable"})))
+        await asked(respond_in_turn((status, {"detail": "starting", "code": "unavailable"})))
 
 
 async def test_a_platform_that_is_not_there_may_be_asked_again() -> None:
-    async with connected(NOTHING_THERE, Caller("ada")) as api:
+    async with open_api(NOTHING_THERE, Caller("ada")) as api:
         with pytest.raises(Unavailable, match=NOTHING_THERE):
-            await api.get("problems")
+            await api.get(Problems, "problems")
 
 
 @pytest.mark.parametrize(
@@ -89,10 +93,10 @@ async def test_a_platform_that_is_not_there_may_be_asked_again() -> None:
 )
 async def test_an_answer_that_is_none_is_a_failure(say: tuple[int, Any]) -> None:
     with pytest.raises(Failed) as failed:
-        await asked(in_turn(say))
+        await asked(respond_in_turn(say))
     assert not isinstance(failed.value, Unavailable)
 
 
 async def test_a_refusal_in_another_shape_still_has_a_reason() -> None:
     with pytest.raises(Refused, match="HTTP status 404"):
-        await asked(in_turn((404, b"not here")))
+        await asked(respond_in_turn((404, b"not here")))

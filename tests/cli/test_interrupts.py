@@ -10,7 +10,7 @@ import pytest
 
 from shared.testing import eventually
 from tests.cli.answers import ANSWER
-from tests.cli.standin import in_turn, standing
+from tests.cli.stand_in import respond_in_turn, run_stand_in
 
 WITHIN_S = 20.0
 LOADING = """
@@ -18,7 +18,7 @@ import sys, time
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "warpboard.__main__":
+        if name == "warpboard.bootstrap":
             print("loading", flush=True)
             # A signal that comes just before a sleep begins does not end it: so many short ones.
             for _ in range(2000):
@@ -26,6 +26,7 @@ class Slow:
 
 sys.meta_path.insert(0, Slow())
 from warpboard.entry import main
+sys.argv = ["warpboard", "status"]
 main()
 """
 
@@ -40,9 +41,9 @@ main()
 async def test_a_signal_ends_a_wait(
     tmp_path: Path, number: signal.Signals, code: int, line: str
 ) -> None:
-    with standing(in_turn((200, ANSWER))) as standin:
+    with run_stand_in(respond_in_turn((200, ANSWER))) as standin:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "warpboard", "show", "12", "--wait"),
+            *(sys.executable, "-m", "warpboard", "submission", "show", "12", "--wait"),
             *("--url", standin.url),
             stdout=PIPE,
             stderr=PIPE,

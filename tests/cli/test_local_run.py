@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.folders import FILES_MAX
+from shared.problem_folders import FILES_MAX
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.local_run import DOWNLOAD_BYTES_MAX, LocalDisk
 
@@ -42,10 +42,10 @@ def test_solutions_dotfiles_and_caches_stay_at_home(problem: Path) -> None:
     for name in ("solutions/correct/a.py", "__pycache__/b.pyc", ".git/c", ".hidden"):
         (problem / name).parent.mkdir(parents=True, exist_ok=True)
         (problem / name).write_text("x = 1\n")
-    found = LocalDisk().problem(problem, None)
-    assert sorted(found.files) == ["reference.py", "task.yml"]
-    assert found.slug == "empty-loop"
-    assert b"empty-loop" in found.manifest
+    files = LocalDisk().problem(problem, None)
+    assert sorted(files.files) == ["reference.py", "task.yml"]
+    assert files.slug == "empty-loop"
+    assert b"empty-loop" in files.manifest
 
 
 def test_a_slug_may_be_chosen(problem: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_solutions_are_found_by_problem(problem: Path) -> None:
     (problem / "solutions/correct").mkdir(parents=True)
     (problem / "solutions/correct/good.py").write_text("x = 1\n")
-    (found,) = LocalDisk().solutions(problem.parent)
-    assert [sample.name for sample in found.correct] == ["good.py"]
-    assert found.wrong == ()
+    (solutions,) = LocalDisk().solutions(problem.parent)
+    assert [sample.name for sample in solutions.correct] == ["good.py"]
+    assert solutions.wrong == ()
 
 
 def test_a_folder_without_problems_has_no_solutions(tmp_path: Path) -> None:

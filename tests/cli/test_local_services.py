@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from warpboard.processes.services import PORTS, Place, local_services, with_discord
+from warpboard.processes.services import PORTS, PlatformConfig, local_services, with_discord
 
-PLACE = Place(
+PLACE = PlatformConfig(
     Path("/nowhere"),
     "nats://127.0.0.1:1",
     "nats://agent-local:a-password@127.0.0.1:1",
@@ -17,13 +17,14 @@ PLACE = Place(
 
 def test_without_a_bot_there_is_no_edge() -> None:
     services = local_services(PLACE)
-    assert "discord-edge" not in [one.name for one in services]
-    assert not [name for one in services for name in one.environ if "EDGE" in name]
+    assert "discord-edge" not in [service.name for service in services]
+    assert not [name for service in services for name in service.environ if "EDGE" in name]
 
 
 def test_a_bot_has_an_edge_that_ingest_knows() -> None:
     services = {
-        one.name: one.environ for one in local_services(PLACE._replace(edge_token="t" * 16))
+        local_service.name: local_service.environ
+        for local_service in local_services(PLACE._replace(edge_token="t" * 16))
     }
     assert services["ingest"]["WARPBOARD_INGEST_EDGE_TOKEN"] == "t" * 16
     edge = services["discord-edge"]
@@ -34,9 +35,13 @@ def test_a_bot_has_an_edge_that_ingest_knows() -> None:
 
 def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
     first, *_, last = with_discord(PLACE._replace(edge_token="t" * 16))
-    said = {name.removeprefix("WARPBOARD_DISCORD_SIM_"): one for name, one in first.environ.items()}
+    simulated = {
+        name.removeprefix("WARPBOARD_DISCORD_SIM_"): value for name, value in first.environ.items()
+    }
     assert first.name == "discord-sim"
-    assert first.address == f"http://{said['LISTEN']}/sim/"
-    edge = {name.removeprefix("WARPBOARD_DISCORD_EDGE_"): one for name, one in last.environ.items()}
-    assert edge["API_URL"] == f"http://{said['LISTEN']}"
-    assert (edge["TOKEN"], edge["GUILD"]) == (said["TOKEN"], said["GUILD"])
+    assert first.address == f"http://{simulated['LISTEN']}/sim/"
+    edge = {
+        name.removeprefix("WARPBOARD_DISCORD_EDGE_"): value for name, value in last.environ.items()
+    }
+    assert edge["API_URL"] == f"http://{simulated['LISTEN']}"
+    assert (edge["TOKEN"], edge["GUILD"]) == (simulated["TOKEN"], simulated["GUILD"])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.asked import PROGRAM, environment
-from tests.cli.standin import Heard, Say, StandIn, in_turn, standing
+from tests.cli.command_runner import PROGRAM, environment
+from tests.cli.stand_in import ReceivedRequest, Respond, StandIn, respond_in_turn, run_stand_in
 
 TOKEN = "wb_" + "x" * 43
 DEVICE = {
@@ -23,11 +23,11 @@ GRANTED = {"access_token": TOKEN, "expires_in": 60, "user_name": "ada"}
 ME = {"name": "ada", "scopes": ["submit"], "token": 31}
 
 
-def device(*polls: tuple[int, Any]) -> Say:
+def device(*polls: tuple[int, Any]) -> Respond:
     """A platform that answers the device's questions in turn."""
     left = list(polls)
 
-    def say(heard: Heard) -> tuple[int, Any]:
+    def say(heard: ReceivedRequest) -> tuple[int, Any]:
         if heard.path == "/v1/auth/device":
             return 200, DEVICE
         if heard.path == "/v1/auth/device/token":
@@ -39,8 +39,8 @@ def device(*polls: tuple[int, Any]) -> Say:
 
 def run(home: Path, *words: object, stdin: str = "", **environ: str) -> Result:
     """A command of somebody whose tokens lie in a home of their own."""
-    given = environment({"HOME": str(home)} | environ)
-    return CliRunner().invoke(PROGRAM, [str(one) for one in words], env=given, input=stdin)
+    variables = environment({"HOME": str(home)} | environ)
+    return CliRunner().invoke(PROGRAM, [str(word) for word in words], env=variables, input=stdin)
 
 
 def kept(home: Path) -> Path:
@@ -52,7 +52,7 @@ def logged_in(home: Path, standin: StandIn) -> Result:
 
 
 def test_a_login_shows_its_code_waits_and_keeps_the_token(tmp_path: Path) -> None:
-    with standing(device((400, PENDING), (200, GRANTED))) as standin:
+    with run_stand_in(device((400, PENDING), (200, GRANTED))) as standin:
         result = run(tmp_path, "login", "--url", standin.url, "--scope", "submit")
     assert result.exit_code == 0, result.output
     assert "BCDF-GHJK" in result.stderr
@@ -65,7 +65,7 @@ def test_a_login_shows_its_code_waits_and_keeps_the_token(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("code", ["access_denied", "expired_token"])
 def test_a_login_that_is_not_allowed_keeps_nothing(tmp_path: Path, code: str) -> None:
-    with standing(device((400, {"error": code, "detail": "no"}))) as standin:
+    with run_stand_in(device((400, {"error": code, "detail": "no"}))) as standin:
         result = run(tmp_path, "login", "--url", standin.url)
     assert result.exit_code == 2
     assert "no login" in result.stderr
@@ -73,8 +73,8 @@ def test_a_login_that_is_not_allowed_keeps_nothing(tmp_path: Path, code: str) ->
 
 
 def test_a_login_that_is_never_answered_ends(tmp_path: Path) -> None:
-    with standing(device((400, PENDING))) as standin:
-        standin.say = in_turn((200, DEVICE | {"expires_in": 0.3}), (400, PENDING))
+    with run_stand_in(device((400, PENDING))) as standin:
+        standin.say = respond_in_turn((200, DEVICE | {"expires_in": 0.3}), (400, PENDING))
         result = run(tmp_path, "login", "--url", standin.url, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["error"]["code"] == "failed"
@@ -88,43 +88,49 @@ def test_a_token_is_never_taken_from_the_command_line(tmp_path: Path) -> None:
 
 def test_a_token_that_the_platform_does_not_know_is_not_kept(tmp_path: Path) -> None:
     refusal = {"detail": "unknown token", "code": "invalid_credential"}
-    with standing(in_turn((401, refusal))) as standin:
+    with run_stand_in(respond_in_turn((401, refusal))) as standin:
         result = logged_in(tmp_path, standin)
     assert result.exit_code == 2
     assert not kept(tmp_path).exists()
 
 
 def test_a_kept_token_goes_to_its_own_platform_alone(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME))) as first, standing(in_turn((200, ME))) as second:
+    with (
+        run_stand_in(respond_in_turn((200, ME))) as first,
+        run_stand_in(respond_in_turn((200, ME))) as second,
+    ):
         assert logged_in(tmp_path, first).exit_code == 0
-        for one in (first, second):
-            run(tmp_path, "whoami", "--url", one.url)
+        for item in (first, second):
+            run(tmp_path, "auth", "status", "--url", item.url)
     assert first.heard[-1].headers["authorization"] == f"Bearer {TOKEN}"
     assert "warpboard-participant" not in first.heard[-1].headers
     assert "authorization" not in second.heard[-1].headers
 
 
 def test_the_environments_token_wins_and_stays_with_its_platform(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME))) as first, standing(in_turn((200, ME))) as second:
+    with (
+        run_stand_in(respond_in_turn((200, ME))) as first,
+        run_stand_in(respond_in_turn((200, ME))) as second,
+    ):
         logged_in(tmp_path, first)
-        told = {"WARPBOARD_TOKEN": "wb_other", "WARPBOARD_URL": first.url}
-        run(tmp_path, "whoami", **told)
-        run(tmp_path, "whoami", "--url", second.url, **told)
+        variables = {"WARPBOARD_TOKEN": "wb_other", "WARPBOARD_URL": first.url}
+        run(tmp_path, "auth", "status", **variables)
+        run(tmp_path, "auth", "status", "--url", second.url, **variables)
     assert first.heard[-1].headers["authorization"] == "Bearer wb_other"
     assert "authorization" not in second.heard[-1].headers
 
 
 def test_who_is_named_is_asked_for_by_name(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME))) as standin:
+    with run_stand_in(respond_in_turn((200, ME))) as standin:
         logged_in(tmp_path, standin)
-        run(tmp_path, "whoami", "--as", "grace", "--url", standin.url)
+        run(tmp_path, "auth", "status", "--as", "grace", "--url", standin.url)
     heard = standin.heard[-1].headers
     assert heard["warpboard-participant"] == "grace"
     assert "authorization" not in heard
 
 
 def test_an_operator_may_use_a_token_of_their_own(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME), (200, {"event": "Made", "seq": 7}))) as standin:
+    with run_stand_in(respond_in_turn((200, ME), (200, {"event": "Made", "seq": 7}))) as standin:
         logged_in(tmp_path, standin)
         words = ("admin", "intake", "pause", "--reason", "r", "--url", standin.url)
         assert run(tmp_path, *words).exit_code == 0
@@ -132,19 +138,19 @@ def test_an_operator_may_use_a_token_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_logout_revokes_the_token_and_forgets_it(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME))) as standin:
+    with run_stand_in(respond_in_turn((200, ME))) as standin:
         logged_in(tmp_path, standin)
         result = run(tmp_path, "logout", "--url", standin.url)
         again = run(tmp_path, "logout", "--url", standin.url)
     assert "revoked" in result.stdout
-    revoked = [one for one in standin.heard if one.method == "DELETE"]
-    assert [one.path for one in revoked] == ["/v1/tokens/31"]
+    revoked = [request for request in standin.heard if request.method == "DELETE"]
+    assert [item.path for item in revoked] == ["/v1/tokens/31"]
     assert "no token" in again.stdout
     assert TOKEN not in kept(tmp_path).read_text()
 
 
 def test_a_logout_forgets_even_where_nobody_answers(tmp_path: Path) -> None:
-    with standing(in_turn((200, ME))) as standin:
+    with run_stand_in(respond_in_turn((200, ME))) as standin:
         logged_in(tmp_path, standin)
     result = run(tmp_path, "logout", "--url", standin.url)
     assert result.exit_code == 0
@@ -156,20 +162,20 @@ def test_a_logout_forgets_even_where_nobody_answers(tmp_path: Path) -> None:
 def test_a_file_of_tokens_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     kept(tmp_path).parent.mkdir(parents=True)
     kept(tmp_path).write_text(text, encoding="latin-1")
-    result = run(tmp_path, "whoami", "--url", "http://127.0.0.1:9")
+    result = run(tmp_path, "auth", "status", "--url", "http://127.0.0.1:9")
     assert result.exit_code == 2
     assert "credentials.toml" in result.stderr
 
 
 def test_without_a_token_one_is_told_how_to_get_one(tmp_path: Path) -> None:
     refusal = {"detail": "say who you are", "code": "missing_credential"}
-    with standing(in_turn((401, refusal))) as standin:
-        result = run(tmp_path, "list", "--url", standin.url)
+    with run_stand_in(respond_in_turn((401, refusal))) as standin:
+        result = run(tmp_path, "submission", "list", "--url", standin.url)
     assert result.exit_code == 2
     assert "warpboard login" in result.stderr
 
 
 def test_a_token_that_cannot_be_sent_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
-    result = run(tmp_path, "problems", WARPBOARD_TOKEN="wb secret\n")
+    result = run(tmp_path, "problem", "list", WARPBOARD_TOKEN="wb secret\n")
     assert result.exit_code == 2
     assert "secret" not in result.output

@@ -10,16 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.answers import ANSWER, PASSED
-from tests.cli.asked import PROGRAM, asked, environment, warpboard
-from tests.cli.standin import Heard, in_turn, standing
-from tests.cli.tree import PROBLEM
-from warpboard.domain.comparison import marks
+from tests.cli.command_cases import PROBLEM
+from tests.cli.command_runner import PROGRAM, environment, run_against, run_warpboard
+from tests.cli.stand_in import ReceivedRequest, respond_in_turn, run_stand_in
+from warpboard.service.results import mark_diff_lines
 
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.45, 0.55]}
 COMPARED = {"diff": "--- 12\n+++ 15\n@@ -1 +1 @@\n-a\x1b[2J\n+b", "cases": [CASE]}
 
 
-def pages(heard: Heard) -> tuple[int, Any]:
+def pages(heard: ReceivedRequest) -> tuple[int, Any]:
     """Two pages of one's own submissions."""
     if "cursor=next" in heard.path:
         return 200, {"items": [ANSWER | {"number": 1, "name": 'odd,"name'}]}
@@ -27,34 +27,42 @@ def pages(heard: Heard) -> tuple[int, Any]:
 
 
 def test_a_comparison_shows_the_sources_and_each_case() -> None:
-    result, heard = asked(in_turn((200, COMPARED)), "diff", 12, 15)
+    result, heard = run_against(respond_in_turn((200, COMPARED)), "submission", "diff", 12, 15)
     assert heard[0].path == "/v1/compare?a=12&b=15"
     assert "-a\\x1b[2J" in result.stdout
     assert "0.450 to 0.550" in result.stdout
 
 
 def test_sources_that_one_may_not_see_are_said_to_be_so() -> None:
-    result, _ = asked(in_turn((200, {"diff": None, "cases": []})), "diff", 12, 15)
+    result, _ = run_against(
+        respond_in_turn((200, {"diff": None, "cases": []})), "submission", "diff", 12, 15
+    )
     assert "may not see" in result.stdout
-    result, _ = asked(in_turn((200, {"diff": "", "cases": []})), "diff", 12, 15)
+    result, _ = run_against(
+        respond_in_turn((200, {"diff": "", "cases": []})), "submission", "diff", 12, 15
+    )
     assert "equal" in result.stdout
 
 
 def test_the_head_of_a_diff_is_no_change() -> None:
-    assert [kind for kind, _ in marks("--- a\n+++ b\n-x\n+y")] == [
+    assert [kind for kind, _ in mark_diff_lines("--- a\n+++ b\n-x\n+y")] == [
         *("place", "place"),
         *("removed", "added"),
     ]
 
 
 def test_an_export_holds_every_page() -> None:
-    result, _ = asked(pages, "export")
-    assert [one["number"] for one in json.loads(result.stdout)["submissions"]] == [12, 11, 1]
+    result, _ = run_against(pages, "submission", "export")
+    assert [submission["number"] for submission in json.loads(result.stdout)["submissions"]] == [
+        12,
+        11,
+        1,
+    ]
 
 
 def test_an_export_for_tables_keeps_odd_names_whole(tmp_path: Path) -> None:
     file = tmp_path / "results.csv"
-    result, _ = asked(pages, "export", "--format", "csv", "--output", file)
+    result, _ = run_against(pages, "submission", "export", "--format", "csv", "--output", file)
     assert result.stdout == f"{file} holds 3 submissions\n"
     rows = list(csv.DictReader(io.StringIO(file.read_text())))
     assert [row["number"] for row in rows] == ["12", "11", "1"]
@@ -63,13 +71,15 @@ def test_an_export_for_tables_keeps_odd_names_whole(tmp_path: Path) -> None:
 
 
 def test_an_output_is_written_into_what_is_no_plain_file() -> None:
-    result, _ = asked(pages, "export", "--output", "/dev/null")
+    result, _ = run_against(pages, "submission", "export", "--output", "/dev/null")
     assert result.exit_code == 0
     assert Path("/dev/null").is_char_device()
 
 
 def test_an_output_into_no_folder_is_refused_and_makes_none(tmp_path: Path) -> None:
-    result, _ = asked(pages, "export", "--output", tmp_path / "missing" / "x.json")
+    result, _ = run_against(
+        pages, "submission", "export", "--output", tmp_path / "missing" / "x.json"
+    )
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -77,16 +87,18 @@ def test_an_output_into_no_folder_is_refused_and_makes_none(tmp_path: Path) -> N
 def test_submit_writes_its_answer_into_a_file(tmp_path: Path) -> None:
     kernel, file = tmp_path / "k.py", tmp_path / "verdict.json"
     kernel.write_text("x = 1\n")
-    say = in_turn((202, {"submissions": [{"number": 12, "gpu": "CPU"}]}), (200, PASSED))
+    say = respond_in_turn((202, {"submissions": [{"number": 12, "gpu": "CPU"}]}), (200, PASSED))
     words = ("submit", kernel, "--leaderboard", "matmul", "--output", file)
-    result, _ = asked(say, *words)
+    result, _ = run_against(say, *words)
     assert result.exit_code == 0
     assert json.loads(file.read_text()) == {"submissions": [PASSED]}
     assert "submission 12: passed" in result.stdout
 
 
 def test_what_is_deleted_without_a_terminal_needs_a_word() -> None:
-    result, heard = asked(in_turn((200, {"event": "Made", "seq": 7})), "delete", 12)
+    result, heard = run_against(
+        respond_in_turn((200, {"event": "Made", "seq": 7})), "submission", "delete", 12
+    )
     assert (result.exit_code, heard) == (2, [])
     assert "--yes" in result.stderr
 
@@ -94,26 +106,26 @@ def test_what_is_deleted_without_a_terminal_needs_a_word() -> None:
 def completed(word: str, *before: str, url: str) -> list[str]:
     """What bash is told to complete a word with."""
     words = " ".join(("warpboard", *before, word))
-    given = {"COMP_WORDS": words, "COMP_CWORD": str(len(before) + 1), "WARPBOARD_URL": url}
-    told = environment(given | {"_WARPBOARD_COMPLETE": "bash_complete"})
-    result = CliRunner().invoke(PROGRAM, [], prog_name="warpboard", env=told)
+    completion = {"COMP_WORDS": words, "COMP_CWORD": str(len(before) + 1), "WARPBOARD_URL": url}
+    variables = environment(completion | {"_WARPBOARD_COMPLETE": "bash_complete"})
+    result = CliRunner().invoke(PROGRAM, [], prog_name="warpboard", env=variables)
     return [line.partition(",")[2] for line in result.stdout.splitlines() if line]
 
 
 def test_a_shell_completes_commands_and_the_names_of_problems() -> None:
     other = PROBLEM | {"slug": "softmax"}
-    with standing(in_turn((200, {"items": [PROBLEM, other]}))) as standin:
+    with run_stand_in(respond_in_turn((200, {"items": [PROBLEM, other]}))) as standin:
         assert completed("leader", url=standin.url) == ["leaderboard"]
-        assert completed("s", "leaderboard", url=standin.url) == ["softmax"]
+        assert completed("s", "leaderboard", "show", url=standin.url) == ["softmax"]
         assert completed("", "problem", "show", url=standin.url) == ["m", "softmax"]
 
 
 def test_a_shell_completes_nothing_where_nobody_answers() -> None:
-    assert completed("s", "leaderboard", url="http://127.0.0.1:9") == []
+    assert completed("s", "leaderboard", "show", url="http://127.0.0.1:9") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script(shell: str) -> None:
-    result = warpboard("completion", shell)
+    result = run_warpboard("completion", shell)
     assert result.exit_code == 0
     assert "_WARPBOARD_COMPLETE" in result.stdout

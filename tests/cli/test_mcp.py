@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError
 
 from shared.testing import eventually
-from tests.cli.talking import client, over, servers, tell, trouble
+from tests.cli.mcp_client import call_failing_tool, call_tool, client, follow_to_end, server_pids
 from tests.support.people import HONEST
 from tests.support.platform import Running
 
@@ -23,9 +23,11 @@ SLOW = "import time\ntime.sleep(3)\n" + HONEST
 
 async def submit(agent: Client, source: str, mode: str) -> int:
     """The number of a kernel submitted for the CPU."""
-    found = await tell(agent, "submit", problem="identity", source=source, mode=mode, gpus=["CPU"])
-    assert found["mode"] == mode
-    (receipt,) = found["submissions"]
+    result = await call_tool(
+        agent, "submit", problem="identity", source=source, mode=mode, gpus=["CPU"]
+    )
+    assert result["mode"] == mode
+    (receipt,) = result["submissions"]
     return int(receipt["number"])
 
 
@@ -33,40 +35,40 @@ async def test_an_agent_goes_from_the_task_to_the_leaderboard(
     platform: Running, tmp_path: Path
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "ada") as agent:
-        problems = (await tell(agent, "list_problems"))["problems"]
+        problems = (await call_tool(agent, "list_problems"))["problems"]
         assert "identity" in [problem["slug"] for problem in problems]
-        task = await tell(agent, "read_task", problem="identity", gpus=["CPU"])
+        task = await call_tool(agent, "read_task", problem="identity", gpus=["CPU"])
         assert "#!POPCORN gpu CPU\n" in task["starter"]["text"]
-        assert "reference.py" in {one["name"] for one in task["files"]}
+        assert "reference.py" in {file["name"] for file in task["files"]}
         assert task["statement"]
 
         wrong = await submit(agent, WRONG, "test")
-        await over(agent, wrong)
-        result = await tell(agent, "read_result", number=wrong)
+        await follow_to_end(agent, wrong)
+        result = await call_tool(agent, "read_result", number=wrong)
         assert (result["verdict"], result["outcome"]) == ("wrong_answer", "failed")
         assert "got" in result["failing"][0]["message"]
         assert result["failing"][0]["mismatches"]
 
         right = await submit(agent, HONEST, "test")
-        await over(agent, right)
-        assert (await tell(agent, "read_result", number=right))["verdict"] == "passed"
+        await follow_to_end(agent, right)
+        assert (await call_tool(agent, "read_result", number=right))["verdict"] == "passed"
 
         ranked = await submit(agent, HONEST, "ranked")
-        await over(agent, ranked)
-        result = await tell(agent, "read_result", number=ranked)
+        await follow_to_end(agent, ranked)
+        result = await call_tool(agent, "read_result", number=ranked)
         assert result["ranking"]["rank"] == 1
         low, high = result["interval_us"]
         assert low <= result["score_us"] <= high
         assert result["timed"]
 
-        (board,) = (await tell(agent, "leaderboard", problem="identity", gpu="CPU"))["boards"]
+        (board,) = (await call_tool(agent, "leaderboard", problem="identity", gpu="CPU"))["boards"]
         assert board["entries"][0]["number"] == ranked
-        compared = await tell(agent, "compare", a=wrong, b=ranked)
+        compared = await call_tool(agent, "compare", a=wrong, b=ranked)
         assert "+    output.copy_(source)" in compared["diff"]
-        mine = await tell(agent, "my_submissions", problem="identity", limit=2)
-        assert [one["number"] for one in mine["submissions"]] == [ranked, right]
-        rest = await tell(agent, "my_submissions", limit=2, cursor=mine["next_cursor"])
-        assert wrong in [one["number"] for one in rest["submissions"]]
+        mine = await call_tool(agent, "my_submissions", problem="identity", limit=2)
+        assert [submission["number"] for submission in mine["submissions"]] == [ranked, right]
+        next_page = await call_tool(agent, "my_submissions", limit=2, cursor=mine["next_cursor"])
+        assert wrong in [submission["number"] for submission in next_page["submissions"]]
 
 
 async def test_what_a_kernel_printed_and_its_profile_are_read_bounded(
@@ -74,18 +76,20 @@ async def test_what_a_kernel_printed_and_its_profile_are_read_bounded(
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "bob") as agent:
         loud, profiled = await submit(agent, WRONG, "test"), await submit(agent, HONEST, "profile")
-        await over(agent, loud)
-        log = await tell(agent, "read_log", number=loud, end="head", chars_max=500)
+        await follow_to_end(agent, loud)
+        log = await call_tool(agent, "read_log", number=loud, end="head", chars_max=500)
         assert log["text"] == "x" * 500
         assert "characters" in log["cut"][0]
 
-        assert "submit with mode profile" in await trouble(agent, "read_profile", number=loud)
-        await over(agent, profiled)
-        report = await tell(agent, "read_profile", number=profiled)
+        assert "submit with mode profile" in await call_failing_tool(
+            agent, "read_profile", number=loud
+        )
+        await follow_to_end(agent, profiled)
+        report = await call_tool(agent, "read_profile", number=profiled)
         assert "copy_" in report["text"]
-        (packed,) = [one for one in report["files"] if one.endswith(".gz")]
-        said = await trouble(agent, "read_profile", number=profiled, file=packed)
-        assert report["name"] in said
+        (packed,) = [file for file in report["files"] if file.endswith(".gz")]
+        message = await call_failing_tool(agent, "read_profile", number=profiled, file=packed)
+        assert report["name"] in message
 
 
 async def test_following_tells_each_event_once_and_reports_progress(
@@ -93,24 +97,24 @@ async def test_following_tells_each_event_once_and_reports_progress(
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "cleo") as agent:
         number = await submit(agent, SLOW, "test")
-        said: list[tuple[float, str | None]] = []
+        progress_messages: list[tuple[float, str | None]] = []
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             assert total == 50
-            said.append((progress, message))
+            progress_messages.append((progress, message))
 
-        asked = {"number": number, "wait_s": 50}
-        result = await agent.call_tool("follow", asked, progress_callback=told)
-        whole: dict[str, Any] = result.structured_content
-        assert whole["is_over"]
-        places = [one["place"] for one in whole["events"]]
+        arguments = {"number": number, "wait_s": 50}
+        result = await agent.call_tool("follow", arguments, progress_callback=on_progress)
+        followed: dict[str, Any] = result.structured_content
+        assert followed["is_over"]
+        places = [event["place"] for event in followed["events"]]
         assert places == sorted(set(places))
-        assert [at for at, _ in said] == sorted(at for at, _ in said)
-        assert any("RunStarted" in (message or "") for _, message in said)
-        assert [one["place"] for one in await over(agent, number)] == places
+        assert [at for at, _ in progress_messages] == sorted(at for at, _ in progress_messages)
+        assert any("RunStarted" in (message or "") for _, message in progress_messages)
+        assert [event["place"] for event in await follow_to_end(agent, number)] == places
 
-        rest = await tell(agent, "follow", number=number, after=places[2], wait_s=0)
-        assert [one["place"] for one in rest["events"]] == places[3:]
+        remaining = await call_tool(agent, "follow", number=number, after=places[2], wait_s=0)
+        assert [event["place"] for event in remaining["events"]] == places[3:]
 
 
 async def test_a_server_that_is_killed_costs_no_event_and_no_submission(
@@ -120,28 +124,30 @@ async def test_a_server_that_is_killed_costs_no_event_and_no_submission(
     with contextlib.suppress(ExceptionGroup, MCPError):
         async with client(tmp_path, *options) as agent:
             number = await submit(agent, SLOW, "test")
-            seen = await tell(agent, "follow", number=number, wait_s=0.5)
-            waiting = asyncio.create_task(trouble(agent, "follow", number=number, wait_s=50))
+            first_part = await call_tool(agent, "follow", number=number, wait_s=0.5)
+            waiting = asyncio.create_task(
+                call_failing_tool(agent, "follow", number=number, wait_s=50)
+            )
             await asyncio.sleep(0)
-            (server,) = servers()
+            (server,) = server_pids()
             os.kill(server, signal.SIGKILL)
             with pytest.raises(MCPError):
                 await asyncio.wait_for(waiting, 20)
     async with client(tmp_path, *options) as agent:
-        rest = await over_from(agent, number, seen["next_after"])
-        places = [one["place"] for one in (*seen["events"], *rest)]
-        assert places == [one["place"] for one in await over(agent, number)]
-        mine = await tell(agent, "my_submissions")
-        assert [one["number"] for one in mine["submissions"]] == [number]
+        remaining = await over_from(agent, number, first_part["next_after"])
+        places = [event["place"] for event in (*first_part["events"], *remaining)]
+        assert places == [event["place"] for event in await follow_to_end(agent, number)]
+        mine = await call_tool(agent, "my_submissions")
+        assert [submission["number"] for submission in mine["submissions"]] == [number]
 
 
 async def over_from(agent: Client, number: int, after: int) -> list[dict[str, Any]]:
     """The events after a place, once all is over."""
 
     async def ended() -> list[dict[str, Any]]:
-        found = await tell(agent, "follow", number=number, after=after, wait_s=20)
-        events: list[dict[str, Any]] = found["events"]
-        return events if found["is_over"] else []
+        result = await call_tool(agent, "follow", number=number, after=after, wait_s=20)
+        events: list[dict[str, Any]] = result["events"]
+        return events if result["is_over"] else []
 
     return await eventually(ended, 60)
 
@@ -151,34 +157,34 @@ async def test_a_submission_is_cancelled_and_a_run_here_counts_for_nothing(
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "eve") as agent:
         number = await submit(agent, SLOW, "test")
-        await tell(agent, "cancel", number=number, reason="the wrong file")
-        await over(agent, number)
-        assert (await tell(agent, "read_result", number=number))["outcome"] == "cancelled"
-        assert "read_result" in await trouble(agent, "cancel", number=number)
+        await call_tool(agent, "cancel", number=number, reason="the wrong file")
+        await follow_to_end(agent, number)
+        assert (await call_tool(agent, "read_result", number=number))["outcome"] == "cancelled"
+        assert "read_result" in await call_failing_tool(agent, "cancel", number=number)
 
         file = tmp_path / "kernel.py"
         file.write_text(WRONG)
-        ran = await tell(agent, "run_locally", problem="identity", path=str(file))
+        ran = await call_tool(agent, "run_locally", problem="identity", path=str(file))
         assert ran["verdict"] == "wrong_answer"
         assert ran["failing"]
-        said = await trouble(
+        message = await call_failing_tool(
             agent,
             "run_locally",
             problem="identity",
             source="import time\ntime.sleep(60)",
             within_s=2,
         )
-        assert "within_s" in said
-        mine = await tell(agent, "my_submissions")
-        assert [one["number"] for one in mine["submissions"]] == [number]
-        assert (await tell(agent, "quota", problem="identity", gpu="CPU"))["summary"]
+        assert "within_s" in message
+        mine = await call_tool(agent, "my_submissions")
+        assert [submission["number"] for submission in mine["submissions"]] == [number]
+        assert (await call_tool(agent, "quota", problem="identity", gpu="CPU"))["summary"]
 
 
 async def test_problems_are_pages_and_the_prompt_tells_the_loop(
     platform: Running, tmp_path: Path
 ) -> None:
     async with client(tmp_path, "--url", platform.url, "--as", "ada") as agent:
-        pages = {str(one.uri) for one in (await agent.list_resources()).resources}
+        pages = {str(resource.uri) for resource in (await agent.list_resources()).resources}
         assert "warpboard://problems/identity" in pages
         assert len((await agent.list_resource_templates()).resource_templates) == 2
         starter = await agent.read_resource("warpboard://problems/identity/starter")
@@ -191,7 +197,7 @@ async def test_problems_are_pages_and_the_prompt_tells_the_loop(
             await agent.read_resource("file:///etc/passwd")
 
         (prompt,) = (await agent.list_prompts()).prompts
-        told = await agent.get_prompt(prompt.name, {"problem": "identity"})
-        assert "`identity`" in str(told.messages[0].content)
-        with pytest.raises(MCPError, match="say for which problem"):
+        rendered = await agent.get_prompt(prompt.name, {"problem": "identity"})
+        assert "`identity`" in str(rendered.messages[0].content)
+        with pytest.raises(MCPError, match="name the problem"):
             await agent.get_prompt(prompt.name, {})

@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Failed, Refused
-from tests.cli.asked import warpboard
-from warpboard.domain.units import harmless
-from warpboard.mcp import bounds
-from warpboard.mcp.schemas import arguments, schema
-from warpboard.mcp.tools import Tool, tools
-from warpboard.mcp.wording import failure, refusal
+from shared.presentation.units import escape_control_characters
+from tests.cli.command_runner import run_warpboard
+from warpboard.mcp import context
+from warpboard.mcp.context import Tool
+from warpboard.mcp.server import (
+    build_schema,
+    format_failure,
+    format_refusal,
+    parse_arguments,
+    tools,
+)
 from warpboard.service.ports import Unavailable
 
 TOOLS = tools()
@@ -25,21 +30,23 @@ LISTING_BYTES_MAX = 32_000
 def test_a_tool_says_what_it_does_and_what_it_takes_and_answers(tool: Tool) -> None:
     assert re.match(r"[A-Z].{20,300}\.$", tool.about, re.DOTALL)
     for kind in (tool.ask, tool.tell):
-        said = schema(kind)
-        assert said["type"] == "object"
-        assert "$ref" not in said
-    assert schema(tool.ask)["additionalProperties"] is False
-    for name, about in schema(tool.ask)["properties"].items():
+        schema = build_schema(kind)
+        assert schema["type"] == "object"
+        assert "$ref" not in schema
+    assert build_schema(tool.ask)["additionalProperties"] is False
+    for name, about in build_schema(tool.ask)["properties"].items():
         assert about.get("description"), name
 
 
 def test_all_tools_together_are_little_to_read() -> None:
-    said = [[one.about, schema(one.ask), schema(one.tell)] for one in TOOLS.values()]
-    assert len(msgspec.json.encode(said)) < LISTING_BYTES_MAX
+    descriptions = [
+        [tool.about, build_schema(tool.ask), build_schema(tool.tell)] for tool in TOOLS.values()
+    ]
+    assert len(msgspec.json.encode(descriptions)) < LISTING_BYTES_MAX
 
 
 @pytest.mark.parametrize(
-    ("tool", "said", "told"),
+    ("tool", "arguments", "pieces"),
     [
         ("submit", {}, ("`problem`", "field problem")),
         ("submit", {"problem": "p", "mode": "fast"}, ("benchmark, profile, ranked", "field mode")),
@@ -59,43 +66,43 @@ def test_all_tools_together_are_little_to_read() -> None:
     ],
 )
 def test_a_wrong_argument_is_told_with_its_field_and_the_mend(
-    tool: str, said: dict[str, Any], told: tuple[str, ...]
+    tool: str, arguments: dict[str, Any], pieces: tuple[str, ...]
 ) -> None:
     with pytest.raises(Refused) as refused:
-        arguments(tool, TOOLS[tool].ask, said)
-    text = refusal(refused.value)
-    for one in told:
-        assert one in text, text
+        parse_arguments(tool, TOOLS[tool].ask, arguments)
+    text = format_refusal(refused.value)
+    for piece in pieces:
+        assert piece in text, text
 
 
 def test_numbers_may_come_as_text() -> None:
-    asked = arguments("follow", TOOLS["follow"].ask, {"number": "12", "wait_s": "1.5"})
-    assert msgspec.to_builtins(asked) == {"number": 12, "after": 0, "wait_s": 1.5}
+    request = parse_arguments("follow", TOOLS["follow"].ask, {"number": "12", "wait_s": "1.5"})
+    assert msgspec.to_builtins(request) == {"number": 12, "after": 0, "wait_s": 1.5}
 
 
 @given(st.text(), st.integers(1, 50))
 def test_what_is_cut_is_said_and_no_answer_is_too_long(text: str, chars_max: int) -> None:
-    for keep in (bounds.head, bounds.tail):
-        shown, cut = keep(text, chars_max)
-        assert len(shown) <= chars_max
-        assert bool(cut) == (len(harmless(text)) > chars_max)
-    assert len(bounds.brief(text * 100)) <= bounds.MESSAGE_CHARS_MAX + 1
+    for truncate in (context.head, context.tail):
+        excerpt, cut = truncate(text, chars_max)
+        assert len(excerpt) <= chars_max
+        assert bool(cut) == (len(escape_control_characters(text)) > chars_max)
+    assert len(context.shorten(text * 100)) <= context.MESSAGE_CHARS_MAX + 1
 
 
 @pytest.mark.parametrize("code", ["missing_credential", "invalid_credential"])
 def test_who_is_not_logged_in_is_told_how(code: str) -> None:
-    assert "warpboard login" in refusal(Refused(code, "no"))
+    assert "warpboard login" in format_refusal(Refused(code, "no"))
 
 
 def test_a_wait_that_the_platform_asks_for_is_passed_on() -> None:
-    said = refusal(Refused("quota_exceeded", "5 of 5 are used", None, 40.0))
-    assert said.endswith("ask again in 40 s")
-    assert "30 s" in failure(Unavailable("too many", 30.0))
-    assert "nothing is wrong with your call" in failure(Failed("it broke"))
+    message = format_refusal(Refused("quota_exceeded", "5 of 5 are used", None, 40.0))
+    assert message.endswith("ask again in 40 s")
+    assert "30 s" in format_failure(Unavailable("too many", 30.0))
+    assert "nothing is wrong with your call" in format_failure(Failed("it broke"))
 
 
 def test_the_command_prints_what_a_client_is_told() -> None:
-    result = warpboard("mcp", "--json", "--url", "http://h:1", "--as", "ada")
+    result = run_warpboard("mcp", "--json", "--url", "http://h:1", "--as", "ada")
     assert result.exit_code == 0
     args = ["mcp", "--url", "http://h:1", "--as", "ada"]
     server = {"command": "warpboard", "args": args}

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from tests.cli.answers import ANSWER
-from tests.cli.standin import Heard, in_turn, standing
-from tests.cli.talking import END_S, call, client, raw, say, tell, trouble
+from tests.cli.mcp_client import (
+    END_S,
+    call_failing_tool,
+    call_tool,
+    client,
+    send_line,
+    start_raw_server,
+    tool_request,
+)
+from tests.cli.stand_in import ReceivedRequest, respond_in_turn, run_stand_in
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 
@@ -26,37 +34,37 @@ END_S_MAX = 15.0
 
 async def test_a_platform_that_is_away_is_told_and_the_server_lives_on(tmp_path: Path) -> None:
     async with client(tmp_path, "--url", NOTHING_THERE, "--as", "ada") as agent:
-        for tool, said in (
+        for tool, arguments in (
             ("list_problems", {}),
             ("read_result", {"number": 1}),
             ("submit", {"problem": "m", "source": KERNEL}),
             ("follow", {"number": 1, "wait_s": 50}),
         ):
             async with asyncio.timeout(60):
-                text = await trouble(agent, tool, **said)
+                text = await call_failing_tool(agent, tool, **arguments)
             assert NOTHING_THERE in text
             assert "code unavailable" in text
         assert (await agent.list_tools()).tools
 
 
 async def test_a_platform_that_comes_back_is_found_without_a_new_server(tmp_path: Path) -> None:
-    with standing(in_turn((503, AWAY), (200, PROBLEMS))) as standin:
+    with run_stand_in(respond_in_turn((503, AWAY), (200, PROBLEMS))) as standin:
         async with client(tmp_path, "--url", standin.url, "--as", "ada") as agent:
-            assert "NATS is away" in await trouble(agent, "list_problems")
-            assert await tell(agent, "list_problems") == {"problems": []}
+            assert "NATS is away" in await call_failing_tool(agent, "list_problems")
+            assert await call_tool(agent, "list_problems") == {"problems": []}
 
 
 async def test_without_any_platform_the_mend_is_told(tmp_path: Path) -> None:
     async with client(tmp_path, "--folder", tmp_path / "nothing") as agent:
-        assert "warpboard up" in await trouble(agent, "list_problems")
+        assert "warpboard up" in await call_failing_tool(agent, "list_problems")
 
 
 async def test_a_submission_that_is_sent_again_has_the_same_key(tmp_path: Path) -> None:
-    with standing(in_turn((503, AWAY), (202, RECEIPT))) as standin:
+    with run_stand_in(respond_in_turn((503, AWAY), (202, RECEIPT))) as standin:
         async with client(tmp_path, "--url", standin.url, "--as", "ada") as agent:
-            found = await tell(agent, "submit", problem="m", source=KERNEL, gpus=["CPU"])
-        keys = [one.headers["idempotency-key"] for one in standin.heard]
-    assert found["submissions"] == [{"number": 12, "gpu": "CPU"}]
+            result = await call_tool(agent, "submit", problem="m", source=KERNEL, gpus=["CPU"])
+        keys = [request.headers["idempotency-key"] for request in standin.heard]
+    assert result["submissions"] == [{"number": 12, "gpu": "CPU"}]
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
@@ -65,10 +73,10 @@ async def test_the_token_of_the_environment_is_shown_and_a_refusal_says_to_log_i
     tmp_path: Path,
 ) -> None:
     refusal = {"detail": "this token is over", "code": "invalid_credential"}
-    with standing(in_turn((401, refusal))) as standin:
-        said = {"WARPBOARD_TOKEN": "wb_1", "WARPBOARD_URL": standin.url}
-        async with client(tmp_path, **said) as agent:
-            text = await trouble(agent, "my_submissions")
+    with run_stand_in(respond_in_turn((401, refusal))) as standin:
+        variables = {"WARPBOARD_TOKEN": "wb_1", "WARPBOARD_URL": standin.url}
+        async with client(tmp_path, **variables) as agent:
+            text = await call_failing_tool(agent, "my_submissions")
         assert standin.heard[0].headers["authorization"] == "Bearer wb_1"
     assert "this token is over" in text
     assert "warpboard login" in text
@@ -84,28 +92,31 @@ async def test_a_kernel_that_is_none_is_refused_before_it_is_sent(tmp_path: Path
         ({"path": "missing.py"}, "cannot be read"),
     )
     async with client(tmp_path, "--url", NOTHING_THERE, "--as", "ada") as agent:
-        for said, told in bad:
-            assert told in await trouble(agent, "submit", problem="m", **said)
+        for arguments, message in bad:
+            assert message in await call_failing_tool(agent, "submit", problem="m", **arguments)
 
 
 def test_raw_lines_are_answered_by_protocol_alone(tmp_path: Path) -> None:
-    said = in_turn((200, PROBLEMS))
-    with standing(said) as standin, raw(tmp_path, "--url", standin.url) as server:
+    respond = respond_in_turn((200, PROBLEMS))
+    with (
+        run_stand_in(respond) as standin,
+        start_raw_server(tmp_path, "--url", standin.url) as server,
+    ):
         for line in ("rubbish", "[1, 2]", '{"jsonrpc": "2.0"}', "\x00"):
-            say(server, line)
-        say(server, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
-        say(server, call(3, "list_problems"))
-        say(server, call(4, "nonsense"))
+            send_line(server, line)
+        send_line(server, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+        send_line(server, tool_request(3, "list_problems"))
+        send_line(server, tool_request(4, "nonsense"))
         out, err = server.communicate(timeout=END_S)
-    told = {one["id"]: one for one in map(json.loads, out.splitlines())}
-    assert sorted(told) == [2, 3, 4]
-    assert told[3]["result"]["structuredContent"] == {"problems": []}
-    assert "list_problems" in told[4]["error"]["message"]
+    answers = {answer["id"]: answer for answer in map(json.loads, out.splitlines())}
+    assert sorted(answers) == [2, 3, 4]
+    assert answers[3]["result"]["structuredContent"] == {"problems": []}
+    assert "list_problems" in answers[4]["error"]["message"]
     assert b"Traceback" not in err
     assert server.returncode == 0
 
 
-def slowly(heard: Heard) -> tuple[int, Any]:
+def slowly(heard: ReceivedRequest) -> tuple[int, Any]:
     """A platform on which nothing is ever over."""
     if heard.path.endswith("/events"):
         time.sleep(2)
@@ -120,17 +131,20 @@ def slowly(heard: Heard) -> tuple[int, Any]:
 def test_it_ends_with_its_client_whatever_is_under_way(
     tmp_path: Path, end: signal.Signals | None, code: int, is_busy: bool
 ) -> None:
-    with standing(slowly) as standin, raw(tmp_path, "--url", standin.url) as server:
+    with (
+        run_stand_in(slowly) as standin,
+        start_raw_server(tmp_path, "--url", standin.url) as server,
+    ):
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stderr is not None
         if is_busy:
-            say(server, call(2, "follow", number=12, wait_s=50))
+            send_line(server, tool_request(2, "follow", number=12, wait_s=50))
         if end is None:
             server.stdin.close()
         elif end is signal.SIGPIPE:
             server.stdout.close()
-            say(server, {"jsonrpc": "2.0", "id": 3, "method": "ping"})
+            send_line(server, {"jsonrpc": "2.0", "id": 3, "method": "ping"})
         else:
             server.send_signal(end)
         assert server.wait(END_S) == code
@@ -138,10 +152,10 @@ def test_it_ends_with_its_client_whatever_is_under_way(
 
 
 def test_a_message_that_is_too_long_is_left_out(tmp_path: Path) -> None:
-    with raw(tmp_path, "--url", NOTHING_THERE) as server:
+    with start_raw_server(tmp_path, "--url", NOTHING_THERE) as server:
         assert server.stdin is not None
         server.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "x": "' + b"x" * 9_000_000 + b'"}\n')
-        say(server, {"jsonrpc": "2.0", "id": 8, "method": "ping"})
+        send_line(server, {"jsonrpc": "2.0", "id": 8, "method": "ping"})
         out, err = server.communicate(timeout=END_S)
-    assert [json.loads(one)["id"] for one in out.splitlines()] == [8]
+    assert [json.loads(splitline)["id"] for splitline in out.splitlines()] == [8]
     assert b"left out" in err

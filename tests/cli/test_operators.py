@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.asked import asked, warpboard
-from tests.cli.standin import in_turn, standing
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import respond_in_turn, run_stand_in
 
 TOKEN = "secret-token"
 WHY = ("--reason", "r")
@@ -17,8 +17,8 @@ POST, PUT, DELETE = "POST", "PUT", "DELETE"
 
 def operating(*arguments: object, answer: Any = MADE, status: int = 200) -> Any:
     """An operator's command against a stand-in; how it ended, and the request."""
-    result, heard = asked(
-        in_turn((status, answer)),
+    result, heard = run_against(
+        respond_in_turn((status, answer)),
         *(*arguments, "--operator", "olga"),
         WARPBOARD_OPERATOR_TOKEN=TOKEN,
     )
@@ -39,37 +39,42 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
         *("agent enroll a1 --key K= --owner lab", POST, "admin/agents/a1/enroll"),
         {"sign_key": "K=", "owner": "lab"},
     ),
-    ("admin hold 12 --rule x", POST, "admin/submissions/12/hold", {"rule": "x"}),
-    ("admin disqualify 12 --rule x", POST, "admin/submissions/12/disqualify", {"rule": "x"}),
-    ("admin release 12", POST, "admin/submissions/12/release", {}),
-    ("admin restore 12", POST, "admin/submissions/12/restore", {}),
-    ("admin cancel 12", POST, "submissions/12/cancel", {}),
+    ("admin submission hold 12 --rule x", POST, "admin/submissions/12/hold", {"rule": "x"}),
     (
-        *("admin decide-appeal 12 reject", POST, "admin/submissions/12/decide-appeal"),
+        "admin submission disqualify 12 --rule x",
+        POST,
+        "admin/submissions/12/disqualify",
+        {"rule": "x"},
+    ),
+    ("admin submission release 12", POST, "admin/submissions/12/release", {}),
+    ("admin submission restore 12", POST, "admin/submissions/12/restore", {}),
+    ("admin submission cancel 12", POST, "submissions/12/cancel", {}),
+    (
+        *("admin submission decide-appeal 12 reject", POST, "admin/submissions/12/decide-appeal"),
         {"is_accepted": False},
     ),
     (
-        *("admin ban m --until 2027-01-01T00:00:00Z", POST, "admin/participants/m/ban"),
+        *("admin participant ban m --until 2027-01-01T00:00:00Z", POST, "admin/participants/m/ban"),
         {"until_at": "2027-01-01T00:00:00+00:00"},
     ),
-    ("admin ban m", POST, "admin/participants/m/ban", {"until_at": None}),
+    ("admin participant ban m", POST, "admin/participants/m/ban", {"until_at": None}),
     (
         *("admin participant decide-appeal m accept", POST, "admin/participants/m/decide-appeal"),
         {"is_accepted": True},
     ),
-    ("admin unban m", POST, "admin/participants/m/unban", {}),
+    ("admin participant unban m", POST, "admin/participants/m/unban", {}),
     (
-        *("admin quota p.*.ranked --limit none", PUT, "admin/quota"),
+        *("admin quota set p.*.ranked --limit none", PUT, "admin/quota"),
         {"bucket": "p.*.ranked", "limit": None, "window_s": 86400.0, "participant": None},
     ),
     (
-        *("admin quota p.CPU.test --limit 3 --window 60 --participant m", PUT, "admin/quota"),
+        *("admin quota set p.CPU.test --limit 3 --window 60 --participant m", PUT, "admin/quota"),
         {"bucket": "p.CPU.test", "limit": 3, "window_s": 60.0, "participant": "m"},
     ),
     ("admin projection skip ranker 9", POST, "admin/projections/ranker/skip", {"seq": 9}),
     ("problem rejudge apply r1", POST, "admin/rejudges/r1/apply", {}),
     ("problem rejudge discard r1", POST, "admin/rejudges/r1/discard", {}),
-    ("deadletters redrive c 9", POST, "admin/deadletters/c/9/redrive", {}),
+    ("admin deadletter redrive c 9", POST, "admin/deadletters/c/9/redrive", {}),
 ]
 
 
@@ -95,11 +100,11 @@ def test_a_canary_is_chosen_without_a_reason() -> None:
     "words",
     [
         *(words for words, _, _, _ in REQUESTS),
-        "admin quota p.CPU.test --limit many --reason r",
-        "admin decide-appeal 12 --reason r",
-        "admin decide-appeal 12 perhaps --reason r",
-        "admin ban m --until tomorrow --reason r",
-        "admin hold 12 --reason r",
+        "admin quota set p.CPU.test --limit many --reason r",
+        "admin submission decide-appeal 12 --reason r",
+        "admin submission decide-appeal 12 perhaps --reason r",
+        "admin participant ban m --until tomorrow --reason r",
+        "admin submission hold 12 --reason r",
         "problem rejudge start p",
     ],
 )
@@ -119,7 +124,7 @@ def test_json_is_the_answer() -> None:
 
 
 def test_without_a_token_operators_are_told_where_it_is_looked_for() -> None:
-    result, heard = asked(in_turn((200, MADE)), "admin", "intake", "pause", *WHY)
+    result, heard = run_against(respond_in_turn((200, MADE)), "admin", "intake", "pause", *WHY)
     assert (result.exit_code, heard) == (2, [])
     assert "WARPBOARD_OPERATOR_TOKEN" in result.stderr
 
@@ -127,10 +132,10 @@ def test_without_a_token_operators_are_told_where_it_is_looked_for() -> None:
 def test_a_folders_token_goes_to_its_own_platform_alone(tmp_path: Path) -> None:
     (tmp_path / "operator_token").write_text(TOKEN)
     pausing = ("admin", "intake", "pause", *WHY, "--folder", tmp_path)
-    with standing(in_turn((200, MADE))) as standin:
+    with run_stand_in(respond_in_turn((200, MADE))) as standin:
         (tmp_path / "state.json").write_text(json.dumps({"url": standin.url}))
-        assert warpboard(*pausing).exit_code == 0
-        assert warpboard(*pausing, "--url", standin.url).exit_code == 2
+        assert run_warpboard(*pausing).exit_code == 0
+        assert run_warpboard(*pausing, "--url", standin.url).exit_code == 2
     (heard,) = standin.heard
     assert heard.headers["authorization"] == f"Bearer {TOKEN}"
 
@@ -195,15 +200,25 @@ LETTER = {
 
 
 def test_dead_letters_are_listed_and_shown() -> None:
-    listed, _ = operating("deadletters", "list", answer={"items": [LETTER]})
-    assert "it answers 500\\x1b" in listed.stdout
-    shown, _ = operating("deadletters", "show", "outbox", 9, answer={"items": [LETTER]})
-    assert "warpboard deadletters redrive outbox 9" in shown.stdout
-    missing, _ = operating("deadletters", "show", "outbox", 8, answer={"items": [LETTER]})
+    list_result, _ = operating("admin", "deadletter", "list", answer={"items": [LETTER]})
+    assert "it answers 500\\x1b" in list_result.stdout
+    show_result, _ = operating(
+        "admin", "deadletter", "show", "outbox", 9, answer={"items": [LETTER]}
+    )
+    assert "warpboard admin deadletter redrive outbox 9" in show_result.stdout
+    missing, _ = operating("admin", "deadletter", "show", "outbox", 8, answer={"items": [LETTER]})
     assert missing.exit_code == 2
 
 
-@pytest.mark.parametrize("words", [("show", 12), ("list", "--all"), ("trace", 12), ("queue",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submission", "show", 12),
+        ("submission", "list", "--all"),
+        ("submission", "trace", 12),
+        ("submission", "queue"),
+    ],
+)
 def test_who_looks_as_an_operator_shows_the_token(words: tuple[object, ...]) -> None:
     _, heard = operating(*words, answer={"items": []})
     assert heard[0].headers["authorization"] == f"Bearer {TOKEN}"

@@ -4,19 +4,20 @@ from typing import Any
 
 import pytest
 
-from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
-from warpboard.domain.answers import Case, Run
-from warpboard.domain.outcome import (
+from shared.api.cases import Case
+from shared.presentation.outcome import (
     LOG_LINES_MAX,
-    ending,
-    exit_code,
+    failure_lines,
     first_failing,
-    local_exit_code,
-    local_lines,
     log_lines,
-    troubles,
-    worst,
+    outcome_lines,
 )
+from shared.presentation.responses import Run
+from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
+from tests.support.api_examples import make_example
+from warpboard.domain.exit_codes import worst
+from warpboard.service.local_run import local_exit_code, local_lines
+from warpboard.service.submissions import exit_code
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ from warpboard.domain.outcome import (
         (PASSED | {"is_eligible": False}, 5),
         (PASSED | {"is_eligible": False, "mode": "test"}, 0),
         (WRONG, 1),
-        (WRONG | {"outcome": "timed_out", "verdict": "timed_out"}, 1),
+        (WRONG | {"verdict": "timed_out"}, 1),
         (WRONG | {"outcome": "infra_failed", "verdict": None}, 3),
     ],
 )
@@ -42,7 +43,7 @@ def test_the_worst_of_several_ends_counts() -> None:
 
 
 def test_a_ranked_end_names_score_interval_and_rank() -> None:
-    assert ending(submission(PASSED)) == [
+    assert outcome_lines(submission(PASSED)) == [
         "submission 12: passed (ranked on CPU) in 8.4 s",
         "score 12.34 µs (12.3 µs to 12.41 µs)",
         "rank 1 of matmul on CPU",
@@ -52,7 +53,7 @@ def test_a_ranked_end_names_score_interval_and_rank() -> None:
 def test_a_score_says_what_it_is_worth() -> None:
     worth = {"tier": "C2", "level": "weak", "grade": "noisy", "is_provisional": True}
     ranking = RANKED | {"is_tied": True, "pooled_over": [12, 47], "run_us": 13.0}
-    lines = ending(submission(PASSED | worth | {"ranking": ranking}))
+    lines = outcome_lines(submission(PASSED | worth | {"ranking": ranking}))
     assert lines[1] == (
         "score 12.34 µs (12.3 µs to 12.41 µs), pooled over #12, #47; this run alone 13 µs"
         ": tier C2, isolation weak, grade noisy, provisional"
@@ -65,7 +66,7 @@ def test_a_score_says_what_it_is_worth() -> None:
 def test_what_is_held_says_so() -> None:
     ranking = {"status": "held", "eligible": False, "code": "suspicious", "reason": "too fast"}
     held = WRONG | {"verdict": "suspicious", "ranking": ranking}
-    assert ending(submission(held))[-1] == "held for review (suspicious): too fast"
+    assert outcome_lines(submission(held))[-1] == "held for review (suspicious): too fast"
 
 
 def test_the_first_wrong_elements_are_told() -> None:
@@ -76,13 +77,13 @@ def test_the_first_wrong_elements_are_told() -> None:
         "wrong": 1234,
         "mismatches": [{"index": "[3]", "got": "1.0", "expected": "2\x1b"}],
     }
-    lines = ending(submission(WRONG | {"cases": [case]}))
+    lines = outcome_lines(submission(WRONG | {"cases": [case]}))
     assert "  1,234 wrong, such as" in lines
     assert "  at [3]: got 1.0, expected 2\\x1b" in lines
 
 
 def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
-    assert ending(submission(WRONG)) == [
+    assert outcome_lines(submission(WRONG)) == [
         "submission 12: wrong_answer (ranked on CPU) in 8.4 s",
         "in stage check: a case failed",
         "case size=65: wrong_answer",
@@ -95,30 +96,32 @@ def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
 
 def test_a_worse_submission_is_told_from_a_refused_one() -> None:
     ranking = RANKED | {"code": "superseded", "rank": None}
-    assert ending(submission(PASSED | {"ranking": ranking}))[-1] == (
+    assert outcome_lines(submission(PASSED | {"ranking": ranking}))[-1] == (
         "not ranked: another submission of yours is better, matmul on CPU"
     )
 
 
 def test_a_failure_of_the_platform_has_a_reason() -> None:
     lost = WRONG | {"outcome": "infra_failed", "verdict": None, "stage": None, "cases": []}
-    lines = ending(submission(lost | {"reason": "the agent fell silent"}))
+    lines = outcome_lines(submission(lost | {"reason": "the agent fell silent"}))
     assert lines[0].startswith("submission 12: infra_failed")
     assert lines[1] == "the agent fell silent"
 
 
 def test_a_shown_failing_case_comes_before_a_hidden_one() -> None:
-    hidden = Case(name="1", stage="hidden_check", verdict="wrong_answer", is_hidden=True)
-    shown = Case(name="size=4", stage="check", verdict="crashed")
-    skipped = Case(name="size=8", stage="check", verdict="skipped")
-    assert first_failing([skipped, hidden, shown]) is shown
+    hidden = make_example(
+        Case, name="1", stage="hidden_check", verdict="wrong_answer", is_hidden=True
+    )
+    visible = make_example(Case, name="size=4", stage="check", verdict="crashed")
+    skipped = make_example(Case, name="size=8", stage="check", verdict="skipped")
+    assert first_failing([skipped, hidden, visible]) is visible
     assert first_failing([skipped, hidden]) is hidden
     assert first_failing([skipped]) is None
 
 
 def test_a_hidden_case_is_not_named() -> None:
     cases = [{"name": "seed=7", "stage": "hidden_check", "verdict": "crashed", "is_hidden": True}]
-    assert "seed=7" not in "\n".join(ending(submission(WRONG | {"cases": cases})))
+    assert "seed=7" not in "\n".join(outcome_lines(submission(WRONG | {"cases": cases})))
 
 
 def test_a_long_log_is_cut_to_its_end() -> None:
@@ -129,11 +132,11 @@ def test_a_long_log_is_cut_to_its_end() -> None:
 
 
 def test_a_failed_build_tells_its_command_its_first_error_and_its_end() -> None:
-    said = "".join(f"k.cpp:{number}: error: oops\n" for number in range(90))
-    reason = f"build ended with compile_error: {said}"
-    log = f"$ g++ -O3 k.cpp -o kernel\n{said}exit code 1\n"
+    output = "".join(f"k.cpp:{number}: error: oops\n" for number in range(90))
+    reason = f"build ended with compile_error: {output}"
+    log = f"$ g++ -O3 k.cpp -o kernel\n{output}exit code 1\n"
     run = Run(verdict="compile_error", stage="build", reason=reason, log_head=log)
-    place, _, command, first, *others, end = troubles(run)
+    place, _, command, first, *others, end = failure_lines(run)
     assert place == "in stage build: build ended with compile_error: k.cpp:0: error: oops"
     assert (command, end) == ("  $ g++ -O3 k.cpp -o kernel", "  exit code 1")
     assert first == "  k.cpp:0: error: oops"
@@ -167,12 +170,14 @@ def test_a_run_here_tells_what_went_wrong() -> None:
 def test_a_passed_run_that_is_not_eligible_says_why() -> None:
     ranking = RANKED | {"eligible": False, "code": "below_physical_floor", "rank": None}
     held = PASSED | {"is_eligible": False, "ranking": ranking | {"reason": "a time is zero"}}
-    assert ending(submission(held))[-1] == "not ranked (below_physical_floor): a time is zero"
+    assert (
+        outcome_lines(submission(held))[-1] == "not ranked (below_physical_floor): a time is zero"
+    )
 
 
 def test_a_message_that_the_reason_tells_is_told_once() -> None:
-    told = WRONG | {"reason": "check ended with wrong_answer on size=65: 3 differ"}
-    assert "\n".join(ending(submission(told))).count("3 differ") == 1
+    answer = WRONG | {"reason": "check ended with wrong_answer on size=65: 3 differ"}
+    assert "\n".join(outcome_lines(submission(answer))).count("3 differ") == 1
 
 
 def test_a_line_without_end_is_cut() -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.answers import RECEIVED_AT
-from tests.cli.asked import asked
-from tests.cli.standin import Heard
-from tests.cli.tree import PROBLEM
-from warpboard.domain.charts import (
+from tests.cli.command_cases import PROBLEM
+from tests.cli.command_runner import run_against
+from tests.cli.stand_in import ReceivedRequest
+from warpboard.plots import PngPlots
+from warpboard.service.plots import (
     BINS,
     HEIGHT,
     WIDTH,
@@ -25,21 +26,20 @@ from warpboard.domain.charts import (
     progress_lines,
     spread_lines,
 )
-from warpboard.plots import PngPlots
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n"
 TIMES_US = st.floats(1e-3, 1e9, allow_nan=False)
 RECORDS = [
-    {"seq": 9, "number": 12, "score_us": 40.0, "at": RECEIVED_AT},
-    {"seq": 19, "number": 14, "score_us": 4.0, "at": "2026-01-03T03:04:05Z"},
+    {"seq": 9, "number": 12, "score_us": 40.0, "at": RECEIVED_AT, "is_standing": True},
+    {"seq": 19, "number": 14, "score_us": 4.0, "at": "2026-01-03T03:04:05Z", "is_standing": True},
 ]
 PAST = {"number": 13, "score_us": 20.0, "counts": True, "received_at": "2026-01-02T09:00:00Z"}
 BLOCK = {"time_us": [4.0, 5.0, None], "is_counted": True}
 SAMPLES = {"cases": {"n=1": {"processes": [{"blocks": [BLOCK, BLOCK | {"is_counted": False}]}]}}}
 
 
-def say(heard: Heard) -> tuple[int, Any]:
+def say(heard: ReceivedRequest) -> tuple[int, Any]:
     path = heard.path.partition("?")[0]
     if path.endswith("/samples.json.gz"):
         return 200, gzip.compress(json.dumps(SAMPLES).encode())
@@ -50,7 +50,7 @@ def say(heard: Heard) -> tuple[int, Any]:
 
 
 def points(times_us: list[float]) -> list[Point]:
-    return [Point(BEGIN + timedelta(hours=i), one, i) for i, one in enumerate(times_us)]
+    return [Point(BEGIN + timedelta(hours=i), time_us, i) for i, time_us in enumerate(times_us)]
 
 
 @given(st.lists(TIMES_US, max_size=30), st.lists(TIMES_US, max_size=30))
@@ -70,7 +70,7 @@ def test_any_samples_can_be_drawn(times_us: list[float]) -> None:
 
 
 def test_progress_is_drawn_with_ones_own_times_in_it() -> None:
-    result, heard = asked(say, "leaderboard", "m", "CPU", "--plot", "--as", "ada")
+    result, heard = run_against(say, "leaderboard", "show", "m", "CPU", "--plot", "--as", "ada")
     assert result.exit_code == 0, result.output
     for words in ("40 µs", "4 µs", "━", "o ada", "scale of ratios"):
         assert words in result.stdout
@@ -78,16 +78,18 @@ def test_progress_is_drawn_with_ones_own_times_in_it() -> None:
 
 
 def test_samples_are_drawn_without_what_was_not_counted() -> None:
-    result, _ = asked(say, "leaderboard", "m", "CPU", "--samples", 12)
+    result, _ = run_against(say, "leaderboard", "show", "m", "CPU", "--samples", 12)
     assert "median 4.5 µs, 2 calls" in result.stdout
-    result, _ = asked(say, "leaderboard", "m", "CPU", "--samples", 12, "--json")
+    result, _ = run_against(say, "leaderboard", "show", "m", "CPU", "--samples", 12, "--json")
     assert json.loads(result.stdout)["cases"] == [{"name": "n=1", "time_us": [4.0, 5.0]}]
 
 
 @pytest.mark.parametrize("what", [("--plot",), ("--samples", 12)])
 def test_a_chart_becomes_a_png_file(tmp_path: Path, what: tuple[object, ...]) -> None:
     file = tmp_path / "chart.png"
-    result, _ = asked(say, "leaderboard", "m", "CPU", *what, "--png", file, "--as", "ada")
+    result, _ = run_against(
+        say, "leaderboard", "show", "m", "CPU", *what, "--png", file, "--as", "ada"
+    )
     assert result.exit_code == 0, result.output
     assert file.read_bytes().startswith(PNG)
     assert str(file) in result.stdout
@@ -99,23 +101,23 @@ def test_an_empty_chart_is_no_failure() -> None:
 
 
 def test_a_png_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
-    result, heard = asked(say, "leaderboard", "m", "CPU", "--png", tmp_path / "x.png")
+    result, heard = run_against(say, "leaderboard", "show", "m", "CPU", "--png", tmp_path / "x.png")
     assert (result.exit_code, heard) == (2, [])
 
 
 def test_samples_that_are_none_are_a_failure() -> None:
-    def broken(_: Heard) -> tuple[int, Any]:
+    def broken(_: ReceivedRequest) -> tuple[int, Any]:
         return 200, b"no gzip"
 
-    result, _ = asked(broken, "leaderboard", "m", "CPU", "--samples", 12)
+    result, _ = run_against(broken, "leaderboard", "show", "m", "CPU", "--samples", 12)
     assert result.exit_code == 3
     assert "cannot be read" in result.stderr
 
 
 def test_of_what_was_not_timed_there_is_no_chart() -> None:
-    def gone(_: Heard) -> tuple[int, Any]:
+    def gone(_: ReceivedRequest) -> tuple[int, Any]:
         return 404, {"detail": "no file", "code": "not_found"}
 
-    result, _ = asked(gone, "leaderboard", "m", "CPU", "--samples", 12)
+    result, _ = run_against(gone, "leaderboard", "show", "m", "CPU", "--samples", 12)
     assert result.exit_code == 2
     assert "was it timed?" in result.stderr

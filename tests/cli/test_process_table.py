@@ -9,9 +9,9 @@ import pytest
 
 from shared.errors import Failed
 from tests.support.log_lines import collect_warnings
-from warpboard.processes import Place, local_services
+from warpboard.processes import PlatformConfig, local_services
 from warpboard.processes.child import DEATHS_MAX, LONG_PAUSE_S, Child
-from warpboard.processes.state import Claims, ports
+from warpboard.processes.state import PortClaims, choose_ports
 
 
 class Dead:
@@ -49,21 +49,21 @@ def test_what_is_not_essential_is_started_again_for_ever(tmp_path: Path) -> None
 def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        first = ports({"nats": port, "ranker": "x"}, ("nats", "ranker"))
+        first = choose_ports({"nats": port, "ranker": "x"}, ("nats", "ranker"))
     assert first["nats"] != port
     assert len(set(first.values())) == 2
-    assert ports(first, ("nats", "ranker")) == first
+    assert choose_ports(first, ("nats", "ranker")) == first
 
 
 def test_what_one_platform_chose_no_other_gets_before_it_listens() -> None:
-    port = ports({}, ("ranker",))["ranker"]
-    ask = f"from warpboard.processes.state import Claims; print(Claims().take({port}))"
+    port = choose_ports({}, ("ranker",))["ranker"]
+    ask = f"from warpboard.processes.state import PortClaims; print(PortClaims().take({port}))"
 
     def other_gets_it() -> bool:
-        said = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
-        return said.stdout.strip() == b"True"
+        process = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
+        return process.stdout.strip() == b"True"
 
-    claims = Claims()
+    claims = PortClaims()
     assert claims.take(port)
     assert not other_gets_it()
     claims.close()
@@ -72,7 +72,7 @@ def test_what_one_platform_chose_no_other_gets_before_it_listens() -> None:
 
 def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone() -> None:
     names = ("ingest", "ingest_ops", "ranker", "ranker_ops", "scheduler_ops", "gpu_agent_ops")
-    place = Place(
+    place = PlatformConfig(
         Path("/here"),
         "nats://warpboard:secret@127.0.0.1:1",
         "nats://agent-local:secret@127.0.0.1:1",
@@ -83,9 +83,9 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
     )
     services = local_services(place)
     assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
-    told = [f"{key}={value}" for service in services for key, value in service.environ.items()]
+    variables = [f"{key}={value}" for service in services for key, value in service.environ.items()]
     dsn, url = place.postgres_dsn, place.nats_url
-    assert sorted(told) == [
+    assert sorted(variables) == [
         "WARPBOARD_GPU_AGENT_DATA=/here/agent",
         "WARPBOARD_GPU_AGENT_ID=local",
         f"WARPBOARD_GPU_AGENT_NATS_URL={place.agent_nats_url}",

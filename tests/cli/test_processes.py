@@ -21,8 +21,8 @@ from shared.errors import Failed
 from shared.servers import lock, nats, postgresql
 from shared.testing import eventually
 from warpboard.processes import (
-    Place,
     Platform,
+    PlatformConfig,
     Service,
     child,
     describe,
@@ -40,10 +40,10 @@ SILENT = "import time; time.sleep(60)"
 STAND_INS = {"good": GOOD, "stubborn": STUBBORN, "crashing": CRASHING, "silent": SILENT}
 
 
-def stand_ins(*kinds: str, stop_s: float = 5.0) -> Callable[[Place], Sequence[Service]]:
+def stand_ins(*kinds: str, stop_s: float = 5.0) -> Callable[[PlatformConfig], Sequence[Service]]:
     """A table of services that are small programs of these kinds."""
 
-    def table(place: Place) -> Sequence[Service]:
+    def table(place: PlatformConfig) -> Sequence[Service]:
         (place.folder / SITE).touch()
         names = ("ranker", "ingest", "scheduler")[: len(kinds)]
         return [
@@ -54,7 +54,7 @@ def stand_ins(*kinds: str, stop_s: float = 5.0) -> Callable[[Place], Sequence[Se
     return table
 
 
-def _stand_in(place: Place, name: str, program: str) -> Service:
+def _stand_in(place: PlatformConfig, name: str, program: str) -> Service:
     port = place.ports[f"{name}_ops"]
     enter = f"import os; os.chdir({str(place.folder)!r}); "
     command = (sys.executable, "-S", "-c", enter + program.format(port=port))
@@ -64,7 +64,7 @@ def _stand_in(place: Place, name: str, program: str) -> Service:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has its cluster already, so that a start is quick."""
-    for binaries in (nats.binary, postgresql.binaries):
+    for binaries in (nats.find_binary, postgresql.find_binaries):
         try:
             binaries()
         except Failed as failed:
@@ -80,7 +80,7 @@ def folder(prepared: Path) -> Iterator[Path]:
 
 def in_use(folder: Path) -> list[Path]:
     """What still runs, by the locks that each process of a platform inherits."""
-    return [one for one in (folder, folder / "nats", folder / "postgres") if lock.is_held(one)]
+    return [path for path in (folder, folder / "nats", folder / "postgres") if lock.is_held(path)]
 
 
 class Up:
@@ -102,8 +102,8 @@ class Up:
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what it said on stderr."""
-        said = self.process.communicate(timeout=30)[1]
-        return self.process.returncode, said
+        errors = self.process.communicate(timeout=30)[1]
+        return self.process.returncode, errors
 
 
 class Start:
@@ -130,9 +130,9 @@ async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
     platform = Platform(folder, dict(os.environ), table=stand_ins("good", "good"))
     rows = []
 
-    async def look(seen: Platform) -> None:
+    async def look(running: Platform) -> None:
         rows.extend(describe(folder))
-        assert [tuple(row) for row in rows] == [tuple(row) for row in seen.rows]
+        assert [tuple(row) for row in rows] == [tuple(row) for row in running.rows]
         assert await asyncio.to_thread(answer, rows[-1].address) == 200
 
     assert await supervise(platform, look) is None
@@ -210,7 +210,7 @@ async def test_a_stubborn_service_is_killed_after_its_time(folder: Path) -> None
 
 async def test_a_second_platform_in_a_folder_is_refused(folder: Path) -> None:
     async def second(platform: Platform) -> None:
-        with pytest.raises(lock.InUse) as refused:
+        with pytest.raises(lock.FolderInUse) as refused:
             await Platform(folder, {}).start()
         assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
         assert platform.rows == describe(folder)
@@ -255,8 +255,8 @@ async def test_ctrl_c_in_any_phase_of_the_start_leaves_nothing(
     up = start(tmp_path, "good")
     await eventually(lambda: PHASES[phase](tmp_path))
     up.process.send_signal(signal.SIGINT)
-    code, said = up.end()
-    assert (code, said) == (128 + signal.SIGINT, "")
+    code, errors = up.end()
+    assert (code, errors) == (128 + signal.SIGINT, "")
     assert not in_use(tmp_path)
 
 

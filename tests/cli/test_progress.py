@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from shared.api.submissions import FullSubmission, Progress
+from shared.presentation.report_parts import ProgressText, run_progress, submission_progress
 from tests.cli.answers import ANSWER, PASSED
-from warpboard.domain.answers import Progress, Submission, read
-from warpboard.domain.progress import News, news, step
+from tests.support.api_examples import make_example
 
 QUEUE = {"state": "queued", "position": 3, "agents_online": 1, "agents_busy": 1, "reason": None}
 WAITING = "queued: place 3, 1 agent online, 1 busy"
@@ -36,32 +37,39 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
         ({"state": "running"}, "running"),
         ({"state": "running", "progress": STEP}, "check, case 3 of 5: size=64"),
         ({"state": "ranking"}, "the verdict is there; ranking"),
-        ({"state": "held"}, "held"),
     ],
 )
 def test_each_state_has_its_sentence(change: dict[str, Any], sentence: str) -> None:
-    assert news(read(ANSWER | change, Submission)).whole == sentence
+    assert submission_progress(make_example(FullSubmission, **ANSWER | change)).whole == sentence
 
 
 def test_the_end_is_told_by_its_verdict() -> None:
-    assert news(read(PASSED, Submission)).sentence == "passed"
+    assert submission_progress(make_example(FullSubmission, **PASSED)).sentence == "passed"
     lost = PASSED | {"verdict": None, "outcome": "infra_failed"}
-    assert news(read(lost, Submission)).sentence == "infra_failed"
+    assert submission_progress(make_example(FullSubmission, **lost)).sentence == "infra_failed"
 
 
 def test_a_step_tells_how_many_cases_are_over() -> None:
-    found = step(Progress(stage="time", case="size=8", done=5, total=5))
-    assert found == News("time, case 5 of 5: size=8", 5, 5)
+    text = run_progress(make_example(Progress, stage="time", case="size=8", done=5, total=5))
+    assert text == ProgressText("time, case 5 of 5: size=8", 5, 5)
 
 
 def test_a_stage_without_cases_is_told_by_its_name() -> None:
-    assert step(Progress(stage="build", case="", done=0, total=0)).sentence == "build"
+    assert (
+        run_progress(make_example(Progress, stage="build", case="", done=0, total=0)).sentence
+        == "build"
+    )
 
 
 def test_an_estimate_that_changes_is_no_news() -> None:
-    told = [
-        news(read(ANSWER | {"state": "queued", "queue": QUEUE | {"eta_s": eta_s}}, Submission))
+    texts = [
+        submission_progress(
+            make_example(
+                FullSubmission,
+                **ANSWER | {"state": "queued", "queue": QUEUE | {"eta_s": eta_s}},
+            )
+        )
         for eta_s in (60.0, 30.0)
     ]
-    assert told[0].sentence == told[1].sentence
-    assert told[0].whole != told[1].whole
+    assert texts[0].sentence == texts[1].sentence
+    assert texts[0].whole != texts[1].whole

@@ -5,11 +5,21 @@ from typing import Any
 
 import pytest
 
+from shared.api.agents import Agent
+from shared.api.queues import Pool
 from tests.cli.answers import ANSWER, RECEIVED_AT
-from tests.cli.asked import asked
-from tests.cli.standin import Heard, in_turn
+from tests.cli.command_runner import run_against
+from tests.cli.stand_in import ReceivedRequest, respond_in_turn
+from tests.support.api_examples import make_document
 
-AGENT = {"id": "a1", "gpu": "CPU", "level": "none", "is_alive": True, "is_free": True}
+AGENT = {
+    "id": "a1",
+    "gpu": "CPU",
+    "level": "none",
+    "is_alive": True,
+    "is_free": True,
+    "standing": "enrolled",
+}
 HELD = AGENT | {"standing": "cordoned", "standing_reason": "drifts"}
 JOB = {"submission": "s1", "number": 12, "position": 1, "eta_s": 3.2, "eta_p90_s": 9.0}
 PAUSED = {"submission": "s2", "position": 2, "why": "the pool is paused: heat"}
@@ -26,13 +36,20 @@ OTHER = {"gpu": "H100", "depth": 0}
 QUEUE = {"items": [], "pools": [POOL, OTHER], "parked": {"seq": 9, "error": "no fold"}}
 BALANCE = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 3600.0}
 PAST = {"number": 12, "verdict": "passed", "score_us": 4.0, "counts": True, "was_best": True}
-RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
+RECORD = {
+    "seq": 9,
+    "number": 12,
+    "score_us": 4.0,
+    "previous_us": 5.0,
+    "at": RECEIVED_AT,
+    "is_standing": True,
+}
 
 
 def answering(answers: dict[str, Any]) -> Any:
     """Says to each path what is there for it."""
 
-    def say(heard: Heard) -> tuple[int, Any]:
+    def say(heard: ReceivedRequest) -> tuple[int, Any]:
         path = heard.path.partition("?")[0].removeprefix("/v1/")
         if path in answers:
             return 200, answers[path]
@@ -42,7 +59,7 @@ def answering(answers: dict[str, Any]) -> Any:
 
 
 def test_a_queue_shows_who_waits_and_why() -> None:
-    result, _ = asked(in_turn((200, QUEUE)), "queue", "--gpu", "cpu")
+    result, _ = run_against(respond_in_turn((200, QUEUE)), "submission", "queue", "--gpu", "cpu")
     assert result.exit_code == 0
     for words in ("paused: heat", "3 s", "s2", "the pool is paused: heat"):
         assert words in result.stdout
@@ -50,21 +67,23 @@ def test_a_queue_shows_who_waits_and_why() -> None:
 
 
 def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
-    result, _ = asked(in_turn((200, QUEUE)), "queue", "--gpu", "TPU")
+    result, _ = run_against(respond_in_turn((200, QUEUE)), "submission", "queue", "--gpu", "TPU")
     assert result.exit_code == 2
     assert "'TPU'" in result.stderr
 
 
 def test_agents_say_what_holds_them_back() -> None:
-    result, _ = asked(in_turn((200, {"items": [HELD]})), "agent", "list")
+    result, _ = run_against(respond_in_turn((200, {"items": [HELD]})), "agent", "list")
     assert "cordoned: drifts" in result.stdout
 
 
 def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:
-    result, heard = asked(in_turn((200, {"items": [BALANCE]})), "quota", "m", "--gpu", "CPU")
+    result, heard = run_against(
+        respond_in_turn((200, {"items": [BALANCE]})), "submission", "quota", "m", "--gpu", "CPU"
+    )
     assert heard[0].path == "/v1/quota?problem=m&gpu=CPU"
     assert result.stdout.splitlines()[2].split()[:5] == ["m.CPU.ranked", "2", "5", "3", "hour"]
-    result, _ = asked(in_turn((200, {"items": []})), "quota")
+    result, _ = run_against(respond_in_turn((200, {"items": []})), "submission", "quota")
     assert result.stdout == "no limit holds for you\n"
 
 
@@ -75,15 +94,19 @@ def test_a_history_is_of_every_leaderboard_of_ones_own() -> None:
         "problems/m": {"slug": "m", "number": 1, "title": "M", "gpus": ["CPU"]},
         "participants/ada/history": board | {"gpu": "CPU"},
     }
-    result, heard = asked(answering(answers), "history", "--as", "ada")
+    result, heard = run_against(answering(answers), "leaderboard", "history", "--as", "ada")
     assert "best so far" in result.stdout
     assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU"
-    _, heard = asked(answering(answers), "history", "m", "--version", 1, "--as", "ada")
+    _, heard = run_against(
+        answering(answers), "leaderboard", "history", "m", "--version", 1, "--as", "ada"
+    )
     assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU&version=1"
 
 
 def test_records_tell_what_was_before_them() -> None:
-    result, heard = asked(in_turn((200, {"items": [RECORD]})), "records", "m", "CPU")
+    result, heard = run_against(
+        respond_in_turn((200, {"items": [RECORD]})), "leaderboard", "records", "m", "CPU"
+    )
     assert heard[0].path == "/v1/leaderboards/m/CPU/records"
     assert "5 µs" in result.stdout
     assert "stands" in result.stdout
@@ -93,34 +116,36 @@ def test_a_trace_tells_how_long_after_and_who_said_it() -> None:
     began = {"seq": 14, "type": "RunStarted", "at": "2026-01-02T03:04:06.178+00:00"}
     began |= {"actor": "agent:a1"}
     answer = ANSWER | {"timeline": [*ANSWER["timeline"], began]}
-    result, _ = asked(in_turn((200, answer)), "trace", 12)
+    result, _ = run_against(respond_in_turn((200, answer)), "submission", "trace", 12)
     line = result.stdout.splitlines()[3]
     assert line.split()[3:] == ["+0.500", "s", "RunStarted", "agent:a1"]
 
 
 def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:
     board = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
-    past = ("leaderboard", "m", "CPU", "--as-of", "2026-01-02T03:04:05Z")
-    say = in_turn((200, board | {"as_of_at": "2026-01-02T03:04:05Z"}))
-    result, heard = asked(say, *past)
+    past = ("leaderboard", "show", "m", "CPU", "--as-of", "2026-01-02T03:04:05Z")
+    say = respond_in_turn((200, board | {"as_of_at": "2026-01-02T03:04:05Z"}))
+    result, heard = run_against(say, *past)
     assert heard[0].path == "/v1/leaderboards/m/CPU?as_of=2026-01-02T03%3A04%3A05%2B00%3A00"
     assert "as of 2026-01-02" in result.stdout
-    result, _ = asked(in_turn((200, board)), *past)
+    result, _ = run_against(respond_in_turn((200, board)), *past)
     assert result.exit_code == 3
 
 
 @pytest.mark.parametrize(
     ("words", "path", "said"),
     [
-        (("cancel", "12", "--reason", "r"), "submissions/12/cancel", {"reason": "r"}),
-        (("appeal", "12", "look"), "submissions/12/appeal", {"text": "look"}),
-        (("appeal", "ban", "look"), "me/appeal", {"text": "look"}),
+        (("submission", "cancel", "12", "--reason", "r"), "submissions/12/cancel", {"reason": "r"}),
+        (("submission", "appeal", "12", "look"), "submissions/12/appeal", {"text": "look"}),
+        (("auth", "appeal", "look"), "me/appeal", {"text": "look"}),
     ],
 )
 def test_a_participants_deed_is_one_request(
     words: tuple[str, ...], path: str, said: dict[str, str]
 ) -> None:
-    result, (heard,) = asked(in_turn((202, {"event": "Made", "seq": 7})), *words, "--as", "ada")
+    result, (heard,) = run_against(
+        respond_in_turn((202, {"event": "Made", "seq": 7})), *words, "--as", "ada"
+    )
     assert (heard.method, heard.path) == ("POST", f"/v1/{path}")
     assert json.loads(heard.body) == said
     assert heard.headers["warpboard-participant"] == "ada"
@@ -133,24 +158,24 @@ PLATFORM = {"agents": {"items": [HELD]}, "queue": QUEUE, "intake": {"paused": "a
 def test_status_says_in_words_what_is_held_back() -> None:
     letters = {"items": [{"consumer": "c", "seq": 1, "reason": "r"}]}
     say = answering(PLATFORM | {"admin/deadletters": letters})
-    result, _ = asked(say, "status", WARPBOARD_OPERATOR_TOKEN="secret-token")
+    result, _ = run_against(say, "status", WARPBOARD_OPERATOR_TOKEN="secret-token")
     assert result.stdout.splitlines()[-5:] == [
         "intake is paused: a new disk",
         "pool CPU is paused: heat",
         "agent a1 is cordoned: drifts",
         "the read models stand before event 9: no fold",
-        "1 event given up by their consumers: warpboard deadletters list",
+        "1 event given up by their consumers: warpboard admin deadletter list",
     ]
 
 
 def test_status_in_json_has_all_of_it() -> None:
-    result, _ = asked(answering(PLATFORM), "status", "--json")
+    result, _ = run_against(answering(PLATFORM), "status", "--json")
     assert json.loads(result.stdout) == {
         "is_up": True,
         "processes": [],
-        "agents": [HELD],
+        "agents": [make_document(Agent, HELD)],
         "queue": [],
-        "pools": [POOL, OTHER],
+        "pools": [make_document(Pool, pool) for pool in (POOL, OTHER)],
         "parked": {"seq": 9, "error": "no fold"},
         "intake_paused": "a new disk",
         "dead_letters": None,
@@ -159,5 +184,5 @@ def test_status_in_json_has_all_of_it() -> None:
 
 def test_a_status_without_trouble_says_so() -> None:
     calm = {"agents": {"items": [AGENT]}, "queue": {"items": []}, "intake": {"paused": None}}
-    result, _ = asked(answering(calm), "status")
+    result, _ = run_against(answering(calm), "status")
     assert result.stdout.splitlines()[-1] == "nothing is held back"

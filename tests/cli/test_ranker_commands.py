@@ -5,36 +5,41 @@ from pathlib import Path
 
 import pytest
 
-from ranker.export.file import Writer
+from ranker.archive.log_file import LogFileWriter
 from shared.errors import Failed, Refused
-from tests.ranker.audited import Town
+from tests.ranker.audit_platform import AuditPlatform
 from tests.support.lives import Life
-from warpboard.processes.ranker import alone, either, running, stopped
+from warpboard.processes.maintenance import (
+    run_alone,
+    run_beside_platform,
+    run_beside_servers,
+    run_in_folder,
+)
 
 
 async def test_a_file_that_is_not_there_is_refused_in_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "log.gz"
     with pytest.raises(Refused) as refused:
-        await alone(os.environ, "audit", "matmul", "CPU", "--json", "--file", str(file))
+        await run_alone(os.environ, "audit", "matmul", "CPU", "--json", "--file", str(file))
     assert refused.value.reason == f"there is no file {file}"
 
 
 async def test_a_command_that_takes_too_long_is_ended() -> None:
     with pytest.raises(Failed, match="audit was not over after 0 s"):
-        await alone(os.environ, "audit", "matmul", "CPU", within_s=0.01)
+        await run_alone(os.environ, "audit", "matmul", "CPU", within_s=0.01)
 
 
 async def test_without_a_platform_nothing_runs_beside_it(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="no platform runs in"):
-        await running(tmp_path, "rebuild")
+        await run_beside_platform(tmp_path, "rebuild")
 
 
 async def exported(folder: Path, file: Path) -> str:
     """A small log in a file; the key of its seals."""
-    town = await Town(folder).found()
+    town = await AuditPlatform(folder).found()
     await town.live(Life("s1"))
     await town.seal()
-    writer = Writer(file, len(town.rows()), town.seal_key)
+    writer = LogFileWriter(file, len(town.rows()), town.seal_key)
     for row in town.rows():
         writer.write(row)
     writer.close()
@@ -49,13 +54,17 @@ async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path
     with pytest.raises(
         Refused, match=r"it lacks: the manifest log\.gz\.manifest\.json, accounts, blobs"
     ):
-        await stopped(folder, os.environ, "import", str(first))
-    stored = (await stopped(folder, os.environ, "import", str(first), "--incomplete")).answer
-    again = (await either(folder, os.environ, "export", str(second))).answer
+        await run_beside_servers(folder, os.environ, "import", str(first))
+    stored = (
+        await run_beside_servers(folder, os.environ, "import", str(first), "--incomplete")
+    ).answer
+    again = (await run_in_folder(folder, os.environ, "export", str(second))).answer
     assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
-    asked = ("audit", "identity", "CPU", "--json", "--key", key)
-    reports = [await alone(os.environ, *asked, "--file", str(one)) for one in (first, second)]
+    arguments = ("audit", "identity", "CPU", "--json", "--key", key)
+    reports = [
+        await run_alone(os.environ, *arguments, "--file", str(path)) for path in (first, second)
+    ]
     assert [report.answer["findings"] for report in reports] == [[], []]
     assert reports[0].answer["rows"] == reports[1].answer["rows"]
     with pytest.raises(Refused, match="nothing is folded yet"):
-        await either(folder, os.environ, *asked)
+        await run_in_folder(folder, os.environ, *arguments)

@@ -3,7 +3,7 @@
 import io
 import json
 
-from warpboard.domain.progress import News
+from shared.presentation.report_parts import ProgressText
 from warpboard.domain.tables import Table
 from warpboard.terminal.screen import TerminalScreen
 
@@ -64,14 +64,14 @@ def test_progress_in_a_pipe_is_a_line_a_change() -> None:
     err = io.StringIO()
     with TerminalScreen(io.StringIO(), err).live(["submission 1"]) as live:
         for sentence in ("received", "received", "running"):
-            live.show("submission 1", News(sentence))
+            live.show("submission 1", ProgressText(sentence))
     assert err.getvalue() == "submission 1: received\nsubmission 1: running\n"
 
 
 def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
     out, err = Terminal(), Terminal()
     with TerminalScreen(out, err).live(["submission 1"]) as live:
-        live.show("submission 1", News("[b]check[/b], case 1 of 5", 0, 5))
+        live.show("submission 1", ProgressText("[b]check[/b], case 1 of 5", 0, 5))
     assert "[b]check[/b], case 1 of 5" in err.getvalue()
     assert err.getvalue().rstrip().endswith("\x1b[2K")
     assert out.getvalue() == ""
@@ -80,7 +80,7 @@ def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
 def test_what_is_over_keeps_its_last_word() -> None:
     err = Terminal()
     with TerminalScreen(io.StringIO(), err).live(["first", "second"]) as live:
-        live.show("second", News("running"))
-        live.show("first", News("passed", is_over=True))
-    shown = err.getvalue()
-    assert shown.rindex("first") < shown.rindex("passed") < shown.rindex("second")
+        live.show("second", ProgressText("running"))
+        live.show("first", ProgressText("passed", is_over=True))
+    output = err.getvalue()
+    assert output.rindex("first") < output.rindex("passed") < output.rindex("second")

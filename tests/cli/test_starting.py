@@ -10,13 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import Result
 
-from ranker.http import starts
-from ranker.http.problems import _rules
-from shared.folders import problem_files
-from shared.problems import ProblemVersion, compile_problem, templates
-from shared.problems.directives import read_directives
-from tests.cli.asked import asked, warpboard
-from tests.cli.standin import Heard, Say
+from ranker.http import problem_details
+from ranker.http.problem_details import describe_rules
+from shared.problem_folders import read_problem_files
+from shared.problems import templates
+from shared.problems.compilation import ProblemVersion, compile_problem
+from shared.problems.submission_file import read_directives
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
@@ -31,7 +32,7 @@ NEWER = SINGLE.replace(b"input()", b"input(seed: int)").replace(b"(got, want)", 
 
 def ours(slug: str) -> ProblemVersion:
     """A problem of this repository."""
-    return compile_problem(slug, problem_files(ROOT / "problems" / slug))
+    return compile_problem(slug, read_problem_files(ROOT / "problems" / slug))
 
 
 def native(extras: bytes = b"") -> ProblemVersion:
@@ -40,7 +41,7 @@ def native(extras: bytes = b"") -> ProblemVersion:
     return compile_problem("adding", files | {"warpboard.yml": extras})
 
 
-def serving(version: ProblemVersion) -> Say:
+def serving(version: ProblemVersion) -> Respond:
     """What ranker says of a problem, and its files."""
     manifest = json.loads(version.manifest)
     row = {
@@ -55,39 +56,39 @@ def serving(version: ProblemVersion) -> Say:
         "source_visible": version.source_visible,
         "publish": version.publish,
     }
-    said: dict[str, Any] = row | _rules(row, manifest) | {"statement": ""}
-    said["files"] = [*said["files"], {"name": "../escape.py"}]
+    answer: dict[str, Any] = row | describe_rules(row, manifest) | {"statement": ""}
+    answer["files"] = [*answer["files"], {"name": "../escape.py"}]
 
-    def say(heard: Heard) -> tuple[int, object]:
+    def say(heard: ReceivedRequest) -> tuple[int, object]:
         url = urlsplit(heard.path)
         kind, name = url.path.split("/")[-2:]
         if kind == "files":
             return 200, version.files[name]
         if kind == "templates":
             gpus = parse_qs(url.query).get("gpu", [])
-            one = templates.start(manifest, name)
-            return 200, starts.text(row, manifest, one, version.files, gpus)
-        return 200, said
+            starter = templates.find_starter_template(manifest, name)
+            return 200, problem_details.render_start(row, manifest, starter, version.files, gpus)
+        return 200, answer
 
     return say
 
 
 def init(folder: Path, *options: str) -> Result:
-    return asked(serving(ours("identity")), "init", "identity", folder, *options)[0]
+    return run_against(serving(ours("identity")), "init", "identity", folder, *options)[0]
 
 
 def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     result = init(folder, "--gpu", "cpu", "--json")
     assert result.exit_code == 0, result.output
-    written = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    written = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert written == sorted(json.loads(result.stdout)["files"])
     read = ("reference.py", "statement.md", "task.py", "task.yml", "warpboard.yml")
-    assert written == sorted(["AGENTS.md", "kernel.py", *(f"problem/{one}" for one in read)])
-    said = read_directives((folder / "kernel.py").read_text())
-    assert (said.leaderboard, said.gpus) == ("identity", ("CPU",))
-    mine = compile_problem("identity", problem_files(folder / "problem"))
-    assert [one.bytes for one in mine.works] == [33_554_432.0]
+    assert written == sorted(["AGENTS.md", "kernel.py", *(f"problem/{item}" for item in read)])
+    directives = read_directives((folder / "kernel.py").read_text())
+    assert (directives.leaderboard, directives.gpus) == ("identity", ("CPU",))
+    mine = compile_problem("identity", read_problem_files(folder / "problem"))
+    assert [work.bytes for work in mine.works] == [33_554_432.0]
 
 
 def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> None:
@@ -97,8 +98,8 @@ def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> No
     for words in ("--mode test", "--mode benchmark", "--mode ranked", "--json", "| 5 |", "quota"):
         assert words in page
     commands = [line.split() for line in page.splitlines() if line.strip().startswith("warpboard")]
-    for said in commands:
-        assert warpboard(said[1], "--help").exit_code == 0
+    for text in commands:
+        assert run_warpboard(text[1], "--help").exit_code == 0
 
 
 def test_a_folder_in_which_work_was_done_is_not_overwritten(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_folder_in_which_work_was_done_is_not_overwritten(tmp_path: Path) -> N
     refused = init(tmp_path)
     assert refused.exit_code == 2
     assert "--force" in refused.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["kernel.py"]
+    assert [path.name for path in tmp_path.iterdir()] == ["kernel.py"]
     assert kernel.read_text() == "mine\n"
     assert init(tmp_path, "--force").exit_code == 0
     assert kernel.read_text() != "mine\n"
@@ -125,9 +126,9 @@ def test_the_folder_runs_here_without_a_server(tmp_path: Path) -> None:
     init(tmp_path / "work")
     work = tmp_path / "work"
     correct = IDENTITY / "solutions" / "correct" / "torch_copy.py"
-    result = warpboard("run", correct, "--problem", work / "problem", "--json")
+    result = run_warpboard("run", correct, "--problem", work / "problem", "--json")
     assert result.exit_code == 0, result.output
-    names = [one["name"].split()[0] for one in json.loads(result.stdout)["cases"]]
+    names = [case["name"].split()[0] for case in json.loads(result.stdout)["cases"]]
     assert names[:2] == ["size=1", "size=127"]
 
 
@@ -143,7 +144,7 @@ def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
         (folder / "solutions" / kind).mkdir(parents=True, exist_ok=True)
         text = (IDENTITY / "solutions" / kind / f"{name}.py").read_text()
         (folder / "solutions" / kind / f"{name}.py").write_text(text)
-    good = warpboard("problem", "check", folder)
+    good = run_warpboard("problem", "check", folder)
     assert good.exit_code == 0, good.output
     assert "1 of 1 correct passed, 1 of 1 wrong found, 1 not shown here" in good.stdout
     assert "needs a GPU: H100" in good.stdout
@@ -151,11 +152,17 @@ def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
         (IDENTITY / "solutions" / "correct" / "torch_copy.py").read_text()
     )
     (folder / "solutions" / "wrong" / "never_ran.py").write_text("import nothing_of_this_name\n")
-    bad = warpboard("problem", "check", folder, "--json")
+    bad = run_warpboard("problem", "check", folder, "--json")
     assert bad.exit_code == 1
-    found = {one["file"]: one["is_expected"] for one in json.loads(bad.stdout)["solutions"]}
-    assert [name for name in sorted(found) if found[name]] == ["torch_copy.py", "unwritten.py"]
-    assert sorted(found.keys() - {"torch_copy.py", "unwritten.py"}) == [
+    expectations = {
+        solution["file"]: solution["is_expected"]
+        for solution in json.loads(bad.stdout)["solutions"]
+    }
+    assert [name for name in sorted(expectations) if expectations[name]] == [
+        "torch_copy.py",
+        "unwritten.py",
+    ]
+    assert sorted(expectations.keys() - {"torch_copy.py", "unwritten.py"}) == [
         "never_ran.py",
         "right.py",
         "triton_blocks.py",
@@ -180,29 +187,31 @@ SAME = (
 @pytest.mark.parametrize("form", FORMS)
 def test_a_folder_of_every_form_compiles_to_the_same_problem(form: str, tmp_path: Path) -> None:
     version, kernel = FORMS[form][0](), FORMS[form][1]
-    result = asked(serving(version), "init", version.slug, tmp_path / "work")[0]
+    result = run_against(serving(version), "init", version.slug, tmp_path / "work")[0]
     assert result.exit_code == 0, result.output
     mark = "#" if kernel.endswith(".py") else "//"
     assert (tmp_path / "work" / kernel).read_text().startswith(f"{mark}!POPCORN leaderboard ")
-    found = LocalDisk().problem(tmp_path / "work" / "problem", version.slug)
-    here, there = json.loads(found.manifest), json.loads(version.manifest)
+    compiled = LocalDisk().problem(tmp_path / "work" / "problem", version.slug)
+    here, there = json.loads(compiled.manifest), json.loads(version.manifest)
     assert {key: here.get(key) for key in SAME} == {key: there.get(key) for key in SAME}
-    own = {one for one in there["files"] if one not in there["templates"].values()}
-    assert {one: here["files"].get(one) for one in own} == {one: there["files"][one] for one in own}
+    own = {item for item in there["files"] if item not in there["templates"].values()}
+    assert {item: here["files"].get(item) for item in own} == {
+        item: there["files"][item] for item in own
+    }
     for key in ("tests", "benchmarks"):
-        assert [sorted(one["args"]) for one in here[key]] == [
-            sorted(one["args"]) for one in there[key]
+        assert [sorted(item["args"]) for item in here[key]] == [
+            sorted(item["args"]) for item in there[key]
         ]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 def test_a_problem_in_cpp_is_begun_and_run_here(tmp_path: Path) -> None:
-    result = asked(
+    result = run_against(
         serving(native()), "init", "adding", tmp_path, "--language", "C++", "--gpu", "cpu"
     )[0]
     assert result.exit_code == 0, result.output
     kernel = tmp_path / "kernel.cpp"
     head = kernel.read_text().partition("#include")[0]
     kernel.write_text(head + NATIVE["solutions/correct/add.cu"])
-    run = warpboard("run", kernel, "--problem", tmp_path / "problem")
+    run = run_warpboard("run", kernel, "--problem", tmp_path / "problem")
     assert run.exit_code == 0, run.output

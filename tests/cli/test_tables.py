@@ -4,21 +4,17 @@ from datetime import UTC
 
 from msgspec import structs
 
+from shared.api.agents import Agent
+from shared.api.baselines import Baseline
+from shared.api.cases import Case
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.problems import FullProblem
+from shared.api.queues import Depth
+from shared.api.submissions import FullSubmission, SubmissionLine
+from shared.presentation.responses import Run, parse_response
 from tests.cli.answers import RECEIVED_AT, WRONG
-from warpboard.domain import tables
-from warpboard.domain.answers import (
-    Agent,
-    Case,
-    Entry,
-    Leaderboard,
-    Run,
-    Submission,
-    Summary,
-    read,
-)
-from warpboard.domain.goals import Baseline
-from warpboard.domain.oversight import Waiting
-from warpboard.domain.problems import Problem
+from tests.support.api_examples import make_example
+from warpboard.service import leaderboards, problems, queues, submissions
 
 BOARD = {
     "problem": "matmul",
@@ -43,108 +39,153 @@ BOARD = {
 
 
 def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
-    table = tables.leaderboard(read(BOARD, Leaderboard), UTC)
+    table = leaderboards.leaderboard_table(make_example(Leaderboard, **BOARD), UTC)
     assert table.title == "matmul on CPU, version 3"
     assert table.rows == [
         (
             *("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05"),
             *("C2", "none", "ok"),
         ),
-        ("2=", "-", "9 ms", "-", "14", "-", "-", "-", "-, provisional"),
+        ("2=", "-", "9 ms", "-", "14", "2026-01-01 00:00:00", "-", "-", "-, provisional"),
     ]
 
 
 def test_a_row_of_cases_tells_the_message_in_one_line() -> None:
-    found = read(WRONG, Submission)
-    rows = tables.cases(found.cases).rows
+    submission = make_example(FullSubmission, **WRONG)
+    rows = submissions.case_table(submission.cases).rows
     assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "-", "-", "3 differ")
 
 
 def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
-    case = Case(
-        name="size=1", stage="time", verdict="passed", null_us=[10.0, 12.0, 15.0], grade="noisy"
+    case = make_example(
+        Case,
+        name="size=1",
+        stage="time",
+        verdict="passed",
+        null_us=[10.0, 12.0, 15.0],
+        grade="noisy",
     )
-    assert tables.cases([case]).rows[0][5:7] == ("12 µs (10 µs to 15 µs)", "noisy")
+    assert submissions.case_table([case]).rows[0][5:7] == ("12 µs (10 µs to 15 µs)", "noisy")
 
 
 def test_a_column_tells_the_roofline_where_there_is_one() -> None:
     rates = {"bandwidth_gb_s": 12.3, "gflops": 1.0, "dtype": "fp32"}
-    found = read(
-        {"cases": [{"name": "size=1", "stage": "time", "verdict": "passed", "roofline": rates}]},
+    submission = parse_response(
+        {
+            "cases": [
+                {
+                    "name": "size=1",
+                    "stage": "time",
+                    "verdict": "passed",
+                    "is_hidden": False,
+                    "roofline": rates,
+                }
+            ]
+        },
         Run,
     )
-    table = tables.cases(found.cases)
+    table = submissions.case_table(submission.cases)
     assert dict(zip(table.columns, table.rows[0], strict=True))["roofline"] == (
         "12.3 GB/s, 1 GFLOP/s"
     )
     board = BOARD | {"items": [{"rank": 1, "number": 1, "score_us": 1, "roofline_fraction": 0.5}]}
-    table = tables.leaderboard(read(board, Leaderboard), UTC)
+    table = leaderboards.leaderboard_table(make_example(Leaderboard, **board), UTC)
     assert dict(zip(table.columns, table.rows[0], strict=True))["roofline"] == "50 %"
 
 
 def test_a_timeline_keeps_the_order_of_the_log() -> None:
-    found = read(WRONG, Submission)
-    assert tables.timeline(found.timeline, UTC).rows == [
+    submission = make_example(FullSubmission, **WRONG)
+    assert submissions.timeline_table(submission.timeline, UTC).rows == [
         ("12", "2026-01-02 03:04:05", "SubmissionReceived", "ranked")
     ]
 
 
 def test_a_list_of_submissions_tells_the_state_of_the_unfinished() -> None:
-    found = Summary(number=1, problem="p", gpu="CPU", mode="test", name="k.py", state="queued")
-    tagged = structs.replace(found, tag="tiles")
-    table = tables.submissions([found, tagged])
+    summary = make_example(
+        SubmissionLine, number=1, problem="p", gpu="CPU", mode="test", name="k.py", state="queued"
+    )
+    tagged = structs.replace(summary, tag="tiles")
+    table = submissions.submission_table([summary, tagged])
     assert table.columns[8] == "tag"
     assert [(row[6], row[8]) for row in table.rows] == [("queued", "-"), ("queued", "tiles")]
 
 
 def test_an_agent_is_free_busy_or_silent() -> None:
-    found = [
-        Agent(id="a", gpu="CPU", is_alive=True, is_free=True),
-        Agent(id="b", gpu="CPU", is_alive=True),
-        Agent(id="c", gpu="CPU", is_free=True),
+    agents = [
+        make_example(Agent, id="a", is_alive=True, is_free=True, standing="enrolled"),
+        make_example(Agent, id="b", is_alive=True, standing="enrolled"),
+        make_example(Agent, id="c", is_free=True, standing="enrolled"),
     ]
-    assert [row[5] for row in tables.agents(found).rows] == ["free", "busy", "silent"]
+    assert [row[5] for row in queues.agent_table(agents).rows] == ["free", "busy", "silent"]
+    held = make_example(Agent, is_alive=True, standing="cordoned", standing_reason="x")
+    assert queues.agent_table([held]).rows[0][5] == "cordoned: x"
 
 
 def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
-    ill = Agent(id="a", gpu="CPU", level="strong", tier="C1", is_alive=True, quarantine="ill")
-    well = Agent(id="b", gpu="CPU", modes=["test", "ranked"], is_alive=True)
-    rows = tables.agents([ill, well]).rows
+    ill = make_example(
+        Agent,
+        id="a",
+        level="strong",
+        tier="C1",
+        is_alive=True,
+        quarantine="ill",
+        standing="enrolled",
+    )
+    well = make_example(Agent, id="b", gpu="CPU", modes=["test", "ranked"], is_alive=True)
+    rows = queues.agent_table([ill, well]).rows
     assert rows[0][2:] == ("strong", "C1", "-", "in quarantine: ill")
     assert rows[1][4] == "test ranked"
 
 
 def test_problems_and_the_queue_have_a_row_each() -> None:
-    problem = Problem(slug="matmul", number=3, title="Matrix product", gpus=["CPU", "H100"])
-    assert tables.problems([problem]).rows == [
-        ("matmul", "3", "Matrix product", "CPU H100", "-", "-", "-")
+    problem = make_example(
+        FullProblem,
+        slug="matmul",
+        number=3,
+        title="Matrix product",
+        gpus=["CPU", "H100"],
+        state="active",
+        visibility="public",
+    )
+    assert problems.problem_table([problem], UTC).rows == [
+        ("matmul", "3", "Matrix product", "CPU H100", "2026-01-01 00:00:00", "active", "-")
     ]
-    waiting = Waiting(gpu="CPU", state="queued", submissions=4)
-    assert tables.queue([waiting]).rows == [("CPU", "queued", "4", "-")]
+    waiting = make_example(Depth, gpu="CPU", state="queued", submissions=4)
+    assert queues.queue_table([waiting], UTC).rows == [
+        ("CPU", "queued", "4", "2026-01-01 00:00:00")
+    ]
 
 
 def test_every_row_is_as_wide_as_its_columns() -> None:
-    board = tables.leaderboard(read(BOARD, Leaderboard))
+    board = leaderboards.leaderboard_table(make_example(Leaderboard, **BOARD))
     assert {len(row) for row in board.rows} == {len(board.columns)}
 
 
 def test_a_baseline_stands_at_its_place_without_a_rank() -> None:
-    board = Leaderboard(
+    board = make_example(
+        Leaderboard,
         problem="m",
         problem_version=1,
         gpu="CPU",
         items=[
-            Entry(rank=1, number=7, score_us=10.0, participant="ada", vs_baseline={"eager": 2.0}),
-            Entry(rank=2, number=8, score_us=30.0, participant="grace"),
+            make_example(
+                Entry,
+                rank=1,
+                number=7,
+                score_us=10.0,
+                participant="ada",
+                vs_baseline={"eager": 2.0},
+            ),
+            make_example(Entry, rank=2, number=8, score_us=30.0, participant="grace"),
         ],
         baselines=[
-            Baseline(name="best", score_us=5.0, vs_leader=0.5),
-            Baseline(name="eager", note="as it is", score_us=20.0, vs_leader=2.0),
-            Baseline(name="last", score_us=40.0),
-            Baseline(name="broken", state="failed"),
+            make_example(Baseline, name="best", score_us=5.0, vs_leader=0.5),
+            make_example(Baseline, name="eager", note="as it is", score_us=20.0, vs_leader=2.0),
+            make_example(Baseline, name="last", score_us=40.0),
+            make_example(Baseline, name="broken", state="failed"),
         ],
     )
-    table = tables.leaderboard(board, UTC)
+    table = leaderboards.leaderboard_table(board, UTC)
     assert [row[:2] for row in table.rows] == [
         ("-", "[baseline best]"),
         ("1", "ada"),

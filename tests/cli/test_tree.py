@@ -4,17 +4,21 @@ import contextlib
 import errno
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.asked import PROGRAM, environment
-from tests.cli.standin import StandIn, standing
-from tests.cli.tree import ASKED, HERE, PLATFORMS, say
+from tests.cli.command_cases import ASKED, HERE, PLATFORMS, say
+from tests.cli.command_runner import PROGRAM, environment
+from tests.cli.stand_in import StandIn, run_stand_in
+from warpboard.terminal.commands import COMMANDS as TABLE
+from warpboard.terminal.commands import GROUPS
+from warpboard.terminal.program import load_command, suggest_commands
 
 ROOT = Path(__file__).parent.parent.parent
 KERNEL = "def custom_kernel(data):\n    source, output = data[0], data[-1]\n    return output\n"
@@ -22,16 +26,8 @@ TOKEN = "wb_secret"
 ENVIRON = {"WARPBOARD_OPERATOR_TOKEN": "secret-token", "WARPBOARD_PARTICIPANT": "ada"}
 
 
-def every(group: click.Group, *words: str) -> Iterator[str]:
-    """The words of every command."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from every(command, *words, name)
-        else:
-            yield " ".join((*words, name))
-
-
-COMMANDS = tuple(every(PROGRAM))
+SUMMARIES = {words: summary for part in TABLE.values() for words, (_, summary) in part.items()}
+COMMANDS = tuple(SUMMARIES)
 
 MODEL = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 
@@ -47,8 +43,8 @@ class Unread(io.StringIO):
 @pytest.fixture(scope="module")
 def standin() -> Iterator[StandIn]:
     """One stand-in for all."""
-    with standing(say) as found:
-        yield found
+    with run_stand_in(say) as running:
+        yield running
 
 
 def words_of(command: str, folder: Path, url: str) -> list[str]:
@@ -60,24 +56,86 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
     (levels / "1_Add.py").write_text(MODEL)
     paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
     paths["LEVELS"] = folder
-    arguments = [str(paths.get(one, one)) for one in (ASKED | HERE)[command]]
+    arguments = [str(paths.get(item, item)) for item in (ASKED | HERE)[command]]
     return [*command.split(), *arguments, *(("--url", url) if command in ASKED else ())]
 
 
 def run(words: list[str], home: Path) -> Result:
     """Run it, as somebody whose tokens lie in a home of their own."""
-    given = environment(ENVIRON | {"HOME": str(home)})
-    return CliRunner().invoke(PROGRAM, words, env=given, input=TOKEN)
+    variables = environment(ENVIRON | {"HOME": str(home)})
+    return CliRunner().invoke(PROGRAM, words, env=variables, input=TOKEN)
 
 
 def test_every_command_is_known_here() -> None:
     assert sorted(COMMANDS) == sorted([*ASKED, *HERE, *PLATFORMS])
 
 
-@pytest.mark.parametrize("group", ["", "admin", "agent", "problem", "problem rejudge", "token"])
+@pytest.mark.parametrize("group", ["", *GROUPS])
 def test_a_group_says_in_whole_sentences_what_is_in_it(group: str) -> None:
     result = CliRunner().invoke(PROGRAM, [*group.split(), "--help"])
     assert "..." not in result.stdout.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_a_group_says_everything_in_one_screen(group: str) -> None:
+    result = CliRunner().invoke(PROGRAM, [*group.split(), "--help"])
+    lines = result.stdout.splitlines()
+    entries = [line for line in lines if line.startswith("  ") and "  " in line.strip()]
+    assert len(lines) <= 48
+    assert all(len(line) <= 100 for line in lines)
+    assert len(entries) >= sum(words.rpartition(" ")[0] == group for words in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(command: str) -> None:
+    loaded = load_command(command)
+    assert loaded is not None
+    assert (loaded.help or "").partition("\n\n")[0].replace("\n", " ") == SUMMARIES[command]
+    assert len(SUMMARIES[command]) <= 72
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "expected"),
+    [
+        ("", "leaderbord", ["leaderboard"]),
+        ("", "diff", ["submission diff"]),
+        ("", "token", ["auth token", "admin token"]),
+        ("", "deadletters", ["admin deadletter"]),
+        ("submission", "shw", ["submission show"]),
+        ("admin", "hold", ["admin submission hold"]),
+        ("", "whoami", []),
+    ],
+)
+def test_an_unknown_command_is_refused_with_the_closest_ones(
+    group: str, name: str, expected: list[str]
+) -> None:
+    assert suggest_commands(group, name)[: len(expected)] == expected
+    result = CliRunner().invoke(PROGRAM, [*group.split(), name, "--json"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"No such command '{name}'." in result.stderr
+    for words in expected:
+        assert f"\n  warpboard {words}\n" in result.stderr
+
+
+def test_version_is_one_line() -> None:
+    result = CliRunner().invoke(PROGRAM, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"warpboard {version('warpboard-cli')}\n")
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "submission --help", "admin --help", "x"])
+def test_help_imports_no_command_and_no_heavy_library(words: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "warpboard", *words.split()],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines()}
+    assert "warpboard.terminal.commands" in imported
+    heavy = {"pydantic", "msgspec", "httpx", "rich", "nats", "psycopg", "fastapi", "matplotlib"}
+    commands = {f"warpboard.terminal.{module}" for module in TABLE} | {"warpboard.bootstrap"}
+    assert imported & (heavy | commands | {"torch", "numpy", "asyncio", "yaml", "mcp"}) == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -124,7 +182,7 @@ def test_a_command_ends_quietly_when_nobody_reads(
     assert "Traceback" not in err.getvalue()
 
 
-@pytest.mark.parametrize("command", ["problems", "show", "status"])
+@pytest.mark.parametrize("command", ["problem list", "submission show", "status"])
 def test_a_command_without_any_stdout_still_does_its_work(
     command: str, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpboard.domain.units import (
-    harmless,
+from shared.presentation.units import (
+    escape_control_characters,
+    instant_text,
     interval_text,
     one_line,
     seconds_text,
     time_text,
-    when,
 )
 
 
@@ -56,13 +56,13 @@ def test_a_duration_over_a_minute_is_told_in_minutes() -> None:
 
 def test_an_instant_is_told_in_the_zone_of_the_reader() -> None:
     at = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)
-    assert when(at, timezone(timedelta(hours=2))) == "2026-01-03 01:30:00"
-    assert when(None) == "-"
+    assert instant_text(at, timezone(timedelta(hours=2))) == "2026-01-03 01:30:00"
+    assert instant_text(None) == "-"
 
 
 def test_foreign_text_keeps_its_letters_and_loses_its_commands() -> None:
-    assert harmless("größe\n\ttab") == "größe\n\ttab"
-    assert harmless("\x1b]0;title\x07\r\x9b") == "\\x1b]0;title\\x07\\r\\x9b"
+    assert escape_control_characters("größe\n\ttab") == "größe\n\ttab"
+    assert escape_control_characters("\x1b]0;title\x07\r\x9b") == "\\x1b]0;title\\x07\\r\\x9b"
 
 
 @given(st.text())

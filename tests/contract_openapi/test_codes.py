@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ingest.http.document import ERROR
-from shared.codes import STATUS
+from shared.errors import STATUS_BY_CODE
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r'Refused\(\s*"([a-z0-9_]+)"')
@@ -21,5 +21,5 @@ def test_each_code_has_a_status() -> None:
         for code in CODE.findall(path.read_text(encoding="utf-8"))
     }
     assert len(said) > 60
-    assert sorted(said - set(STATUS) - set(ELSEWHERE)) == [], "name them in shared.codes"
-    assert set(STATUS) <= set(ERROR["properties"]["code"]["enum"])  # type: ignore[index]
+    assert sorted(said - set(STATUS_BY_CODE) - set(ELSEWHERE)) == [], "name them in shared.errors"
+    assert set(STATUS_BY_CODE) <= set(ERROR["properties"]["code"]["enum"])  # type: ignore[index]

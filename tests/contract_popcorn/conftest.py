@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, TOLD, followed
+from tests.contract_popcorn.polling import HONEST, TOLD, follow_stream
 from tests.contract_popcorn.wire import SEEN, Wire, bearer, cli_id
 from tests.support.documents import Document
 from tests.support.platform import Running
@@ -18,13 +18,13 @@ SCOPES = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"
 
 @pytest.fixture(scope="session")
 def platform(platform: Running) -> Iterator[Running]:
-    """The shared platform; at the end its answers are compared with its document."""
+    """The shared platform; at the end its responses are checked against its document."""
     yield platform
     _compare(Document(httpx.get(f"{platform.url}/v1/openapi.json", timeout=30).json()))
 
 
 def _compare(document: Document) -> None:
-    """All that was answered here, with what the document says of it."""
+    """Check every response of the suite against the document."""
     for method, target, answer in SEEN:
         media = answer.headers.get("content-type", "")
         document.check((method, target), answer.status, media, answer.body)
@@ -36,13 +36,13 @@ def _compare(document: Document) -> None:
 
 @pytest.fixture(scope="session")
 def admin(platform: Running) -> Wire:
-    """Who has the admin token."""
+    """A client with the admin token."""
     token = platform.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
     return Wire(platform.url, bearer(token))
 
 
 def token_of(platform: Running, name: str) -> str:
-    """A token of a participant, as the client may have it in its file."""
+    """Return a token of a participant, as the client stores it."""
     answer = httpx.post(
         f"{platform.url}/v1/tokens",
         json={"name": "popcorn-cli", "scopes": SCOPES, "expires_in_days": 1},
@@ -55,13 +55,13 @@ def token_of(platform: Running, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def ada_token(platform: Running) -> str:
-    """The secret of a participant."""
+    """The token of a participant."""
     return token_of(platform, "ada")
 
 
 @pytest.fixture(scope="session")
 def ada(platform: Running, ada_token: str) -> Wire:
-    """A participant, by the client's own header."""
+    """A participant, with the client's own header."""
     return Wire(platform.url, cli_id(ada_token))
 
 
@@ -72,7 +72,7 @@ def grace(platform: Running) -> Wire:
 
 
 class Ranked(NamedTuple):
-    """A ranked submission of ada's that stands: its id, and the stream that it was sent by."""
+    """A ranked submission of ada, and the stream that followed it."""
 
     number: int
     told: list[tuple[str, Any]]
@@ -80,13 +80,13 @@ class Ranked(NamedTuple):
 
 @pytest.fixture(scope="session")
 def ranked(ada: Wire) -> Ranked:
-    """One for all tests that only look at it, for each takes long."""
-    told = followed(ada, "/Identity/CPU/LEADERBOARD", HONEST + MARK, size=1021)
-    assert told[-1][0] == "result", told[-1]
-    return Ranked(told[-1][1]["submission_id"], told)
+    """One for all tests that only read it, because each takes long."""
+    events_ = follow_stream(ada, "/Identity/CPU/LEADERBOARD", HONEST + MARK, size=1021)
+    assert events_[-1][0] == "result", events_[-1]
+    return Ranked(events_[-1][1]["submission_id"], events_)
 
 
 @pytest.fixture(scope="session")
 def nobody(platform: Running) -> Wire:
-    """Who sends no credential."""
+    """A client without a credential."""
     return Wire(platform.url)

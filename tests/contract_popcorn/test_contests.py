@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.popcorn.publishing import contests_in
-from ingest.popcorn.repositories import cloned, directory_in, listed
+from ingest.popcorn.publication import (
+    clone_repository,
+    contests_in,
+    parse_repositories,
+    resolve_directory,
+)
 from shared.errors import Refused
 
 
@@ -16,12 +20,12 @@ def test_no_folder_leads_out_of_its_root(tmp_path: Path) -> None:
         (tmp_path / name / "task.yml").write_text("x")
     (tmp_path / "root" / "link").symlink_to(tmp_path / "outside")
     root = (tmp_path / "root",)
-    assert directory_in(root, "inside").name == "inside"
+    assert resolve_directory(root, "inside").name == "inside"
     for directory in ("../outside", "link", "a\0b", str(tmp_path / "outside"), ".", "nothing"):
-        with pytest.raises(Refused, match="no folder with a task"):
-            directory_in(root, directory)
+        with pytest.raises(Refused, match="not a folder with a task"):
+            resolve_directory(root, directory)
     with pytest.raises(Refused, match="WARPBOARD_INGEST_PROBLEM_ROOTS"):
-        directory_in((), "inside")
+        resolve_directory((), "inside")
 
 
 def test_a_repositorys_link_is_no_folder_of_contests(tmp_path: Path) -> None:
@@ -39,8 +43,8 @@ async def test_a_repository_comes_from_the_operators_list_alone(tmp_path: Path) 
         ("ada/set", "a/../b", "bad_branch"),
         ("ada/set", "main", "bad_repository"),
     ):
-        known = listed(f"ada/set=file://{tmp_path}/nothing")
+        known = parse_repositories(f"ada/set=file://{tmp_path}/nothing")
         with pytest.raises(Refused) as caught:
-            async with asyncio.timeout(60), cloned(known, name, branch):
+            async with asyncio.timeout(60), clone_repository(known, name, branch):
                 pass
         assert caught.value.code == code

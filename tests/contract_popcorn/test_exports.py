@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
-from ingest.popcorn import parquet as made
-from ingest.popcorn.parquet import parquet
-from ingest.popcorn.words import leaderboard_id
-from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
+from ingest.popcorn import exports as made
+from ingest.popcorn.conversions import leaderboard_id
+from ingest.popcorn.exports import parquet
+from tests.contract_popcorn.polling import HONEST, refusal, submit, wait_until_done
 from tests.contract_popcorn.wire import Wire
 from tests.support.waits import until
 
@@ -26,17 +26,17 @@ async def rows(count: int) -> AsyncIterator[dict[str, Any]]:
 
 
 def read(data: bytes) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
+    return rows
 
 
 async def test_a_file_is_written_in_pieces_and_read_whole() -> None:
     count = 2 * made.ROWS_MAX + 1
     pieces = [piece async for piece in parquet(rows(count), COLUMNS)]
     assert len(pieces) == 4
-    found = read(b"".join(pieces))
-    assert [one["number"] for one in found] == list(range(count))
-    assert found[0] == {"number": 0, "text": "é", "at": AT}
+    rows_read = read(b"".join(pieces))
+    assert [row["number"] for row in rows_read] == list(range(count))
+    assert rows_read[0] == {"number": 0, "text": "é", "at": AT}
     with pytest.raises(pyarrow.ArrowInvalid):
         read(b"".join(pieces[:-1]))
 
@@ -52,20 +52,20 @@ def wanted(slug: str, *, private: bool, name: str = "set.parquet") -> dict[str, 
 @pytest.mark.server
 def test_a_private_export_has_every_submission_with_its_source(admin: Wire, ada: Wire) -> None:
     number = submit(ada, "test", HONEST + MARK)
-    ended(ada, number)
+    wait_until_done(ada, number)
     answer = admin.post_json("/admin/export", wanted("identity", private=True))
     assert answer.status == 200, answer.body
     assert answer.headers["content-disposition"] == 'attachment; filename="set.parquet"'
-    found = {one["submission_id"]: one for one in read(answer.body)}
-    mine = found[number]
+    rows = {row["submission_id"]: row for row in read(answer.body)}
+    mine = rows[number]
     assert mine["code"].encode() == HONEST + MARK
     assert (mine["mode"], mine["user_name"], mine["done"]) == ("test", "ada", True)
-    listed = admin.get("/admin/leaderboards/identity/submissions?limit=1000").json()
-    assert set(listed["submission_ids"]) <= set(found)
+    numbers = admin.get("/admin/leaderboards/identity/submissions?limit=1000").json()
+    assert set(numbers["submission_ids"]) <= set(rows)
 
     def is_told() -> bool:
         acts = admin.get("/v1/admin/audit").json()["items"]
-        return any("export" in str(one["data"]) for one in acts)
+        return any("export" in str(act["data"]) for act in acts)
 
     # What ingest does is in the log at once; ranker shows it when it has folded it.
     until(is_told)

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, polled, refusal, submit
+from tests.contract_popcorn.polling import (
+    HONEST,
+    NOBODYS,
+    poll_until_done,
+    refusal,
+    submit,
+    wait_until_done,
+)
 from tests.contract_popcorn.wire import Wire
 from tests.support.people import add_problem
 from tests.support.platform import ROOT, Running
@@ -66,9 +73,9 @@ def _changed(
 
 def failed(wire: Wire, number: int, status: str = "failed") -> str:
     """Why a submission failed, as the client prints it."""
-    told = ended(wire, number)
-    assert told["job"]["status"] == status, told["job"]
-    return str(told["job"]["error"])
+    submission = wait_until_done(wire, number)
+    assert submission["job"]["status"] == status, submission["job"]
+    return str(submission["job"]["error"])
 
 
 def test_point_04_a_failing_test_says_its_case(ada: Wire) -> None:
@@ -82,8 +89,8 @@ def test_point_04_a_failing_hidden_run_says_its_class_alone(ada: Wire) -> None:
     error = failed(ada, number)
     assert "hidden" in error
     assert "size=" not in error
-    told = ada.get(f"/user/submissions/{number}").json()
-    (secret,) = [one for one in told["runs"] if one["secret"]]
+    submission = ada.get(f"/user/submissions/{number}").json()
+    (secret,) = [run for run in submission["runs"] if run["secret"]]
     assert secret["passed"] is False
     assert "result" not in secret
 
@@ -117,7 +124,7 @@ def test_point_05_done_and_the_last_status_come_in_one(ada: Wire, admin: Wire) -
     looks, numbers = 0, []
     for mode in ("test", "leaderboard"):
         numbers.append(submit(ada, mode, HONEST + b"# looked at\n"))
-        looks += len(polled(ada, numbers[-1], look_s=0.001))
+        looks += len(poll_until_done(ada, numbers[-1], look_s=0.001))
     assert looks > 40, "too few looks to have seen a gap"
     _check_decisions(ada, admin, numbers[-1])
 
@@ -130,14 +137,14 @@ def _check_decisions(ada: Wire, admin: Wire, number: int) -> None:
     assert admin.post_json(f"{path}/release", {"reason": "it is not"}).status == 200
     assert admin.post_json(f"{path}/disqualify", body).status == 200
     until = time.monotonic() + 30
-    while (told := ended(ada, number))["job"]["status"] != "hacked":
-        assert time.monotonic() < until, told["job"]
+    while (submission := wait_until_done(ada, number))["job"]["status"] != "hacked":
+        assert time.monotonic() < until, submission["job"]
         time.sleep(0.05)
-    assert "own work" in told["job"]["error"]
-    assert "appeal" in told["job"]["error"]
-    found = admin.get(f"/admin/submissions/{number}").json()["submission"]
-    assert (found["id"], found["code"]) == (number, told["code"])
-    assert any(one["secret"] for one in found["runs"])
+    assert "own work" in submission["job"]["error"]
+    assert "appeal" in submission["job"]["error"]
+    admin_view = admin.get(f"/admin/submissions/{number}").json()["submission"]
+    assert (admin_view["id"], admin_view["code"]) == (number, submission["code"])
+    assert any(run["secret"] for run in admin_view["runs"])
     gone = admin.delete(f"/admin/submissions/{number}").json()
     assert gone == {"status": "ok", "submission_id": number}
     refusal(ada.get(f"/user/submissions/{number}"), 404, "unknown_submission")
@@ -154,6 +161,6 @@ def test_point_12_a_retried_post_is_one_submission(ada: Wire) -> None:
     with ada.opened_file(path, HONEST, "cut.py", idempotency_key="again-2"):
         pass
     third = ada.post_file(path, HONEST, "cut.py", idempotency_key="again-2")
-    listed = ada.get("/user/submissions?limit=20").json()
-    names = [one["id"] for one in listed if one["file_name"] == "cut.py"]
+    own_list = ada.get("/user/submissions?limit=20").json()
+    names = [item["id"] for item in own_list if item["file_name"] == "cut.py"]
     assert names == [third.json()["details"]["id"]]

@@ -3,17 +3,17 @@
 import json
 
 from ingest.popcorn.public import About, Descriptions
-from shared.memory import MemoryBlobs
+from shared.memory import MemoryBlobStore
 
 
 async def test_a_picker_is_told_in_which_language_a_problem_is() -> None:
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobStore()
     descriptions = Descriptions(blobs)
-    for said, about in (
+    for manifest_text, about in (
         ({"lang": "cu", "description": " Adds. "}, About("Adds.", "cu")),
         ({"lang": "py", "description": "x" * 500}, About("x" * 397 + "...", "py")),
         ([], About("", "py")),
     ):
-        manifest = await blobs.put(json.dumps(said).encode())
-        assert await descriptions.of(manifest.digest) == about
-    assert await descriptions.of("0" * 64) == About("", "py")
+        manifest = await blobs.put(json.dumps(manifest_text).encode())
+        assert await descriptions.get(manifest.digest) == about
+    assert await descriptions.get("0" * 64) == About("", "py")

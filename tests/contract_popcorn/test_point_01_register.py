@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
+from tests.contract_popcorn.polling import HONEST, refusal, submit, wait_until_done
 from tests.contract_popcorn.wire import Wire, cli_id
 from tests.support.platform import Running
 
@@ -40,11 +40,11 @@ def test_point_01_an_id_works_once_it_is_linked(
     assert newcomer.get("/gpus/identity").status == 200, "the picker works before linking"
     assert "requested_at" in linked(platform, state, confirm=False)
     refusal(newcomer.get("/user/submissions"), 401, "cli_id_not_linked")
-    told = linked(platform, state, confirm=True)
-    assert (told["status"], told["user_name"]) == ("ok", "newcomer")
+    link = linked(platform, state, confirm=True)
+    assert (link["status"], link["user_name"]) == ("ok", "newcomer")
     number = submit(newcomer)
-    seen = ended(newcomer, number)
-    assert (seen["job"]["status"], seen["user_id"]) == ("succeeded", told["user_id"])
+    submission = wait_until_done(newcomer, number)
+    assert (submission["job"]["status"], submission["user_id"]) == ("succeeded", link["user_id"])
 
 
 @pytest.mark.parametrize("query", ["", "?provider=myspace"])

@@ -56,11 +56,11 @@ def test_point_09_nothing_secret_is_in_any_body(
 
 
 def test_point_09_hidden_cases_have_neither_name_nor_spec(ada: Wire, ranked: Ranked) -> None:
-    told = ada.get(f"/user/submissions/{ranked.number}").json()
-    secret = [one for one in told["runs"] if one["secret"]]
+    submission = ada.get(f"/user/submissions/{ranked.number}").json()
+    secret = [run for run in submission["runs"] if run["secret"]]
     assert secret
-    for one in secret:
-        assert set(one) == {
+    for run in secret:
+        assert set(run) == {
             "mode",
             "secret",
             "runner",

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.contract_popcorn.conftest import token_of
-from tests.contract_popcorn.polling import polled, submit
+from tests.contract_popcorn.polling import poll_until_done, submit
 from tests.contract_popcorn.wire import Wire, cli_id, events
 from tests.support.people import add_problem
 from tests.support.platform import ROOT, Running
@@ -32,16 +32,16 @@ def test_point_11_a_killed_service_ends_no_command(
     pid = platform_to_kill.pid(service)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    told = polled(own, number)[-1]
-    assert told["id"] == number
-    assert told["job"]["status"] in ("succeeded", "failed")
-    if told["job"]["status"] == "failed":
-        assert "platform failed" in told["job"]["error"]
+    submission = poll_until_done(own, number)[-1]
+    assert submission["id"] == number
+    assert submission["job"]["status"] in ("succeeded", "failed")
+    if submission["job"]["status"] == "failed":
+        assert "platform failed" in submission["job"]["error"]
     lines = [f"authorization: Bearer {own.credential.partition(': ')[2]}", f"host: {own.host}"]
     history = own.exchange("GET", f"/v1/submissions/{number}/events", lines).body
     *recorded, (last, _) = events(iter([history]))
-    found = [data["id"] for event, data in recorded if event[0].isupper()]
-    assert found == sorted(set(found)), "nothing is told twice"
+    submission_ids = [data["id"] for event, data in recorded if event[0].isupper()]
+    assert submission_ids == sorted(set(submission_ids)), "nothing is told twice"
     assert (recorded[0][0], last) == ("SubmissionReceived", "end")
 
 
@@ -52,7 +52,7 @@ def test_point_11_a_killed_door_keeps_what_it_took_in(platform_to_kill: Running,
     os.kill(pid, signal.SIGKILL)
     platform_is_back(platform_to_kill)
     add_problem(platform_to_kill.url, ROOT / "problems" / "identity")
-    assert polled(own, number)[-1]["job"]["status"] == "succeeded"
+    assert poll_until_done(own, number)[-1]["job"]["status"] == "succeeded"
 
 
 def platform_is_back(platform: Running) -> None:

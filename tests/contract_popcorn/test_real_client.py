@@ -48,7 +48,7 @@ class Client:
 
     def __call__(self, *words: str) -> Said:
         """Run a command to its end."""
-        done = subprocess.run(
+        finished = subprocess.run(
             [BINARY, *words],
             env=self.environment,
             cwd=self.home,
@@ -57,7 +57,7 @@ class Client:
             timeout=COMMAND_S_MAX,
             check=False,
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return Said(finished.returncode, finished.stdout, finished.stderr)
 
     def submit(self, file: str, mode: str, *more: str) -> Said:
         """Submit without a picture."""
@@ -81,50 +81,50 @@ def client(
     return Client(tmp_path_factory.mktemp(name), url, token, token_of(platform, name))
 
 
-def number_of(said: Said) -> str:
-    match = re.search(r"Submission (\d+) accepted", said.err)
-    assert match, said
+def number_of(result: Said) -> str:
+    match = re.search(r"Submission (\d+) accepted", result.err)
+    assert match, result
     return match[1]
 
 
 @pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
 def test_point_03_a_submission_that_succeeds_exits_0(client: Client, mode: str) -> None:
-    said = client.submit("right.py", mode.title())
-    assert said.code == 0, said
-    number = number_of(said)
-    assert f"Submission {number} status: succeeded" in said.err
-    assert f'"submission_id": {number}' in said.out
-    assert '"done": true' in said.out
+    result = client.submit("right.py", mode.title())
+    assert result.code == 0, result
+    number = number_of(result)
+    assert f"Submission {number} status: succeeded" in result.err
+    assert f'"submission_id": {number}' in result.out
+    assert '"done": true' in result.out
     if mode == "leaderboard":
-        assert re.search(r"Geomean score \(public\) on CPU: 0\.\d+ s", said.out)
+        assert re.search(r"Geomean score \(public\) on CPU: 0\.\d+ s", result.out)
 
 
 def test_point_03_a_submission_that_fails_exits_1_and_says_why(client: Client) -> None:
-    said = client.submit("wrong.py", "test")
-    assert said.code == 1
-    assert re.search(r"Application error: Submission \d+ failed: .*size=1 seed=4242", said.err)
+    result = client.submit("wrong.py", "test")
+    assert result.code == 1
+    assert re.search(r"Application error: Submission \d+ failed: .*size=1 seed=4242", result.err)
 
 
 def test_point_03_a_profile_prints_its_report_and_saves_a_zip(client: Client) -> None:
-    said = client.submit("right.py", "profile")
-    assert said.code == 0, said
-    assert "=== Profiler: torch.profiler ===" in said.err
-    assert "Benchmark: size=65536 seed=6252" in said.err
-    saved = re.search(r"Saved profile trace to: (\S+)", said.err)
-    assert saved, said
+    result = client.submit("right.py", "profile")
+    assert result.code == 0, result
+    assert "=== Profiler: torch.profiler ===" in result.err
+    assert "Benchmark: size=65536 seed=6252" in result.err
+    saved = re.search(r"Saved profile trace to: (\S+)", result.err)
+    assert saved, result
     with zipfile.ZipFile(client.home / saved[1]) as folder:
         assert folder.testzip() is None
 
 
 def test_point_03_the_profiler_service_saves_its_zips(client: Client) -> None:
-    said = client("submit", "right.py", "--leaderboard", "identity", "--profile-brev")
-    assert said.code == 0, said
-    assert re.search(r"Profile job \d+ accepted", said.err)
+    result = client("submit", "right.py", "--leaderboard", "identity", "--profile-brev")
+    assert result.code == 0, result
+    assert re.search(r"Profile job \d+ accepted", result.err)
     assert list(client.home.glob("profile-*-0.zip"))
 
 
 def test_point_03_a_refusal_exits_1_with_our_sentence(client: Client) -> None:
-    said = client(
+    result = client(
         "submit",
         "right.py",
         "--leaderboard",
@@ -135,24 +135,24 @@ def test_point_03_a_refusal_exits_1_with_our_sentence(client: Client) -> None:
         "test",
         "--no-tui",
     )
-    assert said.code == 1
-    assert "Server returned status 400 Bad Request: GPU type 'TPU' is not on" in said.err
+    assert result.code == 1
+    assert "Server returned status 400 Bad Request: GPU type 'TPU' is not on" in result.err
 
 
 def test_point_03_submissions_are_listed_shown_and_deleted(client: Client) -> None:
     number = number_of(client.submit("right.py", "test"))
-    listed = client("submissions", "list", "--leaderboard", "identity")
-    assert listed.code == 0, listed
-    row = next(line for line in listed.out.splitlines() if line.startswith(number))
+    list_result = client("submissions", "list", "--leaderboard", "identity")
+    assert list_result.code == 0, list_result
+    row = next(line for line in list_result.out.splitlines() if line.startswith(number))
     assert re.fullmatch(
         rf"{number}\s+identity\s+right\.py\s+\d{{4}}-\d\d-\d\dT[\d:.]+\s+CPU\s+done\s+-",
         row.strip(),
     ), row
-    shown = client("submissions", "show", number)
-    assert shown.code == 0, shown
-    assert f"Submission #{number}" in shown.out
-    assert "  - test on CPU: passed (score: -)" in shown.out
-    assert HONEST.decode() in shown.out
+    show_result = client("submissions", "show", number)
+    assert show_result.code == 0, show_result
+    assert f"Submission #{number}" in show_result.out
+    assert "  - test on CPU: passed (score: -)" in show_result.out
+    assert HONEST.decode() in show_result.out
     deleted = client("submissions", "delete", number, "--force")
     assert (deleted.code, "deleted successfully" in deleted.out) == (0, True), deleted
     gone = client("submissions", "show", number)
@@ -173,14 +173,14 @@ def test_point_03_admin_commands_print_what_they_did(client: Client) -> None:
 
 
 def test_point_03_leaderboards_and_invites_by_admin_commands(client: Client) -> None:
-    made = client("admin", "create-leaderboard", "softmax")
-    assert "Created leaderboard 'softmax-dev'" in made.out, made
+    create_result = client("admin", "create-leaderboard", "softmax")
+    assert "Created leaderboard 'softmax-dev'" in create_result.out, create_result
     invites = client("admin", "generate-invites", "--leaderboards", "softmax-dev", "--count", "2")
     assert "Generated 2 invite code(s) for: softmax-dev" in invites.out, invites
     first, second = (line.strip() for line in invites.out.splitlines()[1:])
     assert "Joined leaderboard(s): softmax-dev" in client("join", first).out
-    listed = client("admin", "list-invites", "softmax-dev")
-    assert re.search(r"\d+ total, \d+ claimed, \d+ unclaimed", listed.out), listed
+    list_result = client("admin", "list-invites", "softmax-dev")
+    assert re.search(r"\d+ total, \d+ claimed, \d+ unclaimed", list_result.out), list_result
     revoked = client("admin", "revoke-invite", second)
     assert f"Revoked invite code '{second}' (was unclaimed)" in revoked.out, revoked
     deleted = client("admin", "delete-leaderboard", "softmax-dev", "--force")
@@ -188,9 +188,9 @@ def test_point_03_leaderboards_and_invites_by_admin_commands(client: Client) -> 
 
 
 def test_point_03_problems_are_updated_from_a_repository(client: Client) -> None:
-    said = client("admin", "update-problems", "--repository", REPOSITORY, "--problem-set", "good")
-    assert said.code == 0, said
-    assert "from-a-set" in said.out
+    result = client("admin", "update-problems", "--repository", REPOSITORY, "--problem-set", "good")
+    assert result.code == 0, result
+    assert "from-a-set" in result.out
 
 
 @pytest.mark.parametrize("command", ["register", "reregister"])
@@ -198,13 +198,13 @@ def test_point_03_problems_are_updated_from_a_repository(client: Client) -> None
 def test_point_01_register_stores_an_id_that_submit_asks_to_link(
     client: Client, provider: str, command: str
 ) -> None:
-    kept = (client.home / ".popcorn.yaml").read_text()
+    config = (client.home / ".popcorn.yaml").read_text()
     try:
-        said = client(command, provider)
-        assert said.code == 0, said
+        result = client(command, provider)
+        assert result.code == 0, result
         new = (client.home / ".popcorn.yaml").read_text()
-        assert new != kept
+        assert new != config
         refused = client.submit("right.py", "test")
         assert (refused.code, "link" in refused.err) == (1, True), refused
     finally:
-        (client.home / ".popcorn.yaml").write_text(kept)
+        (client.home / ".popcorn.yaml").write_text(config)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, refusal, submit
+from tests.contract_popcorn.polling import HONEST, NOBODYS, refusal, submit, wait_until_done
 from tests.contract_popcorn.wire import Wire, bearer, cli_id
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
@@ -98,7 +98,7 @@ def test_anothers_submission_is_forbidden_and_none_is_unknown(ada: Wire, grace: 
         refusal(answer, 403, "not_yours")
     for strange in ("999999999", "one", "0", "99999999999999999999"):
         refusal(grace.get(f"/user/submissions/{strange}"), 404, "unknown_submission")
-    ended(ada, number)
+    wait_until_done(ada, number)
 
 
 def test_a_used_up_quota_says_used_limit_and_seconds(admin: Wire, ada: Wire) -> None:

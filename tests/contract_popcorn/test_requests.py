@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from tests.contract_popcorn.conftest import Ranked
-from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, polled, refusal, submit
+from tests.contract_popcorn.polling import (
+    HONEST,
+    NOBODYS,
+    poll_until_done,
+    refusal,
+    submit,
+    wait_until_done,
+)
 from tests.contract_popcorn.wire import Wire, multipart
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
@@ -29,17 +36,19 @@ def test_odd_paths_are_answered_and_never_redirected(ada: Wire, path: str) -> No
 
 
 def test_the_picker_gets_whole_leaderboards(nobody: Wire) -> None:
-    found = nobody.get("/leaderboards").json()
-    assert [one["name"] for one in found if one["name"] == "identity"] == ["identity"]
-    for one in found:
-        assert type(one["id"]) is int
-        assert 0 < one["id"] < 2**53
-        assert isinstance(one["task"], dict)
-        assert one["task"]["lang"] in ("py", "cu")
-        assert isinstance(one["name"], str)
-        assert isinstance(one["description"], str)
-        assert len(one["description"]) <= 400
-        assert set(one) == {
+    leaderboards = nobody.get("/leaderboards").json()
+    assert [
+        leaderboard["name"] for leaderboard in leaderboards if leaderboard["name"] == "identity"
+    ] == ["identity"]
+    for leaderboard in leaderboards:
+        assert type(leaderboard["id"]) is int
+        assert 0 < leaderboard["id"] < 2**53
+        assert isinstance(leaderboard["task"], dict)
+        assert leaderboard["task"]["lang"] in ("py", "cu")
+        assert isinstance(leaderboard["name"], str)
+        assert isinstance(leaderboard["description"], str)
+        assert len(leaderboard["description"]) <= 400
+        assert set(leaderboard) == {
             "id",
             "name",
             "title",
@@ -54,19 +63,19 @@ def test_the_picker_gets_whole_leaderboards(nobody: Wire) -> None:
 
 
 def test_gpu_types_come_in_the_order_of_the_problem(nobody: Wire) -> None:
-    found = nobody.get("/gpus/IDENTITY").json()
-    assert found[:3] == ["CPU", "H100", "H200"]
+    gpu_types = nobody.get("/gpus/IDENTITY").json()
+    assert gpu_types[:3] == ["CPU", "H100", "H200"]
     refusal(nobody.get("/gpus/nothing"), 404, "unknown_leaderboard")
 
 
 def test_an_accepted_file_is_answered_in_full(ada: Wire) -> None:
     answer = ada.post_file(f"/submission/identity/{NOBODYS}/test", HONEST)
-    told = answer.json()
+    body = answer.json()
     assert answer.status == 202
-    assert type(told["details"]["id"]) is int
-    assert told["details"]["job_status_id"] == told["details"]["id"]
-    assert told["status"] == "accepted"
-    queue = told["runner_queue"]
+    assert type(body["details"]["id"]) is int
+    assert body["details"]["job_status_id"] == body["details"]["id"]
+    assert body["status"] == "accepted"
+    queue = body["runner_queue"]
     assert queue["gpu"] == NOBODYS
     assert type(queue["queued_jobs"]) is int
     assert queue["status"] == "no_agent"
@@ -75,19 +84,19 @@ def test_an_accepted_file_is_answered_in_full(ada: Wire) -> None:
 
 
 def test_a_poll_has_every_field_of_the_client(ada: Wire) -> None:
-    told = ended(ada, submit(ada, "benchmark"))
-    assert told["job"]["status"] == "succeeded"
-    assert INSTANT.match(told["submission_time"])
-    assert told["leaderboard_name"] == "identity"
-    assert told["file_name"] == "submission.py"
-    assert isinstance(told["user_id"], str)
-    assert told["code"] == HONEST.decode()
-    assert type(told["leaderboard_id"]) is int
-    assert told["runner_queue"] is None
-    assert [one["mode"] for one in told["runs"]] == ["test", "benchmark"]
-    for one in told["runs"]:
-        check_run(one)
-    timed = told["runs"][1]["result"]
+    submission = wait_until_done(ada, submit(ada, "benchmark"))
+    assert submission["job"]["status"] == "succeeded"
+    assert INSTANT.match(submission["submission_time"])
+    assert submission["leaderboard_name"] == "identity"
+    assert submission["file_name"] == "submission.py"
+    assert isinstance(submission["user_id"], str)
+    assert submission["code"] == HONEST.decode()
+    assert type(submission["leaderboard_id"]) is int
+    assert submission["runner_queue"] is None
+    assert [run["mode"] for run in submission["runs"]] == ["test", "benchmark"]
+    for run in submission["runs"]:
+        check_run(run)
+    timed = submission["runs"][1]["result"]
     assert type(timed["benchmark-count"]) is int
     assert timed["benchmark.0.mean"] > 0
 
@@ -101,27 +110,29 @@ def check_run(run: dict[str, Any]) -> None:
 
 
 def test_a_ranked_run_has_its_score_in_seconds(ada: Wire, ranked: Ranked) -> None:
-    told = ended(ada, ranked.number)
-    assert told["job"]["status"] == "succeeded", told["job"]
-    scored = [one for one in told["runs"] if one["score"] is not None]
-    assert [(one["mode"], one["secret"]) for one in scored] == [("leaderboard", False)]
+    submission = wait_until_done(ada, ranked.number)
+    assert submission["job"]["status"] == "succeeded", submission["job"]
+    scored = [item for item in submission["runs"] if item["score"] is not None]
+    assert [(item["mode"], item["secret"]) for item in scored] == [("leaderboard", False)]
     assert 0 < scored[0]["score"] < 10
-    secret = [one for one in told["runs"] if one["secret"]]
+    secret = [item for item in submission["runs"] if item["secret"]]
     assert secret
-    assert all("result" not in one for one in secret)
-    (listed,) = [
-        one
-        for one in ada.get("/user/submissions?leaderboard=Identity&limit=50").json()
-        if one["id"] == told["id"]
+    assert all("result" not in item for item in secret)
+    (list_item,) = [
+        item
+        for item in ada.get("/user/submissions?leaderboard=Identity&limit=50").json()
+        if item["id"] == submission["id"]
     ]
-    assert listed["runs"] == [{"gpu_type": "CPU", "score": scored[0]["score"]}]
-    assert told["ranking"]["status"] == "ranked"
+    assert list_item["runs"] == [{"gpu_type": "CPU", "score": scored[0]["score"]}]
+    assert submission["ranking"]["status"] == "ranked"
 
 
 def test_statuses_come_in_order(ada: Wire) -> None:
-    seen = [one["job"]["status"].partition(":")[0] for one in polled(ada, submit(ada))]
+    statuses = [
+        poll["job"]["status"].partition(":")[0] for poll in poll_until_done(ada, submit(ada))
+    ]
     order = ["pending", "running", "succeeded"]
-    assert seen == sorted(seen, key=order.index)
+    assert statuses == sorted(statuses, key=order.index)
 
 
 def test_point_06_names_in_any_case_and_odd_file_names_are_taken(ada: Wire) -> None:
@@ -129,11 +140,11 @@ def test_point_06_names_in_any_case_and_odd_file_names_are_taken(ada: Wire) -> N
     for name in names:
         answer = ada.post_file(f"/submission/IDENTITY/{NOBODYS.lower()}/TEST", HONEST, name)
         assert answer.status == 202, answer.body
-    listed = ada.get("/user/submissions?leaderboard=IDENTITY&limit=3").json()
-    assert [one["file_name"] for one in listed] == ["x_y.py", "n_m__.py", "a" * 37 + ".py"]
-    for one in listed:
-        assert all(text.isascii() for text in (one["file_name"], one["leaderboard_name"]))
-        assert (type(one["id"]), type(one["done"])) == (int, bool)
+    own_list = ada.get("/user/submissions?leaderboard=IDENTITY&limit=3").json()
+    assert [item["file_name"] for item in own_list] == ["x_y.py", "n_m__.py", "a" * 37 + ".py"]
+    for item in own_list:
+        assert all(text.isascii() for text in (item["file_name"], item["leaderboard_name"]))
+        assert (type(item["id"]), type(item["done"])) == (int, bool)
 
 
 def test_a_name_in_rfc_5987_is_a_files_name(ada: Wire) -> None:
@@ -142,8 +153,8 @@ def test_a_name_in_rfc_5987_is_a_files_name(ada: Wire) -> None:
     with ada.opened("POST", path, [ada.credential], body) as stream:
         answer = stream.whole()
     assert answer.status == 202, answer.body
-    told = ada.get(f"/user/submissions/{answer.json()['details']['id']}").json()
-    assert told["file_name"] == "n_me.py"
+    submission = ada.get(f"/user/submissions/{answer.json()['details']['id']}").json()
+    assert submission["file_name"] == "n_me.py"
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "offset=-1", "offset=1.5"])
@@ -154,21 +165,21 @@ def test_a_list_refuses_odd_bounds(ada: Wire, query: str) -> None:
 def test_a_list_goes_on_where_it_is_told(ada: Wire) -> None:
     for _ in range(3):
         assert ada.post_file(f"/submission/identity/{NOBODYS}/test", HONEST).status == 202
-    whole = ada.get("/user/submissions?limit=3").json()
+    full_list = ada.get("/user/submissions?limit=3").json()
     parts = [ada.get(f"/user/submissions?limit=1&offset={offset}").json() for offset in range(3)]
-    assert [one["id"] for part in parts for one in part] == [one["id"] for one in whole]
-    numbers = [one["id"] for one in whole]
+    assert [item["id"] for part in parts for item in part] == [item["id"] for item in full_list]
+    numbers = [item["id"] for item in full_list]
     assert numbers == sorted(numbers, reverse=True)
 
 
 def test_a_deleted_submission_is_gone_for_the_client(ada: Wire) -> None:
     number = submit(ada)
-    ended(ada, number)
+    wait_until_done(ada, number)
     answer = ada.delete(f"/user/submissions/{number}")
     assert (answer.status, answer.json()) == (200, {"status": "ok", "submission_id": number})
     refusal(ada.get(f"/user/submissions/{number}"), 404, "unknown_submission")
-    listed = ada.get("/user/submissions?limit=100").json()
-    assert number not in [one["id"] for one in listed]
+    own_list = ada.get("/user/submissions?limit=100").json()
+    assert number not in [item["id"] for item in own_list]
     refusal(ada.delete(f"/user/submissions/{number}"), 404, "unknown_submission")
 
 
@@ -178,20 +189,20 @@ def test_health_is_answered_as_the_client_asks(nobody: Wire, path: str) -> None:
 
 
 def test_the_queue_of_a_pool_is_there_for_all(nobody: Wire) -> None:
-    told = nobody.get("/runner_queue/cpu").json()
-    assert (told["gpu"], told["status"]) == ("CPU", "available")
+    queue = nobody.get("/runner_queue/cpu").json()
+    assert (queue["gpu"], queue["status"]) == ("CPU", "available")
     refusal(nobody.get("/runner_queue/TPU"), 404, "not_found")
 
 
 def test_the_ranking_and_its_count_are_there_for_all(
     ada: Wire, nobody: Wire, ranked: Ranked
 ) -> None:
-    told = ended(ada, ranked.number)
+    submission = wait_until_done(ada, ranked.number)
     rows = nobody.get("/submissions/identity/cpu?limit=5").json()
-    (mine,) = [one for one in rows if one["user_name"] == "ada"]
-    assert mine["user_id"] == told["user_id"]
+    (mine,) = [row for row in rows if row["user_name"] == "ada"]
+    assert mine["user_id"] == submission["user_id"]
     assert (type(mine["submission_id"]), type(mine["rank"])) == (int, int)
     assert 0 < mine["submission_score"] < 10
     assert nobody.get("/submission_count/identity/CPU").json() == {"count": len(rows)}
-    own = nobody.get(f"/submission_count/identity/CPU?user_id={told['user_id']}").json()
+    own = nobody.get(f"/submission_count/identity/CPU?user_id={submission['user_id']}").json()
     assert own == {"count": 1}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract_popcorn.conftest import Ranked
-from tests.contract_popcorn.polling import HONEST, ended, followed, refusal
+from tests.contract_popcorn.polling import HONEST, follow_stream, refusal, wait_until_done
 from tests.contract_popcorn.wire import Wire, multipart
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
@@ -19,22 +19,22 @@ TALKING = HONEST + "\nprint('Dur\u00e9e \u2603 ' * 50)\n".encode()
 
 
 def test_point_07_a_profile_has_its_report_and_one_zip_a_case(ada: Wire) -> None:
-    found = followed(ada, "/identity/CPU/profile", TALKING)
-    assert [event for event, _ in found[:-1]] == ["status"] * (len(found) - 1)
-    for _, data in found[:-1]:
+    stream_events = follow_stream(ada, "/identity/CPU/profile", TALKING)
+    assert [event for event, _ in stream_events[:-1]] == ["status"] * (len(stream_events) - 1)
+    for _, data in stream_events[:-1]:
         assert data["status"] == "processing"
         assert data["elapsed_time"] >= 0
         assert isinstance(data["message"], str)
-    event, result = found[-1]
+    event, result = stream_events[-1]
     assert event == "result"
     assert type(result["submission_id"]) is int
     profiled = result["results"][0]["runs"]
     assert set(profiled) == {"profile.0"}
-    told = profiled["profile.0"]["run"]["result"]
-    assert type(told["benchmark-count"]) is int
-    report = base64.b64decode(told["benchmark.0.report"], validate=True).decode()
+    keys = profiled["profile.0"]["run"]["result"]
+    assert type(keys["benchmark-count"]) is int
+    report = base64.b64decode(keys["benchmark.0.report"], validate=True).decode()
     assert report.strip()
-    assert told["benchmark.0.spec"] == "size=65536 seed=6252"
+    assert keys["benchmark.0.spec"] == "size=65536 seed=6252"
     trace = base64.b64decode(profiled["profile.0"]["profile"]["trace"], validate=True)
     with zipfile.ZipFile(io.BytesIO(trace)) as folder:
         assert folder.namelist()
@@ -46,20 +46,22 @@ def test_point_07_a_profile_has_its_report_and_one_zip_a_case(ada: Wire) -> None
 @pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
 def test_older_clients_stream_the_other_modes(ada: Wire, ranked: Ranked, mode: str) -> None:
     is_ranked = mode == "leaderboard"
-    told = ranked.told if is_ranked else followed(ada, f"/Identity/CPU/{mode.upper()}", size=1021)
-    event, result = told[-1]
+    stream_events = (
+        ranked.told if is_ranked else follow_stream(ada, f"/Identity/CPU/{mode.upper()}", size=1021)
+    )
+    event, result = stream_events[-1]
     assert event == "result", result
     assert result["results"][0]["success"] is True
     assert result["results"][0]["runs"][mode]["run"]["passed"] is True
     assert "succeeded" in result["reports"][0]
-    polled = ended(ada, result["submission_id"])
+    polled = wait_until_done(ada, result["submission_id"])
     assert polled["job"]["status"] == "succeeded"
 
 
 def test_a_failed_run_ends_the_stream_with_an_error(ada: Wire) -> None:
-    event, data = followed(ada, "/identity/CPU/test", b"def custom_kernel(data):\n    return 1\n")[
-        -1
-    ]
+    event, data = follow_stream(
+        ada, "/identity/CPU/test", b"def custom_kernel(data):\n    return 1\n"
+    )[-1]
     assert event == "error"
     assert data["status"] == "error"
     assert type(data["status_code"]) is int
@@ -81,7 +83,7 @@ def test_a_lost_stream_loses_no_submission(ada: Wire) -> None:
     while (newest := ada.get("/user/submissions?limit=1").json()[0])["file_name"] != "lost.py":
         assert time.monotonic() < until, newest
         time.sleep(0.1)
-    assert ended(ada, newest["id"])["job"]["status"] == "succeeded"
+    assert wait_until_done(ada, newest["id"])["job"]["status"] == "succeeded"
 
 
 def test_three_parts_that_name_no_mode_are_nobodys(ada: Wire) -> None:
@@ -98,8 +100,8 @@ def test_the_profiler_service_gives_a_zip_for_each_case(ada: Wire, grace: Wire) 
     job = answer.json()["job_id"]
     assert isinstance(job, str)
     refusal(grace.get(f"/jobs/{job}"), 403, "not_yours")
-    told = _ended_job(ada, job)
-    (artifact,) = told["artifacts"]
+    job_state = _ended_job(ada, job)
+    (artifact,) = job_state["artifacts"]
     assert artifact["name"].endswith(".zip")
     refusal(grace.get(artifact["url"]), 403, "not_yours")
     zipped = ada.get(artifact["url"])
@@ -121,12 +123,12 @@ def test_a_case_that_is_not_there_is_refused_before_a_run_is_spent(ada: Wire) ->
 def _ended_job(wire: Wire, job: str) -> Any:
     until = time.monotonic() + 60
     while True:
-        told = wire.get(f"/jobs/{job}").json()
-        assert told["status"] in ("queued", "running", "succeeded", "failed", "timed_out")
-        assert told["queue_position"] is None or type(told["queue_position"]) is int
-        if told["status"] not in ("queued", "running"):
-            assert told["status"] == "succeeded", told
-            return told
-        assert told["artifacts"] == []
+        job_state = wire.get(f"/jobs/{job}").json()
+        assert job_state["status"] in ("queued", "running", "succeeded", "failed", "timed_out")
+        assert job_state["queue_position"] is None or type(job_state["queue_position"]) is int
+        if job_state["status"] not in ("queued", "running"):
+            assert job_state["status"] == "succeeded", job_state
+            return job_state
+        assert job_state["artifacts"] == []
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.popcorn import profiles, results
-from ingest.popcorn.seen import Shown
-from ingest.popcorn.standing import job, runner_queue, standing
+from ingest.popcorn import results
+from ingest.popcorn.job_status import job_response, job_status, queue_of, runner_queue
+from shared.api.cases import Case
+from shared.api.queues import Queue
+from shared.api.submissions import (
+    File,
+    FullSubmission,
+    ModerationState,
+    Progress,
+    Ranking,
+    TimelineEntry,
+)
+from tests.support.api_examples import make_example
 
 CHECKED = {"name": "size=1", "stage": "check", "verdict": "passed"}
 HIDDEN = {"name": "size=9 seed=77", "stage": "hidden_check", "verdict": "passed", "is_hidden": True}
@@ -28,9 +38,20 @@ TIMED = {
 WRONG = CHECKED | {"verdict": "wrong_answer", "message": "1 of 1 values differ"}
 
 
-def seen(**more: Any) -> Shown:
+PARTS: dict[str, type[msgspec.Struct]] = {
+    "cases": Case,
+    "files": File,
+    "moderation": ModerationState,
+    "progress": Progress,
+    "queue": Queue,
+    "ranking": Ranking,
+    "timeline": TimelineEntry,
+}
+
+
+def details(**more: Any) -> FullSubmission:
     """A ranked submission that passed and is ranked, but for what is said."""
-    told = {
+    fields: dict[str, Any] = {
         "number": 12,
         "id": "s-12",
         "account": "a-1",
@@ -49,7 +70,14 @@ def seen(**more: Any) -> Shown:
         "cases": [CHECKED, HIDDEN, TIMED],
         "ranking": {"status": "ranked", "code": "ranked"},
     }
-    return msgspec.convert(told | more, Shown)
+    fields |= more
+    for name, model in PARTS.items():
+        part = fields.get(name)
+        if isinstance(part, list):
+            fields[name] = [make_example(model, **item) for item in part]
+        elif part is not None:
+            fields[name] = make_example(model, **part)
+    return make_example(FullSubmission, **fields)
 
 
 GOING_ON: dict[str, Any] = {"is_over": False, "outcome": None, "verdict": None, "ranking": None}
@@ -88,7 +116,7 @@ GOING_ON: dict[str, Any] = {"is_over": False, "outcome": None, "verdict": None, 
         (
             {"outcome": "infra_failed", "verdict": None, "code": "lost", "reason": "agent gone"},
             "failed",
-            "quota is given back, submit again (lost): agent gone",
+            "quota was refunded, submit again (lost): agent gone",
         ),
         (
             {
@@ -103,10 +131,10 @@ GOING_ON: dict[str, Any] = {"is_over": False, "outcome": None, "verdict": None, 
 def test_an_ended_submission_has_the_status_of_the_contract(
     told: dict[str, Any], status: str, words: str
 ) -> None:
-    found = standing(seen(**told))
-    assert (found.status, found.is_done) == (status, True)
-    assert words in (found.error or "")
-    assert (found.error is None) == (status == "succeeded")
+    status_ = job_status(details(**told))
+    assert (status_.status, status_.is_done) == (status, True)
+    assert words in (status_.error or "")
+    assert (status_.error is None) == (status == "succeeded")
 
 
 @pytest.mark.parametrize(
@@ -124,44 +152,44 @@ def test_an_ended_submission_has_the_status_of_the_contract(
 def test_a_status_only_moves_forward_and_is_never_done_early(
     state: str, attempt: int, status: str
 ) -> None:
-    found = standing(seen(state=state, attempt=attempt, **GOING_ON))
-    assert (found.status, found.is_done, found.error) == (status, False, None)
+    status_ = job_status(details(state=state, attempt=attempt, **GOING_ON))
+    assert (status_.status, status_.is_done, status_.error) == (status, False, None)
 
 
 def test_a_poll_tells_the_stage_behind_a_colon() -> None:
-    going = seen(
+    going = details(
         state="running",
         attempt=1,
         progress={"stage": "time", "case": "size=2", "done": 3, "total": 7},
         **GOING_ON,
     )
-    assert job(going, is_long=True)["status"] == "running: benchmark 3/7"
-    assert job(going)["status"] == "running"
+    assert job_response(going, is_long=True)["status"] == "running: benchmark 3/7"
+    assert job_response(going)["status"] == "running"
 
 
 def test_an_owner_reads_that_they_cancelled_it_themselves() -> None:
-    asked = {"type": "SubmissionCancelRequested", "actor": "account:a-1"}
-    found = standing(seen(outcome="cancelled", verdict=None, timeline=[asked]))
-    assert found.error is not None
-    assert found.error.startswith("cancelled by you")
+    cancel_event = {"type": "SubmissionCancelRequested", "actor": "account:a-1"}
+    status = job_status(details(outcome="cancelled", verdict=None, timeline=[cancel_event]))
+    assert status.error is not None
+    assert status.error.startswith("cancelled by you")
 
 
 def test_an_error_is_short_ascii_that_steers_no_terminal() -> None:
-    found = standing(seen(outcome="failed", verdict="crashed", reason="\x1b[2Jé" * 2000))
-    assert found.error is not None
-    assert len(found.error) == 1500
-    assert found.error.isascii()
-    assert "\x1b" not in found.error
+    status = job_status(details(outcome="failed", verdict="crashed", reason="\x1b[2Jé" * 2000))
+    assert status.error is not None
+    assert len(status.error) == 1500
+    assert status.error.isascii()
+    assert "\x1b" not in status.error
 
 
 def test_hidden_runs_carry_no_result_spec_or_message() -> None:
-    found = results.runs(seen())
-    assert [(one["mode"], one["secret"]) for one in found] == [
+    runs = results.stage_runs(details())
+    assert [(run["mode"], run["secret"]) for run in runs] == [
         ("test", False),
         ("test", True),
         ("leaderboard", False),
     ]
-    assert set(found[1]) == {
+    assert set(runs[1]) == {
         "start_time",
         "end_time",
         "mode",
@@ -170,43 +198,43 @@ def test_hidden_runs_carry_no_result_spec_or_message() -> None:
         "score",
         "passed",
     }
-    assert "77" not in json.dumps([found, results.full_result(seen())])
+    assert "77" not in json.dumps([runs, results.full_result(details())])
 
 
 def test_the_score_is_seconds_and_only_of_the_leaderboard_run() -> None:
-    found = results.runs(seen())
-    assert [one["score"] for one in found] == [None, None, 0.0015]
-    not_ranked = results.runs(seen(is_eligible=False))
-    assert {one["score"] for one in not_ranked} == {None}
+    runs = results.stage_runs(details())
+    assert [run["score"] for run in runs] == [None, None, 0.0015]
+    not_ranked = results.stage_runs(details(is_eligible=False))
+    assert {run["score"] for run in not_ranked} == {None}
 
 
 def test_counts_are_integers_and_times_nanoseconds() -> None:
-    found = results.runs(seen())[-1]["result"]
-    assert type(found["benchmark-count"]) is int
-    assert found["benchmark.0.mean"] == 1_501_000.0
-    assert found["benchmark.0.runs"] == 400
-    assert found["check"] == "pass"
+    keys = results.stage_runs(details())[-1]["result"]
+    assert type(keys["benchmark-count"]) is int
+    assert keys["benchmark.0.mean"] == 1_501_000.0
+    assert keys["benchmark.0.runs"] == 400
+    assert keys["check"] == "pass"
 
 
 def test_a_failing_case_says_why_and_ends_the_runs() -> None:
-    found = results.runs(seen(outcome="failed", verdict="wrong_answer", cases=[WRONG]))
-    assert len(found) == 1
-    assert found[0]["passed"] is False
-    assert found[0]["result"]["test.0.error"] == "1 of 1 values differ"
+    runs = results.stage_runs(details(outcome="failed", verdict="wrong_answer", cases=[WRONG]))
+    assert len(runs) == 1
+    assert runs[0]["passed"] is False
+    assert runs[0]["result"]["test.0.error"] == "1 of 1 values differ"
 
 
 def test_a_build_that_failed_is_a_first_run_that_failed() -> None:
     log = {"log_head": "$ nvcc -O3 k.cu -o kernel\nk.cu(3): error\n", "log_tail": "exit code 2\n"}
-    ended = seen(outcome="failed", verdict="compile_error", stage="build", cases=[], **log)
-    (found,) = results.runs(ended)
-    assert (found["mode"], found["passed"]) == ("test", False)
-    told = results.full_result(ended)["runs"]["test"]
+    ended = details(outcome="failed", verdict="compile_error", stage="build", cases=[], **log)
+    (run,) = results.stage_runs(ended)
+    assert (run["mode"], run["passed"]) == ("test", False)
+    full_run = results.full_result(ended)["runs"]["test"]
     expected = {"success": False, "command": "nvcc -O3 k.cu -o kernel", "exit_code": 2}
-    assert expected.items() <= (told["compilation"] or {}).items()
+    assert expected.items() <= (full_run["compilation"] or {}).items()
 
 
 def test_a_run_that_goes_on_has_no_runs_yet() -> None:
-    assert results.runs(seen(state="ranking", **GOING_ON)) == []
+    assert results.stage_runs(details(state="ranking", **GOING_ON)) == []
 
 
 PROFILED: dict[str, Any] = {
@@ -221,30 +249,30 @@ CONTENTS = {"profile-0-ncu.txt": "Durée 3 µs".encode(), "profile-0-ncu.ncu-rep
 
 
 def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
-    found = profiles.profile_result(seen(**PROFILED), CONTENTS, {})["runs"]["profile.0"]
-    told = found["run"]["result"]
-    assert type(told["benchmark-count"]) is int
-    assert base64.b64decode(str(told["benchmark.0.report"]), validate=True) == "Durée 3 µs".encode()
-    assert found["profile"] is not None
-    assert found["profile"]["profiler"] == "Nsight-Compute"
-    trace = base64.b64decode(found["profile"]["trace"], validate=True)
+    profile_run = results.profile_result(details(**PROFILED), CONTENTS, {})["runs"]["profile.0"]
+    keys = profile_run["run"]["result"]
+    assert type(keys["benchmark-count"]) is int
+    assert base64.b64decode(str(keys["benchmark.0.report"]), validate=True) == "Durée 3 µs".encode()
+    assert profile_run["profile"] is not None
+    assert profile_run["profile"]["profiler"] == "Nsight-Compute"
+    trace = base64.b64decode(profile_run["profile"]["trace"], validate=True)
     with zipfile.ZipFile(io.BytesIO(trace)) as folder:
         assert sorted(folder.namelist()) == ["0-ncu-details.txt", "0-ncu.ncu-rep"]
 
 
 def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
-    told = profiles.profile_result(seen(**PROFILED), CONTENTS, {0: "http://here/it"})
-    found = told["runs"]["profile.0"]["profile"]
-    assert found is not None
-    assert (found["trace"], found["download_url"]) == ("", "http://here/it")
+    result = results.profile_result(details(**PROFILED), CONTENTS, {0: "http://here/it"})
+    profile = result["runs"]["profile.0"]["profile"]
+    assert profile is not None
+    assert (profile["trace"], profile["download_url"]) == ("", "http://here/it")
 
 
 def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
     queue = {"gpu": "H100", "state": "queued", "ahead": 2, "eta_s": 40.0, "agents_online": 1}
-    found = runner_queue(seen(state="queued", queue=queue, **GOING_ON).wait)
-    assert found is not None
-    assert (found["queued_jobs"], found["runner"]) == (2, "pool (start in about 40 s)")
-    assert runner_queue(seen(state="running", **GOING_ON).wait) is None
+    queue_found = runner_queue(queue_of(details(state="queued", queue=queue, **GOING_ON)))
+    assert queue_found is not None
+    assert (queue_found["queued_jobs"], queue_found["runner"]) == (2, "pool (start in about 40 s)")
+    assert runner_queue(queue_of(details(state="running", **GOING_ON))) is None
 
 
 VERDICTS = ["passed", "wrong_answer", "timed_out", "crashed", "compile_error", None]
@@ -284,16 +312,18 @@ ROWS = st.fixed_dictionaries(
 
 @given(ROWS)
 def test_whatever_a_row_says_the_client_can_read_it(row: dict[str, Any]) -> None:
-    found = seen(**row, is_over=row["state"] == "finished")
-    told = job(found)
-    is_terminal = told["status"] in ("succeeded", "failed", "timed_out", "hacked")
-    assert standing(found).is_done is is_terminal is found.is_over
-    assert (told["error"] is None) == (told["status"] in ("pending", "running", "succeeded"))
-    runs = results.runs(found)
+    submission = details(**row, is_over=row["state"] == "finished")
+    job_state = job_response(submission)
+    is_terminal = job_state["status"] in ("succeeded", "failed", "timed_out", "hacked")
+    assert job_status(submission).is_done is is_terminal is submission.is_over
+    assert (job_state["error"] is None) == (
+        job_state["status"] in ("pending", "running", "succeeded")
+    )
+    runs = results.stage_runs(submission)
     for run in runs:
         assert ("result" in run) is not run["secret"]
         assert run["score"] is None or run["score"] > 0
     # NaN and infinities are no JSON: none may come through.
-    said = [told, runs, results.full_result(found), results.report(found)]
-    assert json.dumps(said, allow_nan=False)
-    assert told["error"] is None or 0 < len(told["error"]) <= 1500
+    payloads = [job_state, runs, results.full_result(submission), results.render_report(submission)]
+    assert json.dumps(payloads, allow_nan=False)
+    assert job_state["error"] is None or 0 < len(job_state["error"]) <= 1500

@@ -1,7 +1,7 @@
-"""The public client's requests byte for byte, as its HTTP library puts them on the wire.
+"""The public client's requests byte for byte, as its HTTP library sends them.
 
-Recorded from the client itself: no User-Agent, small header names, a part without Content-Type, its
-base address joined with a path without looking, `content-length: 0` before the other headers.
+Recorded from the client itself: no User-Agent, lower-case header names, a part without Content-
+Type, its base URL joined with a path unchecked, `content-length: 0` before the other headers.
 """
 
 import http.client
@@ -19,18 +19,18 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body, which every answer has."""
+        """Return the body as JSON."""
         return json.loads(self.body)
 
 
-# Every whole answer with what was asked, for comparing them with the document at the end.
+# Every response with its request, to check against the document at the end.
 SEEN: deque[tuple[str, str, Answer]] = deque(maxlen=10_000)
 
 
@@ -43,43 +43,43 @@ class Wire:
 
     @property
     def host(self) -> str:
-        """Where it connects to."""
+        """Return the host to connect to."""
         return urlsplit(self.base).netloc
 
     def target(self, path: str) -> str:
-        """A path as the client makes it: base and path, one behind the other."""
+        """Return a path as the client builds it: base and path joined."""
         return urlsplit(f"{self.base}{path}")._replace(scheme="", netloc="").geturl()
 
     def get(self, path: str) -> Answer:
-        """A GET as the client sends it."""
+        """Send a GET."""
         return self.exchange("GET", path, [*self._who, f"host: {self.host}"])
 
     def delete(self, path: str) -> Answer:
-        """A DELETE, whose answer must have a body."""
+        """Send a DELETE; its response must have a body."""
         return self.exchange("DELETE", path, [*self._who, f"host: {self.host}"])
 
     def post_json(self, path: str, body: object) -> Answer:
-        """A POST of JSON."""
+        """Send a POST with JSON."""
         data = json.dumps(body, separators=(",", ":")).encode()
         lines = [*self._who, f"host: {self.host}", f"content-length: {len(data)}"]
         return self.exchange("POST", path, lines, data, "content-type: application/json")
 
     def post_nothing(self, path: str) -> Answer:
-        """A POST that says it has no body, as start and stop do."""
+        """Send a POST without a body, as start and stop do."""
         return self.exchange("POST", path, [*self._who, f"host: {self.host}"], b"", ZERO)
 
     def post_file(self, path: str, data: bytes, name: str = "submission.py", **more: str) -> Answer:
-        """A POST of one file; `more` are headers that a client of ours adds."""
+        """Send a POST with one file; `more` are headers that our own clients add."""
         with self.opened_file(path, data, name, **more) as stream:
             return stream.whole()
 
     def opened_file(self, path: str, data: bytes, name: str, **more: str) -> "Open":
-        """The same, with the answer still to be read."""
+        """Send the same and leave the response unread."""
         body = multipart(data, f'filename="{name}"')
         return self.opened("POST", path, [*_lines(more), *self._who], body)
 
     def opened(self, method: str, path: str, lines: list[str], body: bytes) -> "Open":
-        """A multipart request, with its answer still to be read."""
+        """Send a multipart request and leave its response unread."""
         kind = f"content-type: multipart/form-data; boundary={BOUNDARY}"
         head = [kind, f"content-length: {len(body)}", ANYTHING, *lines, f"host: {self.host}"]
         return Open(self.host, _request(method, self.target(path), head) + body)
@@ -87,7 +87,7 @@ class Wire:
     def exchange(
         self, method: str, path: str, lines: list[str], body: bytes = b"", first: str = ""
     ) -> Answer:
-        """One request and its whole answer."""
+        """Send a request and read its whole response."""
         head = [*([first] if first else []), ANYTHING, *lines]
         with Open(self.host, _request(method, self.target(path), head) + body) as stream:
             return stream.whole()
@@ -102,17 +102,17 @@ ZERO = "content-length: 0"
 
 
 def cli_id(secret: str) -> str:
-    """The header of a participant."""
+    """Return the header of a participant."""
     return f"x-popcorn-cli-id: {secret}"
 
 
 def bearer(secret: str) -> str:
-    """The header of an admin."""
+    """Return the header of an admin."""
     return f"authorization: Bearer {secret}"
 
 
 def multipart(data: bytes, filename: str, **texts: str) -> bytes:
-    """One part named file, without Content-Type, and texts."""
+    """Return one part named file, without Content-Type, and text fields."""
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; {filename}\r\n\r\n'
     parts = head.encode() + data + b"\r\n"
     for name, text in texts.items():
@@ -141,41 +141,41 @@ class Open:
 
     @property
     def status(self) -> int:
-        """What the answer says."""
+        """Return the status."""
         return self._answer.status
 
     @property
     def headers(self) -> dict[str, str]:
-        """The answer's headers, by small names."""
+        """Return the headers, with lower-case names."""
         return {name.lower(): value for name, value in self._answer.getheaders()}
 
     def whole(self) -> Answer:
-        """All of the answer."""
+        """Read the whole response."""
         answer = Answer(self.status, self.headers, self._answer.read())
         method, _, target = self._asked.partition(" ")
         SEEN.append((method, target, answer))
         return answer
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """The answer in pieces of an odd size, each decoded by itself as the client does."""
+        """Yield the body in pieces of an odd size, each decoded separately as the client does."""
         while piece := self._answer.read1(size):
             yield piece
 
 
 def events(pieces: Iterator[bytes]) -> Iterator[tuple[str, Any]]:
-    """The events of a stream, read the client's way: damaged characters would show."""
+    """Yield the events of a stream, parsed like the client does: damaged characters would show."""
     buffer = ""
     for piece in pieces:
         buffer += piece.decode("utf-8", "replace")
         while "\n\n" in buffer:
             message, _, buffer = buffer.partition("\n\n")
-            found = {"event": "", "data": ""}
+            fields = {"event": "", "data": ""}
             for line in message.split("\n"):
-                for key in found:
+                for key in fields:
                     if line.startswith(f"{key}:"):
-                        found[key] = line[len(key) + 1 :].strip()
-            if found["event"]:
-                yield found["event"], json.loads(found["data"])
+                        fields[key] = line[len(key) + 1 :].strip()
+            if fields["event"]:
+                yield fields["event"], json.loads(fields["data"])
 
 
 def _request(method: str, target: str, lines: list[str]) -> bytes:

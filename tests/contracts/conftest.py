@@ -7,43 +7,42 @@ from typing import NamedTuple, Protocol
 import pytest
 from nats.aio.client import Client
 
-from shared.blobs import Attic, Blobs
-from shared.bus import Bus, Durables
+from shared.blobs import BlobStore, PrunableBlobStore
+from shared.bus import Bus, DeadLetters, DurableConsumers
 from shared.clock import now
-from shared.deadletters import DeadLetters
 from shared.event_log import EventLog
-from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
-from shared.nats.blobs import NatsBlobs
+from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
+from shared.nats.bus_status import NatsDeadLetters
 from shared.nats.connection import connect
-from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 
 Damage = Callable[[str, bytes], Awaitable[None]]
 
 
-class Store(Blobs, Attic, Protocol):
-    """Blobs as a writer and as the collector see them."""
+class FullBlobStore(BlobStore, PrunableBlobStore, Protocol):
+    """A blob store as writers and as the garbage collector use it."""
 
 
-class Wires(Bus, Durables, Protocol):
-    """The bus, with the readings of outboxes."""
+class FullBus(Bus, DurableConsumers, Protocol):
+    """A bus with the subscriptions of outboxes."""
 
 
 class World(NamedTuple):
-    """The ports on one ground; `damage` puts other bytes under a digest.
+    """The ports of one implementation; `damage` puts other bytes under a digest.
 
-    `later` is the store as a writer sees it whose clock is so many seconds ahead.
+    `later` returns the store of a writer whose clock is so many seconds ahead.
     """
 
     log: EventLog
-    blobs: Store
-    bus: Wires
+    blobs: FullBlobStore
+    bus: FullBus
     deadletters: DeadLetters
     damage: Damage
-    later: Callable[[float], Store]
+    later: Callable[[float], FullBlobStore]
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def url(request: pytest.FixtureRequest) -> str:
 async def client(url: str) -> AsyncIterator[Client]:
     """A connection to the test's server, which has our streams."""
     nc = await connect(url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield nc
     await nc.close()
 
@@ -71,27 +70,27 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         yield _in_memory()
         return
     nc = await connect(request.getfixturevalue("url"), "test")
-    await ensure(nc)
+    await ensure_streams(nc)
 
     async def damage(digest: str, data: bytes) -> None:
         await nc.request(f"blobs.{digest}", data, 2)
 
-    def later(by_s: float) -> NatsBlobs:
-        return NatsBlobs(nc, lambda: now() + timedelta(seconds=by_s))
+    def later(by_s: float) -> NatsBlobStore:
+        return NatsBlobStore(nc, lambda: now() + timedelta(seconds=by_s))
 
-    yield World(NatsLog(nc), NatsBlobs(nc), NatsBus(nc), NatsDeadLetters(nc), damage, later)
+    yield World(NatsLog(nc), NatsBlobStore(nc), NatsBus(nc), NatsDeadLetters(nc), damage, later)
     await nc.close()
 
 
 def _in_memory() -> World:
     ahead = timedelta(0)
-    log, blobs = MemoryLog(), MemoryBlobs(lambda: now() + ahead)
+    log, blobs = MemoryLog(), MemoryBlobStore(lambda: now() + ahead)
     bus = MemoryBus(log)
 
     async def damage(digest: str, data: bytes) -> None:
         blobs.damage(digest, data)
 
-    def later(by_s: float) -> MemoryBlobs:
+    def later(by_s: float) -> MemoryBlobStore:
         nonlocal ahead
         ahead = timedelta(seconds=by_s)
         return blobs
@@ -105,7 +104,7 @@ def log(world: World) -> EventLog:
 
 
 @pytest.fixture
-def blobs(world: World) -> Blobs:
+def blobs(world: World) -> BlobStore:
     return world.blobs
 
 

@@ -1,4 +1,4 @@
-"""Small events to append, and the ids they carry."""
+"""Small events to append, and helpers to read them."""
 
 import asyncio
 from collections.abc import Sequence, Sized
@@ -7,47 +7,49 @@ from datetime import UTC, datetime
 from shared import subjects
 from shared.bus import Delivery, Inbox
 from shared.clock import new_id
-from shared.event_log import Feed, New, Recorded
+from shared.event_log import Feed, NewEvent, RecordedEvent
 from shared.events import JobRequeued
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 
 T0 = datetime(2026, 1, 1, 12, 30, 45, 123456, tzinfo=UTC)
 JOB = subjects.job("j1")
 RUN = subjects.run("a1", "r1")
 
 
-def new(agg: str, expected: int | None, *, id_: str | None = None, reason: str = "why") -> New:
-    """An event that says little; its id is fresh unless one is given."""
-    stamp = Stamp(id_ or new_id(), T0, "service:test", "s1", "e0")
-    return New(seal(JobRequeued(run="r1", reason=reason), agg, stamp), expected)
+def new_event(
+    agg: str, expected: int | None, *, id_: str | None = None, reason: str = "why"
+) -> NewEvent:
+    """Return a minimal event; its id is new unless one is given."""
+    metadata = EventMetadata(id_ or new_id(), T0, "service:test", "s1", "e0")
+    return NewEvent(make_envelope(JobRequeued(run="r1", reason=reason), agg, metadata), expected)
 
 
-def ids(events: Sequence[Recorded | New]) -> list[str]:
-    """Their ids, in order."""
+def ids(events: Sequence[RecordedEvent | NewEvent]) -> list[str]:
+    """Return the events' ids in order."""
     return [event.envelope.id for event in events]
 
 
-def seqs(events: Sequence[Recorded]) -> list[int]:
-    """Their sequences, in order."""
+def seqs(events: Sequence[RecordedEvent]) -> list[int]:
+    """Return the events' sequences in order."""
     return [event.seq for event in events]
 
 
-async def taken(feed: Feed, count: int) -> list[Recorded]:
-    """The next events of a feed, which may hand them over in several lists."""
-    found: list[Recorded] = []
+async def take_events(feed: Feed, count: int) -> list[RecordedEvent]:
+    """Return the next events of a feed, which may deliver them in several lists."""
+    events: list[RecordedEvent] = []
     async with asyncio.timeout(30):
-        while len(found) < count:
-            found += await feed.take(most=count - len(found))
-    return found
+        while len(events) < count:
+            events += await feed.take(most=count - len(events))
+    return events
 
 
-async def delivered(inbox: Inbox, within_s: float = 10.0) -> Delivery:
+async def next_delivery(inbox: Inbox, within_s: float = 10.0) -> Delivery:
     """Return the next delivery."""
     delivery = await inbox.next(within_s)
     assert delivery is not None, f"nothing came in {within_s} s"
     return delivery
 
 
-def has(found: Sized, least: int) -> bool:
-    """Return whether something has so many elements by now."""
-    return len(found) >= least
+def has(items: Sized, least: int) -> bool:
+    """Return whether a collection has at least so many items by now."""
+    return len(items) >= least

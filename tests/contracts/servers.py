@@ -1,4 +1,4 @@
-"""What an outage does to a server, and what is asked of it."""
+"""Restart a server, and list its consumers."""
 
 import msgspec
 from nats.aio.client import Client
@@ -13,7 +13,7 @@ def restart(server: NatsServer) -> None:
 
 
 async def consumers(nc: Client, stream: str) -> list[str]:
-    """The consumers that a stream has."""
+    """Return the names of a stream's consumers."""
     answer = await nc.request(f"$JS.API.CONSUMER.NAMES.{stream}", b"", 2)
     names: list[str] = msgspec.json.decode(answer.data)["consumers"]
     return names

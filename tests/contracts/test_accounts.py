@@ -1,4 +1,4 @@
-"""What ingest keeps beside the log, in memory and in Postgres: people, webhooks, repeats."""
+"""Contract of ingest's account tables, webhooks and keys, in memory and in Postgres."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,26 +6,26 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.memory import MemoryPeople, MemoryRepeats
-from ingest.postgres import PostgresPeople, PostgresRepeats
-from ingest.service.ports import (
+from ingest.memory import MemoryAccountStore, MemoryIdempotencyStore
+from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
-    Asked,
+    AccountStore,
+    IdempotentRequest,
     Identity,
+    NewWebhook,
     Note,
-    Register,
     TokenRow,
 )
-from ingest.service.webhooks import Wish
+from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore
 from shared.clock import new_id, now
 from shared.errors import Refused
-from shared.postgres import POOL_WAITING_MAX, pool
+from shared.postgres import POOL_WAITING_MAX, create_pool
 from tests.support.door import Stores, postgres_stores
 
 S = timedelta(seconds=1)
-AnyRepeats = MemoryRepeats | PostgresRepeats
-WISH = Wish("https://hooks.example.org/in", ["submission.ended"], ["copy"], "wbhook_x")
+AnyRepeats = MemoryIdempotencyStore | PostgresIdempotencyStore
+WISH = NewWebhook("https://hooks.example.org/in", ["submission.ended"], ["copy"], "wbhook_x")
 NUMBER_MAX = 2**62
 
 
@@ -39,30 +39,30 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
 
 
 @pytest.fixture
-def people(stores: Stores) -> Register:
+def people(stores: Stores) -> AccountStore:
     return stores.people
 
 
 @pytest.fixture
 def repeats(stores: Stores) -> AnyRepeats:
-    assert isinstance(stores.repeats, MemoryRepeats | PostgresRepeats)
+    assert isinstance(stores.repeats, MemoryIdempotencyStore | PostgresIdempotencyStore)
     return stores.repeats
 
 
-async def test_a_name_has_one_account(people: Register) -> None:
+async def test_a_name_has_one_account(people: AccountStore) -> None:
     assert await people.known("ada") is None
     ada = await people.account("ada")
     assert await people.account("ada") == ada == await people.known("ada")
     assert (await people.name_of(ada), await people.name_of("nobody")) == ("ada", None)
 
 
-async def test_names_come_in_pages_ordered_by_account(people: Register) -> None:
+async def test_names_come_in_pages_ordered_by_account(people: AccountStore) -> None:
     pairs = sorted([(await people.account(name), name) for name in ("ada", "grace", "joan")])
     assert list(await people.names("", 2)) == pairs[:2]
     assert list(await people.names(pairs[1][0], 2)) == pairs[2:]
 
 
-async def test_a_renamed_account_keeps_its_former_name(people: Register) -> None:
+async def test_a_renamed_account_keeps_its_former_name(people: AccountStore) -> None:
     ada, grace = [await people.account(name) for name in ("ada", "grace")]
     assert await people.rename(ada, "lovelace")
     assert await people.known("ada") == await people.known("lovelace") == ada
@@ -74,7 +74,7 @@ async def test_a_renamed_account_keeps_its_former_name(people: Register) -> None
     assert await people.name_of(ada) == "ada"
 
 
-async def test_a_rename_moves_the_web_identity(people: Register) -> None:
+async def test_a_rename_moves_the_web_identity(people: AccountStore) -> None:
     ada = await people.account("ada")
     await people.add_identity(Identity("i1", "web", "ada", ada))
     await people.add_identity(Identity("i2", "github", "ada", ada))
@@ -88,7 +88,7 @@ async def test_a_rename_moves_the_web_identity(people: Register) -> None:
     assert (web.id, github.id) == ("i1", "i2")
 
 
-async def test_an_identity_belongs_to_one_participant(people: Register) -> None:
+async def test_an_identity_belongs_to_one_participant(people: AccountStore) -> None:
     ada, grace = [await people.account(name) for name in ("ada", "grace")]
     assert await people.add_identity(Identity("i1", "github", "7", ada))
     assert not await people.add_identity(Identity("i2", "github", "7", grace))
@@ -100,7 +100,7 @@ async def test_an_identity_belongs_to_one_participant(people: Register) -> None:
     assert await people.identity_of("github", "7") is None
 
 
-async def test_a_token_was_last_used_at_the_latest_time(people: Register) -> None:
+async def test_a_token_was_last_used_at_the_latest_time(people: AccountStore) -> None:
     ada = await people.account("ada")
     for token in ("t1", "t2"):
         await people.add_token(TokenRow(token, ada, f"the {token}", "wb_1"))
@@ -113,7 +113,7 @@ async def test_a_token_was_last_used_at_the_latest_time(people: Register) -> Non
     assert oldest == TokenRow("t1", ada, "the t1", "wb_1", at)
 
 
-async def test_codes_are_found_by_invite(people: Register) -> None:
+async def test_codes_are_found_by_invite(people: AccountStore) -> None:
     await people.add_invites({"i1": "c1", "i2": "c2"})
     assert await people.codes(["i2", "i3"]) == {"i2": "c2"}
 
@@ -129,7 +129,7 @@ async def test_the_first_note_stays_until_it_is_replaced(stores: Stores) -> None
 
 
 async def notes(stores: Stores) -> dict[str, tuple[str | None, str | None]]:
-    if isinstance(stores.people, MemoryPeople):
+    if isinstance(stores.people, MemoryAccountStore):
         return {key: (note.note, note.tag) for key, note in stores.people.notes.items()}
     async with stores.pool.connection() as connection:
         cursor = await connection.execute(
@@ -148,8 +148,8 @@ async def test_a_webhook_is_listed_once_it_is_in_the_log(stores: Stores) -> None
     await hooks.keep("h1", 9)
     rows = await hooks.listed(ada)
     assert [row.id for row in rows] == ["h2", "h1"]
-    assert rows[0][1:4] == (WISH.url, WISH.kinds, WISH.problems)
-    assert rows[0][5:] == (None, None)
+    assert (rows[0].url, rows[0].events, rows[0].problems) == (WISH.url, WISH.kinds, WISH.problems)
+    assert (rows[0].state, rows[0].off_at, rows[0].notice) == ("on", None, None)
     for _ in range(2):
         await hooks.forget("h2")
     assert [row.id for row in await hooks.listed(ada)] == ["h1"]
@@ -163,16 +163,16 @@ async def test_test_deliveries_come_newest_first_in_pages(stores: Stores) -> Non
         await hooks.test("h1", event)
     await hooks.test("h2", "e4")
     newest, older = await hooks.deliveries("h1", NUMBER_MAX, 2)
-    assert (newest.event, older.event) == ("e3", "e2")
-    assert (newest.kind, newest.state, newest.tries) == ("test", "pending", 0)
-    assert newest[6:7] + newest[8:] == (None, None, None, None)
+    assert (newest.event_id, older.event_id) == ("e3", "e2")
+    assert (newest.type, newest.state, newest.tries) == ("test", "pending", 0)
+    assert (newest.tried_at, newest.took_ms, newest.status, newest.error) == (None,) * 4
     assert newest.next_at is not None
     (first,) = await hooks.deliveries("h1", older.number, 2)
-    assert first.event == "e1"
+    assert first.event_id == "e1"
 
 
-def asked() -> Asked:
-    return Asked("account:a", "/v1/tokens", "k1", "h", now())
+def asked() -> IdempotentRequest:
+    return IdempotentRequest("account:a", "/v1/tokens", "k1", "h", now())
 
 
 async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: AnyRepeats) -> None:
@@ -215,25 +215,25 @@ async def test_more_newcomers_than_may_wait_for_a_connection_get_an_account(
     postgres_dsn: str,
 ) -> None:
     names = [f"newcomer{index}" for index in range(POOL_WAITING_MAX + 50)]
-    async with pool(postgres_dsn, 1, 2) as connections:
-        first, second = PostgresPeople(connections), PostgresPeople(connections)
-        found = await asyncio.gather(*(first.account(one) for one in [*names, *names[:50]]))
-        assert found[: len(names)] == [await second.known(one) for one in names]
-        assert found[len(names) :] == found[:50]
-        assert len(set(found)) == len(names)
-        assert await second.account(names[0]) == found[0]
+    async with create_pool(postgres_dsn, 1, 2) as connections:
+        first, second = PostgresAccountStore(connections), PostgresAccountStore(connections)
+        accounts = await asyncio.gather(*(first.account(name) for name in [*names, *names[:50]]))
+        assert accounts[: len(names)] == [await second.known(name) for name in names]
+        assert accounts[len(names) :] == accounts[:50]
+        assert len(set(accounts)) == len(names)
+        assert await second.account(names[0]) == accounts[0]
 
 
 @pytest.mark.server
 async def test_two_processes_that_open_one_account_at_once_agree(postgres_dsn: str) -> None:
-    async with pool(postgres_dsn, 1, 4) as one, pool(postgres_dsn, 1, 4) as other:
+    async with create_pool(postgres_dsn, 1, 4) as one, create_pool(postgres_dsn, 1, 4) as other:
         for turn in range(20):
-            registers = PostgresPeople(one), PostgresPeople(other)
+            registers = PostgresAccountStore(one), PostgresAccountStore(other)
             opened = await asyncio.gather(*(each.account(f"ada{turn}") for each in registers))
             assert len(set(opened)) == 1
 
 
-async def test_a_lost_name_is_given_back_and_no_new_one_is_given_out(people: Register) -> None:
+async def test_a_lost_name_is_given_back_and_no_new_one_is_given_out(people: AccountStore) -> None:
     grace, nameless = await people.account("grace"), new_id()
     await people.set_lost(is_lost=True)
     assert (await people.register_row()).is_lost

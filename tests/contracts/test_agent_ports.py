@@ -1,4 +1,4 @@
-"""What an agent's own credentials are good for, and for nothing else, on a real server."""
+"""An agent's credentials allow exactly what it needs, on a real server."""
 
 import asyncio
 import hashlib
@@ -12,22 +12,20 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from shared.blobs import COLLECTED_S, Missing
+from shared.blobs import BLOB_RETENTION_S, BlobNotFound
 from shared.clock import now
 from shared.event_log import Conflict
-from shared.nats import agent_requests
-from shared.nats.agent import AgentBlobs, AgentBus, AgentLog, open_inbox
-from shared.nats.agent_requests import AgentRequests
-from shared.nats.blobs import NatsBlobs
+from shared.nats import agent
+from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, AgentRequests, open_inbox
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
-from shared.nats.connection import connect
+from shared.nats.connection import MESSAGE_ID_HEADER, connect
 from shared.nats.event_log import NatsLog
-from shared.nats.requests import MESSAGE_ID
-from shared.nats.streams import ensure
-from shared.nats.uploads import uploaded
+from shared.nats.streams import ensure_streams
+from shared.nats.uploads import list_uploads
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.contracts.samples import delivered, new
+from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart
 
 pytestmark = pytest.mark.server
@@ -48,18 +46,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 @dataclass
 class Said:
-    """What the server refused, as the client hears it."""
+    """The errors that the server reports to a client."""
 
     errors: list[str] = field(default_factory=list)
 
     async def hear(self, error: Exception) -> None:
-        """Take one."""
+        """Record an error."""
         self.errors.append(str(error))
 
 
 @dataclass
 class Bus:
-    """The services' connection, whose requests are answered, and an agent's."""
+    """The services' connection, whose requests are answered, and an agent's connection."""
 
     services: Client
     agent: Client
@@ -67,18 +65,18 @@ class Bus:
 
     @property
     def log(self) -> NatsLog:
-        """The log as services have it."""
+        """The log for services."""
         return NatsLog(self.services)
 
 
 @asynccontextmanager
 async def bus_of(server: NatsServer) -> AsyncIterator[Bus]:
     services = await connect(server.url, "services")
-    await ensure(services)
+    await ensure_streams(services)
     refused = Said()
     agent = await connect(server.agent_url(AGENT), "agent")
     agent._error_cb = refused.hear
-    serving = asyncio.create_task(AgentRequests(services, NatsBlobs(services)).serve())
+    serving = asyncio.create_task(AgentRequests(services, NatsBlobStore(services)).serve())
     try:
         yield Bus(services, agent, refused)
     finally:
@@ -95,7 +93,7 @@ async def bus(server: NatsServer) -> AsyncIterator[Bus]:
 
 
 def run_id() -> str:
-    """A run that no other test has."""
+    """Return a run that no other test uses."""
     return hashlib.sha256(str(now()).encode()).hexdigest()[:16]
 
 
@@ -103,10 +101,10 @@ async def test_an_agent_reads_its_orders_and_acknowledges_them(bus: Bus) -> None
     run = run_id()
     last = await open_inbox(bus.agent, AGENT)
     assert last == await bus.log.last()
-    seq = await bus.log.append(new(f"run.{AGENT}.{run}", 0))
-    await bus.log.append(new(f"run.{OTHER}.{run}", 0))
+    seq = await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
+    await bus.log.append(new_event(f"run.{OTHER}.{run}", 0))
     inbox = await AgentBus(bus.agent, AGENT).inbox(AGENT, last)
-    delivery = await delivered(inbox)
+    delivery = await next_delivery(inbox)
     assert delivery.recorded.seq == seq
     await delivery.ack()
     assert await inbox.next(0.3) is None
@@ -117,64 +115,64 @@ async def test_an_agents_report_expects_the_order_and_the_scheduler_the_report(b
     run = run_id()
     order, report = f"run.{AGENT}.{run}", f"report.{AGENT}.{run}"
     log = AgentLog(bus.agent, AGENT)
-    first = await bus.log.append(new(order, 0))
-    started = new(report, first)
+    first = await bus.log.append(new_event(order, 0))
+    started = new_event(report, first)
     second = await log.append(started)
     assert await log.append(started) == second, "a repeat is told from another's event"
     with pytest.raises(Conflict):
-        await bus.log.append(new(order, first))
-    third = await bus.log.append(new(order, second))
+        await bus.log.append(new_event(order, first))
+    third = await bus.log.append(new_event(order, second))
     with pytest.raises(Conflict):
-        await log.append(new(report, second))
+        await log.append(new_event(report, second))
     history = await bus.log.history(order)
-    assert [one.seq for one in history] == [first, second, third]
-    assert [one.envelope.agg for one in history] == [order, report, order]
+    assert [event.seq for event in history] == [first, second, third]
+    assert [event.envelope.agg for event in history] == [order, report, order]
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 64 * 1024 + 1, 1_300_000])
 async def test_what_an_agent_keeps_services_get_and_the_other_way_round(
     bus: Bus, size: int
 ) -> None:
-    agent, services = AgentBlobs(bus.agent, AGENT), NatsBlobs(bus.services)
+    agent, services = AgentBlobStore(bus.agent, AGENT), NatsBlobStore(bus.services)
     mine, theirs = b"m" * size + run_id().encode(), b"t" * size + run_id().encode()
     for _ in range(2):
-        kept = await agent.put(mine, "text/plain")
-        assert await services.get(kept.digest) == mine
-        assert await agent.get(kept.digest) == mine
+        blob = await agent.put(mine, "text/plain")
+        assert await services.get(blob.digest) == mine
+        assert await agent.get(blob.digest) == mine
     digest = (await services.put(theirs)).digest
     assert await agent.get(digest) == theirs
-    with pytest.raises(Missing):
+    with pytest.raises(BlobNotFound):
         await agent.get("0" * 64)
 
 
 async def test_a_blob_that_takes_longer_than_an_answer_may_is_had_all_the_same(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_requests, "ANSWER_S_MAX", 0.001)
+    monkeypatch.setattr(agent, "ANSWER_S_MAX", 0.001)
     data = run_id().encode() * 300_000
-    digest = (await NatsBlobs(bus.services).put(data)).digest
-    assert await AgentBlobs(bus.agent, AGENT).get(digest) == data
+    digest = (await NatsBlobStore(bus.services).put(data)).digest
+    assert await AgentBlobStore(bus.agent, AGENT).get(digest) == data
 
 
 async def test_an_agent_can_hide_or_replace_no_blob_of_another(server: NatsServer) -> None:
     async with bus_of(server) as bus:
-        services = NatsBlobs(bus.services)
+        services = NatsBlobStore(bus.services)
         data = b"a source " + run_id().encode()
         digest = hashlib.sha256(data).hexdigest()
         liar = await connect(server.agent_url(OTHER), "liar")
         for kind in ("small", "large"):
             await liar.request(f"uploads.{OTHER}.{kind}.{digest}", b"garbage", ANSWER_S_MAX)
-        with pytest.raises(Missing):
+        with pytest.raises(BlobNotFound):
             await services.get(digest)
-        assert (await AgentBlobs(bus.agent, AGENT).put(data)).digest == digest
+        assert (await AgentBlobStore(bus.agent, AGENT).put(data)).digest == digest
         assert await services.get(digest) == data
         await services.put(data)
-        assert await AgentBlobs(bus.agent, AGENT).get(digest) == data
+        assert await AgentBlobStore(bus.agent, AGENT).get(digest) == data
         await liar.close()
 
 
 async def test_the_collector_finds_and_removes_what_agents_kept(bus: Bus) -> None:
-    agent, services = AgentBlobs(bus.agent, AGENT), NatsBlobs(bus.services)
+    agent, services = AgentBlobStore(bus.agent, AGENT), NatsBlobStore(bus.services)
     small, large = run_id().encode(), run_id().encode() * 20_000
     sizes = {(await agent.put(one)).digest: len(one) for one in (small, large)}
     await bus.agent.request(f"uploads.{AGENT}.small.no-digest", b"garbage", ANSWER_S_MAX)
@@ -182,11 +180,11 @@ async def test_the_collector_finds_and_removes_what_agents_kept(bus: Bus) -> Non
     kept = [one async for one in services.kept() if one.place.startswith("upload.")]
     assert {"", "e" * 64} <= {one.digest for one in kept}
     assert sizes == {one.digest: one.bytes for one in kept if one.digest in sizes}
-    assert all(one.at > now() - timedelta(seconds=COLLECTED_S) for one in kept)
+    assert all(one.at > now() - timedelta(seconds=BLOB_RETENTION_S) for one in kept)
     for one in kept:
         assert await services.remove(one)
         await services.remove(one)
-    assert await uploaded(bus.services) == []
+    assert await list_uploads(bus.services) == []
 
 
 async def test_an_agent_outlives_a_restart_of_the_server(
@@ -198,11 +196,11 @@ async def test_an_agent_outlives_a_restart_of_the_server(
         async with bus_of(own) as bus:
             last = await open_inbox(bus.agent, AGENT)
             inbox = await AgentBus(bus.agent, AGENT).inbox(AGENT, last)
-            first = await bus.log.append(new(f"run.{AGENT}.r1", 0))
-            delivery = await delivered(inbox)
+            first = await bus.log.append(new_event(f"run.{AGENT}.r1", 0))
+            delivery = await next_delivery(inbox)
             await delivery.ack()
             restart(own)
-            second = await bus.log.append(new(f"run.{AGENT}.r2", 0))
+            second = await bus.log.append(new_event(f"run.{AGENT}.r2", 0))
             again = await inbox.next(30)
             assert again is not None
             assert (delivery.recorded.seq, again.recorded.seq) == (first, second)
@@ -217,7 +215,7 @@ async def test_an_agent_outlives_a_restart_of_the_server(
 
 
 async def refused(bus: Bus, subject: str, body: bytes = b"") -> None:
-    """The server says that an agent may not publish there, and nobody hears it."""
+    """Check that the server refuses a publish of the agent, and that nobody receives it."""
     heard = await bus.services.subscribe(subject) if "$JS" not in subject else None
     await bus.agent.publish(subject, body)
     await bus.agent.flush()
@@ -283,7 +281,7 @@ async def test_an_agent_may_hear_nothing_but_its_answers(bus: Bus, subject: str)
 
 
 def answered(run: str) -> Sequence[tuple[str, bytes]]:
-    """All that an agent may publish and is answered."""
+    """Return every subject on which an agent may publish and gets an answer."""
     ask = json.dumps({"run": run, "after": 0}).encode()
     batch = json.dumps({"batch": 5, "expires": 200_000_000}).encode()
     return (
@@ -298,10 +296,10 @@ def answered(run: str) -> Sequence[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("target", ["events.account.eve", "blobs.x", "$JS.API.STREAM.DELETE.BLOBS"])
 async def test_no_answer_to_an_agent_goes_where_it_may_not_publish(bus: Bus, target: str) -> None:
-    """A server does not check the subject that an answer is asked to go to."""
+    """A server does not check the subject that a request names for its answer."""
     run, before = run_id(), await bus.log.last()
     await open_inbox(bus.agent, AGENT)
-    await bus.log.append(new(f"run.{AGENT}.{run}", 0))
+    await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
     asked = answered(run)
     for subject, body in asked:
         await bus.agent.publish(subject, body, reply=target)
@@ -320,17 +318,17 @@ async def test_an_agent_that_takes_the_id_of_a_later_event_keeps_nobody_from_say
     bus: Bus,
 ) -> None:
     run = run_id()
-    order = await bus.log.append(new(f"run.{AGENT}.{run}", 0))
-    later = new(f"submission.{run}", 0)
+    order = await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
+    later = new_event(f"submission.{run}", 0)
     await bus.agent.request(
         f"events.report.{AGENT}.{run}",
         b"taken",
         ANSWER_S_MAX,
-        headers={MESSAGE_ID: later.envelope.id},
+        headers={MESSAGE_ID_HEADER: later.envelope.id},
     )
     seq = await bus.log.append(later)
-    (kept,) = await bus.log.history(f"submission.{run}")
-    assert (kept.seq, kept.envelope) == (seq, later.envelope)
+    (event,) = await bus.log.history(f"submission.{run}")
+    assert (event.seq, event.envelope) == (seq, later.envelope)
     assert seq > order
     assert await bus.log.append(later) == seq
 
@@ -341,8 +339,8 @@ async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: Nat
     others = server.agent_url(OTHER).rpartition("@")[0].rpartition(":")[2]
     for user, password in ((f"agent-{AGENT}", others), ("warpboard", others), ("", "")):
         reader, writer = await asyncio.open_connection(host, int(port))
-        said = json.dumps({"user": user, "pass": password, "verbose": False})
-        writer.write(f"CONNECT {said}\r\nPING\r\n".encode())
+        options = json.dumps({"user": user, "pass": password, "verbose": False})
+        writer.write(f"CONNECT {options}\r\nPING\r\n".encode())
         async with asyncio.timeout(5):
             answer = await reader.read()
         assert b"Authorization Violation" in answer
@@ -353,23 +351,23 @@ async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: Nat
 @pytest.mark.parametrize("taken", [0, 1])
 async def test_nor_from_saying_it_in_a_batch(bus: Bus, taken: int) -> None:
     run = run_id()
-    batch = [new(f"job.{run}", 0), new(f"submission.{run}", 0)]
+    batch = [new_event(f"job.{run}", 0), new_event(f"submission.{run}", 0)]
     id_ = batch[taken].envelope.id
     report = f"events.report.{AGENT}.{run}"
-    await bus.agent.request(report, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID: id_})
+    await bus.agent.request(report, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID_HEADER: id_})
     seq = await bus.log.append_all(batch)
-    assert [one.seq for one in await bus.log.history(f"job.{run}")] == [seq - 1]
-    assert [one.seq for one in await bus.log.history(f"submission.{run}")] == [seq]
+    assert [event.seq for event in await bus.log.history(f"job.{run}")] == [seq - 1]
+    assert [event.seq for event in await bus.log.history(f"submission.{run}")] == [seq]
     assert await bus.log.append_all(batch) == seq
 
 
 async def test_nor_another_agent(server: NatsServer, bus: Bus) -> None:
     run = run_id()
-    order = await bus.log.append(new(f"run.{AGENT}.{run}", 0))
-    report = new(f"report.{AGENT}.{run}", order)
+    order = await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
+    report = new_event(f"report.{AGENT}.{run}", order)
     thief = await connect(server.agent_url(OTHER), "thief")
     subject, id_ = f"events.report.{OTHER}.{run}", report.envelope.id
-    await thief.request(subject, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID: id_})
+    await thief.request(subject, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID_HEADER: id_})
     await thief.close()
     seq = await AgentLog(bus.agent, AGENT).append(report)
-    assert [one.seq for one in await bus.log.history(f"run.{AGENT}.{run}")] == [order, seq]
+    assert [event.seq for event in await bus.log.history(f"run.{AGENT}.{run}")] == [order, seq]

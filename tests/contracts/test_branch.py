@@ -1,4 +1,4 @@
-"""What following some aggregates promises, asked of memory and of JetStream alike."""
+"""Contract of following some aggregates, in memory and on JetStream."""
 
 import asyncio
 
@@ -6,16 +6,16 @@ import pytest
 from nats.aio.client import Client
 
 from shared import subjects
-from shared.event_log import Branches, Gap
+from shared.event_log import BranchSource, Gap
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.raw import append_raw
-from shared.nats.streams import ensure
+from shared.nats.repair import append_raw
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from shared.wire import pack
+from shared.wire import encode_envelope
 from tests.contracts.conftest import World
-from tests.contracts.samples import JOB, RUN, new, seqs, taken
+from tests.contracts.samples import JOB, RUN, new_event, seqs, take_events
 from tests.contracts.servers import restart
 from tests.support.servers import SharedNats
 
@@ -23,43 +23,43 @@ ADA, OTHER = subjects.account("ada"), subjects.account("other")
 
 
 @pytest.fixture
-def branches(world: World) -> Branches:
-    assert isinstance(world.log, Branches)
+def branches(world: World) -> BranchSource:
+    assert isinstance(world.log, BranchSource)
     return world.log
 
 
-async def test_a_branch_has_its_aggregates_alone(world: World, branches: Branches) -> None:
+async def test_a_branch_has_its_aggregates_alone(world: World, branches: BranchSource) -> None:
     for agg in (ADA, JOB, OTHER, RUN, ADA, JOB):
-        await world.log.append(new(agg, None))
+        await world.log.append(new_event(agg, None))
     branch = branches.branch(0, "account.>", RUN)
-    assert seqs(await taken(branch, 4)) == [1, 3, 4, 5]
+    assert seqs(await take_events(branch, 4)) == [1, 3, 4, 5]
     assert branch.behind == 0
-    await world.log.append(new(JOB, None))
-    await world.log.append(new(OTHER, None))
-    assert seqs(await taken(branch, 1)) == [8]
+    await world.log.append(new_event(JOB, None))
+    await world.log.append(new_event(OTHER, None))
+    assert seqs(await take_events(branch, 1)) == [8]
     await branch.close()
 
 
-async def test_a_branch_begins_after_a_place(world: World, branches: Branches) -> None:
+async def test_a_branch_begins_after_a_place(world: World, branches: BranchSource) -> None:
     for _ in range(3):
-        await world.log.append(new(ADA, None))
+        await world.log.append(new_event(ADA, None))
     branch = branches.branch(2, "account.>")
-    assert seqs(await taken(branch, 1)) == [3]
+    assert seqs(await take_events(branch, 1)) == [3]
     await branch.close()
 
 
-async def test_who_has_not_all_is_behind(world: World, branches: Branches) -> None:
-    await world.log.append(new(ADA, None))
-    await world.log.append(new(JOB, None))
+async def test_who_has_not_all_is_behind(world: World, branches: BranchSource) -> None:
+    await world.log.append(new_event(ADA, None))
+    await world.log.append(new_event(JOB, None))
     branch = branches.branch(0, "account.>")
     assert branch.behind > 0
-    await taken(branch, 1)
+    await take_events(branch, 1)
     assert branch.behind == 0
     await branch.close()
 
 
-async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: Branches) -> None:
-    await world.log.append(new(JOB, None))
+async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: BranchSource) -> None:
+    await world.log.append(new_event(JOB, None))
     branch = branches.branch(0, "account.>")
     waiting = asyncio.create_task(branch.take())
     await eventually(lambda: branch.behind == 0)
@@ -68,44 +68,44 @@ async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: Br
 
 
 async def test_a_long_past_of_several_aggregates_comes_in_the_order_of_the_log(
-    world: World, branches: Branches
+    world: World, branches: BranchSource
 ) -> None:
     aggs = [JOB if number % 7 == 0 else RUN if number % 5 == 0 else ADA for number in range(300)]
     for agg in aggs:
-        await world.log.append(new(agg, None))
-    wanted = [seq for seq, agg in enumerate(aggs, 1) if agg != JOB and seq > 10]
+        await world.log.append(new_event(agg, None))
+    expected = [seq for seq, agg in enumerate(aggs, 1) if agg != JOB and seq > 10]
     branch = branches.branch(10, "account.>", "invite.>", RUN)
-    first = seqs(await taken(branch, 7))
+    first = seqs(await take_events(branch, 7))
     assert branch.behind > 0
-    assert first == wanted[:7]
+    assert first == expected[:7]
     # What comes while the past is read follows it.
     for agg in (RUN, JOB, ADA):
-        await world.log.append(new(agg, None))
-    rest = seqs(await taken(branch, len(wanted) + 2 - len(first)))
-    assert first + rest == [*wanted, 301, 303]
+        await world.log.append(new_event(agg, None))
+    remaining = seqs(await take_events(branch, len(expected) + 2 - len(first)))
+    assert first + remaining == [*expected, 301, 303]
     assert branch.behind == 0
     await branch.close()
 
 
 async def test_a_past_of_one_of_several_aggregates_is_whole(
-    world: World, branches: Branches
+    world: World, branches: BranchSource
 ) -> None:
-    await world.log.append(new(ADA, None))
+    await world.log.append(new_event(ADA, None))
     branch = branches.branch(0, "account.>", "invite.>")
-    assert seqs(await taken(branch, 1)) == [1]
+    assert seqs(await take_events(branch, 1)) == [1]
     waiting = asyncio.create_task(branch.take())
     await eventually(lambda: branch.behind == 0)
-    await world.log.append(new(ADA, None))
+    await world.log.append(new_event(ADA, None))
     assert seqs(await asyncio.wait_for(waiting, 30)) == [2]
     await branch.close()
 
 
 async def test_a_fingerprint_is_of_one_event_and_all_before_it(
-    world: World, branches: Branches
+    world: World, branches: BranchSource
 ) -> None:
     assert await branches.fingerprint(1) is None
-    await world.log.append(new(ADA, None))
-    await world.log.append(new(ADA, None))
+    await world.log.append(new_event(ADA, None))
+    await world.log.append(new_event(ADA, None))
     first, second = await branches.fingerprint(1), await branches.fingerprint(2)
     assert first is not None
     assert first != second
@@ -118,11 +118,11 @@ async def test_a_copy_of_a_log_has_another_fingerprint(
     client: Client, shared_nats: SharedNats
 ) -> None:
     log = NatsLog(client)
-    event = new(ADA, None)
+    event = new_event(ADA, None)
     await log.append(event)
     other = await connect(shared_nats.fresh_url(), "test")
-    await ensure(other)
-    body = (subjects.subject(ADA), event.envelope.id, pack(event.envelope))
+    await ensure_streams(other)
+    body = (subjects.subject(ADA), event.envelope.id, encode_envelope(event.envelope))
     await append_raw(other, [body], 0)
     assert await NatsLog(other).last() == 1
     assert await NatsLog(other).fingerprint(1) != await log.fingerprint(1)
@@ -134,12 +134,12 @@ async def test_a_copy_of_a_log_has_another_fingerprint(
 async def test_a_branch_goes_on_after_an_outage(client: Client, own_nats: NatsServer) -> None:
     log = NatsLog(client)
     branch = log.branch(0, "account.>")
-    await log.append(new(ADA, None))
-    assert seqs(await taken(branch, 1)) == [1]
+    await log.append(new_event(ADA, None))
+    assert seqs(await take_events(branch, 1)) == [1]
     restart(own_nats)
-    await log.append(new(JOB, None))
-    await log.append(new(ADA, None))
-    assert seqs(await taken(branch, 1)) == [3]
+    await log.append(new_event(JOB, None))
+    await log.append(new_event(ADA, None))
+    assert seqs(await take_events(branch, 1)) == [3]
     await branch.close()
 
 

@@ -1,4 +1,4 @@
-"""The bare connection reads what the client reads, and stops where something is not as it was."""
+"""The bare connection reads what the client reads, and stops at anything unexpected."""
 
 import asyncio
 import threading
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from shared.nats.bulk import BulkReader
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.feed import NatsFeed, Raw
+from shared.nats.feed import NatsFeed, RawEvent
 from shared.nats.pull import create_consumer
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
+from shared.nats.subprocess_feed import BulkReader
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
 from shared.testing import eventually
-from tests.contracts.samples import RUN, new
+from tests.contracts.samples import RUN, new_event
 
 pytestmark = pytest.mark.server
 COUNT = 6000
@@ -30,9 +30,11 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     running = NatsServer(tmp_path / "bulk")
     running.start()
     nc = await connect(running.url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     for first in range(0, COUNT, BATCH):
-        await NatsLog(nc).append_all([new(RUN, first), *(new(RUN, None) for _ in range(BATCH - 1))])
+        await NatsLog(nc).append_all(
+            [new_event(RUN, first), *(new_event(RUN, None) for _ in range(BATCH - 1))]
+        )
     yield running
     await nc.close()
     running.stop()
@@ -57,45 +59,45 @@ async def reader_of(nc: Client, url: str, after: int) -> BulkReader:
 async def test_it_reads_all_that_the_client_reads_byte_for_byte(
     nc: Client, server: NatsServer
 ) -> None:
-    reader, found = await reader_of(nc, server.url, 7), list[Raw]()
+    reader, read_events = await reader_of(nc, server.url, 7), list[RawEvent]()
     held_back: list[int] = []
 
-    def keep(events: list[Raw], behind: int) -> None:
-        found.extend(events)
+    def keep(events: list[RawEvent], behind: int) -> None:
+        read_events.extend(events)
         held_back.append(behind)
 
     await asyncio.to_thread(reader.read, keep)
     assert (reader.last, held_back[-1]) == (COUNT, 0)
     assert held_back == sorted(held_back, reverse=True)
-    feed, expected = NatsFeed(nc, 7), list[Raw]()
+    feed, expected = NatsFeed(nc, 7), list[RawEvent]()
     while len(expected) < COUNT - 7:
         expected += await feed.raw(BATCH)
     await feed.close()
-    assert found == expected
+    assert read_events == expected
 
 
 async def test_a_server_that_is_killed_leaves_a_place_to_go_on_from(
     nc: Client, server: NatsServer
 ) -> None:
-    reader, found = await reader_of(nc, server.url, 0), list[Raw]()
+    reader, read_events = await reader_of(nc, server.url, 0), list[RawEvent]()
     go_on = threading.Event()
 
-    def keep(events: list[Raw], _behind: int) -> None:
-        found.extend(events)
+    def keep(events: list[RawEvent], _behind: int) -> None:
+        read_events.extend(events)
         go_on.wait(30)
 
     reading = asyncio.create_task(asyncio.to_thread(reader.read, keep))
-    await eventually(lambda: found)
+    await eventually(lambda: read_events)
     server.stop()
     go_on.set()
     await asyncio.wait_for(reading, 30)
-    assert [seq for seq, _, _ in found] == list(range(1, reader.last + 1))
+    assert [seq for seq, _, _ in read_events] == list(range(1, reader.last + 1))
     server.start()
 
 
 async def test_it_stops_at_a_gap(nc: Client, server: NatsServer) -> None:
     reader = await reader_of(nc, server.url, 10)
-    reader.last = 9
+    reader.last = reader._parsed = 9
     await asyncio.to_thread(reader.read, lambda _events, _behind: None)
     assert reader.last == 9
 
@@ -103,7 +105,7 @@ async def test_it_stops_at_a_gap(nc: Client, server: NatsServer) -> None:
 async def test_it_stops_when_it_is_told_to(nc: Client, server: NatsServer) -> None:
     reader = await reader_of(nc, server.url, 0)
 
-    def stop(_events: list[Raw], _behind: int) -> None:
+    def stop(_events: list[RawEvent], _behind: int) -> None:
         reader.stop()
 
     await asyncio.wait_for(asyncio.to_thread(reader.read, stop), 30)

@@ -1,4 +1,4 @@
-"""How we come to a NATS server, and what we refuse."""
+"""Connecting to a NATS server, and refusing unsuitable ones."""
 
 import asyncio
 import json
@@ -8,14 +8,14 @@ import pytest
 from nats.aio.client import Client
 
 from shared.errors import Failed
-from shared.nats.connection import _dial, _Ears, connect
+from shared.nats.connection import _connect_within, _ConnectionListener, connect
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
 
 
 @pytest.fixture
 async def old_server() -> AsyncIterator[str]:
-    """As much of a NATS server as a client meets before its first request."""
+    """Serve as much of NATS as a client needs before its first request."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         info = {"version": "2.9.10", "max_payload": 1024, "headers": True}
@@ -37,7 +37,9 @@ async def test_an_old_server_is_refused_with_a_sentence(old_server: str) -> None
 
 async def test_an_absent_server_is_named_without_its_password() -> None:
     with pytest.raises(Failed, match="localhost:1 let test in") as caught:
-        await _dial(Client(), "nats://ada:secret@localhost:1", _Ears("test"), 0.3)
+        await _connect_within(
+            Client(), "nats://ada:secret@localhost:1", _ConnectionListener("test"), 0.3
+        )
     assert "secret" not in str(caught.value)
 
 
@@ -45,22 +47,22 @@ async def test_an_absent_server_is_named_without_its_password() -> None:
 async def test_a_wrong_password_is_said(own_nats: NatsServer) -> None:
     url = f"nats://warpboard:wrong@127.0.0.1:{own_nats.port}"
     with pytest.raises(Failed, match="Authorization Violation"):
-        await _dial(Client(), url, _Ears("test"), 0.3)
+        await _connect_within(Client(), url, _ConnectionListener("test"), 0.3)
 
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 @pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server
 async def test_the_end_of_a_connection_is_told_once(own_nats: NatsServer) -> None:
-    told: list[str] = []
-    nc = await connect(own_nats.url, "test", closed=lambda: told.append("closed"))
+    calls: list[str] = []
+    nc = await connect(own_nats.url, "test", closed=lambda: calls.append("closed"))
     own_nats.kill()
     await eventually(lambda: nc.is_reconnecting)
     own_nats.start()
     await eventually(lambda: nc.is_connected)
-    assert told == []
+    assert calls == []
     await nc.close()
-    assert told == ["closed"]
+    assert calls == ["closed"]
 
 
 @pytest.mark.server

@@ -1,4 +1,4 @@
-"""What the pump does with a log that is damaged, and with a reader that is slow."""
+"""Feeds of a damaged log, and feeds with a slow reader."""
 
 import asyncio
 import json
@@ -10,10 +10,10 @@ from nats.aio.client import Client
 from shared.event_log import Gap
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
-from shared.nats.pull import Pace
+from shared.nats.pull import PullLimits
 from shared.testing import eventually
-from shared.wire import UNREADABLE, is_genuine, pack
-from tests.contracts.samples import JOB, new, seqs, taken
+from shared.wire import UNREADABLE, encode_envelope, is_genuine
+from tests.contracts.samples import JOB, new_event, seqs, take_events
 
 pytestmark = pytest.mark.server
 
@@ -25,18 +25,18 @@ async def api(nc: Client, what: str, body: object) -> None:
 
 @pytest.fixture
 async def brittle(client: Client) -> Client:
-    """A log that can lose events: its stream lets go of what it has."""
+    """A log that can lose events: its stream allows deletion."""
     await api(client, "STREAM.DELETE.EVENTS", {})
     await api(client, "STREAM.CREATE.EVENTS", {"name": "EVENTS", "subjects": ["events.>"]})
     for _ in range(4):
-        await NatsLog(client).append(new(JOB, None))
+        await NatsLog(client).append(new_event(JOB, None))
     return client
 
 
 async def test_a_lost_event_is_a_gap_after_those_before_it(brittle: Client) -> None:
     await api(brittle, "STREAM.MSG.DELETE.EVENTS", {"seq": 3})
     feed = NatsLog(brittle).follow(0)
-    assert seqs(await taken(feed, 2)) == [1, 2]
+    assert seqs(await take_events(feed, 2)) == [1, 2]
     with pytest.raises(Gap, match="after event 2 came 4"):
         await asyncio.wait_for(feed.take(), 30)
     await feed.close()
@@ -60,13 +60,13 @@ NAIVE = (
     "body", [b"no event", b"[" * 200_000, b'{"id":"\xff"}', NAIVE, NAIVE.replace(b":00:00", b"")]
 )
 async def test_what_is_no_event_is_handed_over_as_such(client: Client, body: bytes) -> None:
-    await NatsLog(client).append(new(JOB, 0))
+    await NatsLog(client).append(new_event(JOB, 0))
     await client.request("events.run.a.r", body, 2)
-    await NatsLog(client).append(new(JOB, None))
+    await NatsLog(client).append(new_event(JOB, None))
     feed = NatsLog(client).follow(0)
     events = await feed.take()
     events += await feed.take() if len(events) < 3 else []
-    assert [one.envelope.type for one in events] == ["JobRequeued", UNREADABLE, "JobRequeued"]
+    assert [event.envelope.type for event in events] == ["JobRequeued", UNREADABLE, "JobRequeued"]
     assert (events[1].body, events[1].envelope.agg) == (body, "run.a.r")
     with pytest.raises(msgspec.DecodeError):
         _ = events[1].fact
@@ -75,7 +75,7 @@ async def test_what_is_no_event_is_handed_over_as_such(client: Client, body: byt
 
 
 async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Client) -> None:
-    forged = pack(new(JOB, None).envelope)
+    forged = encode_envelope(new_event(JOB, None).envelope)
     await client.request("events.run.a.r", forged, 2)
     feed = NatsLog(client).follow(0)
     (event,) = await feed.take()
@@ -86,8 +86,8 @@ async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Cli
 
 
 async def test_a_slow_reader_is_sent_no_more_than_it_lets_wait(client: Client) -> None:
-    log, feed = NatsLog(client), NatsFeed(client, 0, Pace(batch=10, waiting_max=40))
-    await log.append_all([new(JOB, 0), *(new(JOB, None) for _ in range(499))])
+    log, feed = NatsLog(client), NatsFeed(client, 0, PullLimits(batch=10, waiting_max=40))
+    await log.append_all([new_event(JOB, 0), *(new_event(JOB, None) for _ in range(499))])
     taken = seqs(await feed.take(most=1))
     await eventually(lambda: len(feed._buffer) >= 30)
     await client.flush()
@@ -101,7 +101,7 @@ async def test_a_slow_reader_is_sent_no_more_than_it_lets_wait(client: Client) -
 
 async def test_a_feed_knows_how_far_behind_it_begins(client: Client) -> None:
     log = NatsLog(client)
-    await log.append_all([new(JOB, 0), *(new(JOB, None) for _ in range(9))])
+    await log.append_all([new_event(JOB, 0), *(new_event(JOB, None) for _ in range(9))])
     feed = log.follow(3)
     taken = await feed.take(most=1)
     assert seqs(taken) == [4]

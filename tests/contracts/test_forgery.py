@@ -1,6 +1,6 @@
-"""An event of any type that an agent forges is refused by the bus, or dropped by all who read it.
+"""A forged event of any type is refused by the bus, or dropped by all its readers.
 
-The types are those of the catalogue, so that a new one is tried without anybody's help.
+The types are those of the catalogue, so that new ones are tested automatically.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -11,31 +11,30 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from ingest.domain import access
-from ingest.domain.preferences import Choices
-from ranker.audit.auditing import Question, audit
-from ranker.domain.batch import Rows, tell
-from ranker.domain.explain import Trail
-from ranker.domain.fold import fold
-from ranker.domain.report import Report
+from ingest.access import rules as access
+from ingest.preferences.rules import PreferenceIndex
+from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.report import AuditReport, AuditTrail
+from ranker.audit.signatures import ResultVerifier
+from ranker.domain.fold import decode_event, fold
+from ranker.domain.rows import Rows
 from ranker.domain.standings import Standings
-from ranker.domain.witness import Witness
-from ranker.hooks import standing as hooks
-from ranker.hooks import tellings
-from scheduler.domain.board import Board
+from ranker.webhooks import subscriptions
+from ranker.webhooks import subscriptions as hooks
 from scheduler.domain.fold import evolve
+from scheduler.domain.state import SchedulerState
 from shared import subjects
 from shared.clock import new_id
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, Fact
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
-from shared.signing import verify
-from shared.testing import eventually, example
-from shared.wire import Envelope, Stamp, encode, is_genuine, seal
-from tests.ranker.audited import Town
+from shared.signing import verify_verdict
+from shared.testing import eventually, example_event
+from shared.wire import Envelope, EventMetadata, encode, is_genuine, make_envelope
+from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.lives import AGENT, T0, Life
 
@@ -56,12 +55,14 @@ IDS = {"run": 2, "report": 2, "ranking": 2}
 
 
 def envelope(name: str, agg: str, actor: str) -> Envelope:
-    """An event of a type, wherever and in whosever name."""
-    return seal(example(CATALOGUE[name]), agg, Stamp(new_id(), T0, actor, "", ""))
+    """Return an event of a type, on any aggregate and by any actor."""
+    return make_envelope(
+        example_event(CATALOGUE[name]), agg, EventMetadata(new_id(), T0, actor, "", "")
+    )
 
 
 def homes(name: str) -> Iterator[str]:
-    """The aggregates on which a type belongs, or did once, of others than the forging agent."""
+    """Return the aggregates, of others than the forging agent, where a type belongs or once did."""
     kind = CATALOGUE[name]
     for agg in {kind.aggregate, kind.former_aggregate} - {""}:
         yield ".".join((agg, *(f"{OTHER}{place}" for place in range(IDS.get(agg, 1)))))
@@ -80,7 +81,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 @pytest.fixture
 async def services(server: NatsServer) -> AsyncIterator[Client]:
     nc = await connect(server.url, "services")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield nc
     await nc.close()
 
@@ -123,8 +124,8 @@ async def test_the_bus_refuses_an_agent_every_type_where_it_belongs(
     assert {one.envelope.agg for one in written} <= {subjects.report(AGENT, "r1")}
 
 
-async def after(log: NatsLog, seq: int) -> AsyncIterator[Recorded]:
-    """What the log has after a sequence."""
+async def after(log: NatsLog, seq: int) -> AsyncIterator[RecordedEvent]:
+    """Yield the log's events after a sequence."""
     feed, last = log.follow(seq), await log.last()
     try:
         while seq < last:
@@ -136,30 +137,34 @@ async def after(log: NatsLog, seq: int) -> AsyncIterator[Recorded]:
 
 
 class Readers:
-    """Everything that folds the log, each with what a log says so far."""
+    """Everything that folds the log, with the state it has so far."""
 
-    def __init__(self, events: list[Recorded]) -> None:
-        self.board, self.rows, self.standings = Board(), Rows(), Standings()
-        self.access, self.choices, self.hooks = access.Access(), Choices(), hooks.Standing()
-        self.trail = Trail("identity", "CPU")
-        self.witness = Witness("identity", "CPU", verify)
+    def __init__(self, events: list[RecordedEvent]) -> None:
+        self.board, self.rows, self.standings = SchedulerState(), Rows(), Standings()
+        self.access, self.choices, self.hooks = (
+            access.Access(),
+            PreferenceIndex(),
+            hooks.Subscriptions(),
+        )
+        self.trail = AuditTrail("identity", "CPU")
+        self.witness = ResultVerifier("identity", "CPU", verify_verdict)
         self.told = 0
         for event in events:
             self.take(event)
 
-    def take(self, event: Recorded) -> None:
-        """Have all fold an event."""
+    def take(self, event: RecordedEvent) -> None:
+        """Fold an event in all readers."""
         self.board = evolve(self.board, event)
-        self.rows = fold(self.rows, [tell(event)])
+        self.rows = fold(self.rows, [decode_event(event)])
         for folding in (self.standings, self.trail, self.witness):
             folding.fold(event)
         access.evolve(self.access, event)
         self.choices.take(event)
         hooks.evolve(self.hooks, event)
-        self.told += event.envelope.type in tellings.TYPES and is_genuine(event.envelope)
+        self.told += event.envelope.type in subscriptions.TYPES and is_genuine(event.envelope)
 
     def state(self) -> dict[str, Any]:
-        """All that they know, but for how far they read, and what the forging agent is worth."""
+        """Return all their knowledge, without their position and the forging agent's own row."""
         found = {name: plain(value) for name, value in vars(self).items() if name != "board"}
         for name in ("access", "choices", "hooks"):
             found[name]["seq"] = 0
@@ -173,7 +178,7 @@ class Readers:
 
 
 def plain(value: Any) -> Any:
-    """Return a reader's state as data of its own, which can be compared."""
+    """Return a reader's state as plain data, for comparison."""
     if value is None or isinstance(value, str | int | float):
         return repr(value)
     if isinstance(value, dict):
@@ -196,9 +201,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("keys")
 
 
-async def town_of(folder: Path, facts: int) -> Town:
-    """A log with so many of the facts of a life."""
-    town = await Town(folder).found()
+async def town_of(folder: Path, facts: int) -> AuditPlatform:
+    """Return a log with as many of the facts of a submission's lifecycle."""
+    town = await AuditPlatform(folder).found()
     told = LIFE.facts()
     if facts < len(told):
         for agg, fact in told[:facts]:
@@ -215,7 +220,7 @@ STRANGE = subjects.report(AGENT, "no-run")
 
 
 def is_forged(name: str, actor: str, agg: str, moment: str) -> bool:
-    """Whether an agent that writes this on its own subject says what is not its to say."""
+    """Return whether an agent that writes this on its own subject claims what only others may."""
     is_its_own = name in OWN and agg == OWN_RUN and actor == f"agent:{AGENT}"
     # A note that changes nothing may come at any time.
     is_due = moment == "in its run" or (name == "RunDiscarded" and moment != "before its order")
@@ -239,7 +244,7 @@ async def test_readers_drop_every_type_that_an_agent_forges_on_its_own_subject(
             seq += 1
             said = envelope(name, agg, actor)
             assert await town.append(said) == seq
-            readers.take(Recorded(seq, said, encode(said)))
+            readers.take(RecordedEvent(seq, said, encode(said)))
             forged.append(seq)
             assert readers.state() == before, (agg, actor)
     assert forged
@@ -249,15 +254,15 @@ async def test_readers_drop_every_type_that_an_agent_forges_on_its_own_subject(
     assert [one.row for one in report.rows] == expected
 
 
-async def audited(town: Town) -> Report:
-    """An audit of all that a log says."""
-    question = Question("identity", "CPU", keys=[town.seal_key])
-    return await audit(question, List(town.rows()), verify)
+async def audited(town: AuditPlatform) -> AuditReport:
+    """Audit the log."""
+    question = AuditRequest("identity", "CPU", keys=[town.seal_key])
+    return await audit(question, List(town.rows()), verify_verdict)
 
 
-async def rows_of(town: Town) -> list[Any]:
-    """The leaderboard that an audit finds."""
-    return [one.row for one in (await audited(town)).rows]
+async def rows_of(town: AuditPlatform) -> list[Any]:
+    """Return the leaderboard that an audit derives."""
+    return [entry.row for entry in (await audited(town)).rows]
 
 
 def test_every_type_has_one_writer_and_no_type_of_an_agents_is_a_services() -> None:

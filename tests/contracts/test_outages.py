@@ -1,4 +1,4 @@
-"""What the log promises while nats-server is killed and comes back on the same port."""
+"""The log while nats-server is killed and restarted on the same port."""
 
 import asyncio
 import itertools
@@ -9,15 +9,14 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.event_log import Conflict, EventLog
-from shared.nats.connection import connect
+from shared.nats.connection import connect, retry_request
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
-from shared.nats.pull import Pace
-from shared.nats.requests import patiently
+from shared.nats.pull import PullLimits
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
 from shared.testing import eventually
-from tests.contracts.samples import JOB, has, ids, new, seqs
+from tests.contracts.samples import JOB, has, ids, new_event, seqs
 from tests.contracts.servers import consumers, restart
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
@@ -27,15 +26,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
-QUICK = Pace(heartbeat_s=0.5)
+QUICK = PullLimits(heartbeat_s=0.5)
 WRITTEN = 400
 
 
 async def write(log: EventLog, agg: str, stored: list[str]) -> None:
-    """One of two rivals on an aggregate: append after what is there, again and again."""
+    """Be one of two rivals on an aggregate: append after its end repeatedly."""
     while len(stored) < WRITTEN:
         history = await log.history(agg)
-        event = new(agg, history[-1].seq if history else 0)
+        event = new_event(agg, history[-1].seq if history else 0)
         try:
             await log.append(event)
         except Conflict:
@@ -56,8 +55,8 @@ async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
         restart(own_nats)
     await asyncio.gather(*writers)
     histories = [await NatsLog(client).history(agg) for agg in aggs]
-    found = [one for history in histories for one in ids(history)]
-    assert sorted(found) == sorted(stored)
+    stored_ids = [id_ for history in histories for id_ in ids(history)]
+    assert sorted(stored_ids) == sorted(stored)
     assert await NatsLog(client).last() == len(stored)
     await other.close()
 
@@ -65,25 +64,25 @@ async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
 async def test_rival_batches_stay_whole_while_the_server_is_killed(
     own_nats: NatsServer, client: Client
 ) -> None:
-    log, done = NatsLog(client), list[int]()
+    log, last_seqs = NatsLog(client), list[int]()
 
     async def pairs(name: str) -> None:
         for number in range(100):
             aggs = f"job.{name}{number}", f"run.a1.{name}{number}"
-            done.append(await log.append_all([new(agg, 0) for agg in aggs]))
+            last_seqs.append(await log.append_all([new_event(agg, 0) for agg in aggs]))
 
     writers = [asyncio.create_task(pairs(name)) for name in "ab"]
     for kill_at in (50, 100):
-        await eventually(partial(has, done, kill_at), within_s=30)
+        await eventually(partial(has, last_seqs, kill_at), within_s=30)
         restart(own_nats)
     await asyncio.gather(*writers)
-    assert sorted(done) == list(range(2, 401, 2))
+    assert sorted(last_seqs) == list(range(2, 401, 2))
     assert await log.last() == 400
 
 
 async def test_an_append_outlasts_an_outage(own_nats: NatsServer, client: Client) -> None:
     own_nats.kill()
-    appending = asyncio.create_task(NatsLog(client).append(new(JOB, 0)))
+    appending = asyncio.create_task(NatsLog(client).append(new_event(JOB, 0)))
     await asyncio.wait({appending}, timeout=0.5)
     assert not appending.done()
     own_nats.start()
@@ -93,7 +92,7 @@ async def test_an_append_outlasts_an_outage(own_nats: NatsServer, client: Client
 async def test_patience_with_a_server_ends(own_nats: NatsServer, client: Client) -> None:
     own_nats.kill()
     with pytest.raises(Failed, match=r"in 0\.3 s"):
-        await patiently(client, lambda: client.request("nobody", b"", 1), within_s=0.3)
+        await retry_request(client, lambda: client.request("nobody", b"", 1), within_s=0.3)
     own_nats.start()
 
 
@@ -102,16 +101,16 @@ async def test_a_feed_reads_each_event_once_while_the_server_is_killed(
 ) -> None:
     log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
     for number in range(10):
-        await log.append_all([new(f"job.j{number}", None if n else 0) for n in range(1000)])
-    seen: list[int] = []
+        await log.append_all([new_event(f"job.j{number}", None if n else 0) for n in range(1000)])
+    read_seqs: list[int] = []
     for kill_at in (2000, 6000):
-        while len(seen) < kill_at:
-            seen += seqs(await asyncio.wait_for(feed.take(most=200), 10))
+        while len(read_seqs) < kill_at:
+            read_seqs += seqs(await asyncio.wait_for(feed.take(most=200), 10))
         restart(own_nats)
-    while len(seen) < 10_000:
-        seen += seqs(await asyncio.wait_for(feed.take(), 10))
-    assert seen == list(range(1, 10_001))
-    await log.append(new(JOB, None))
+    while len(read_seqs) < 10_000:
+        read_seqs += seqs(await asyncio.wait_for(feed.take(), 10))
+    assert read_seqs == list(range(1, 10_001))
+    await log.append(new_event(JOB, None))
     assert seqs(await asyncio.wait_for(feed.take(), 10)) == [10_001]
     assert feed.restarts >= 1
     await feed.close()
@@ -119,11 +118,11 @@ async def test_a_feed_reads_each_event_once_while_the_server_is_killed(
 
 async def test_a_feed_goes_on_when_its_consumer_is_deleted(client: Client) -> None:
     log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
-    await log.append(new(JOB, 0))
+    await log.append(new_event(JOB, 0))
     assert seqs(await feed.take()) == [1]
     (name,) = await consumers(client, STREAM)
     await client.request(f"$JS.API.CONSUMER.DELETE.{STREAM}.{name}", b"", 2)
-    await log.append(new(JOB, 1))
+    await log.append(new_event(JOB, 1))
     assert seqs(await asyncio.wait_for(feed.take(), 10)) == [2]
     await feed.close()
 

@@ -1,4 +1,4 @@
-"""Readers whose consumer falls silent, and durable ones whose server is killed again and again."""
+"""Readers whose consumer falls silent, and durable ones whose server is killed repeatedly."""
 
 import asyncio
 import json
@@ -12,11 +12,11 @@ from shared.bus import Inbox
 from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
-from shared.nats.inbox import NatsInbox, Reading
-from shared.nats.pull import Pace
+from shared.nats.inbox import InboxConfig, NatsInbox
+from shared.nats.pull import PullLimits
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.contracts.samples import JOB, RUN, new, seqs
+from tests.contracts.samples import JOB, RUN, new_event, seqs
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
@@ -24,20 +24,20 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
-QUICK = Pace(heartbeat_s=0.3)
+QUICK = PullLimits(heartbeat_s=0.3)
 FROZEN_S = 1.5
-NEWS = Reading("test-effects", ("ranking.>",), only_news=True)
+NEWS = InboxConfig("test-effects", ("ranking.>",), only_news=True)
 RECORD = "ranking.matmul.H200"
 
 
 async def test_a_feed_whose_consumer_falls_silent_is_rebuilt(client: Client) -> None:
     log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
-    await log.append(new(JOB, 0))
+    await log.append(new_event(JOB, 0))
     assert seqs(await feed.take()) == [1]
     subscription = feed._pull._subscription
     assert subscription is not None
     await subscription.unsubscribe()
-    await log.append(new(JOB, 1))
+    await log.append(new_event(JOB, 1))
     assert seqs(await asyncio.wait_for(feed.take(), 30)) == [2]
     assert feed.restarts == 1
     await feed.close()
@@ -46,14 +46,14 @@ async def test_a_feed_whose_consumer_falls_silent_is_rebuilt(client: Client) -> 
 @pytest.mark.long
 async def test_a_feed_outlasts_a_server_that_hangs(own_nats: NatsServer, client: Client) -> None:
     log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
-    await log.append(new(JOB, 0))
+    await log.append(new_event(JOB, 0))
     assert seqs(await feed.take()) == [1]
     taking = asyncio.create_task(feed.take())
     assert own_nats.process is not None
     os.kill(own_nats.process.pid, signal.SIGSTOP)
     await eventually(lambda: feed.silent_s > FROZEN_S)
     os.kill(own_nats.process.pid, signal.SIGCONT)
-    await log.append(new(JOB, 1))
+    await log.append(new_event(JOB, 1))
     assert seqs(await asyncio.wait_for(taking, 30)) == [2]
     assert feed.restarts >= 1
     await eventually(lambda: feed.silent_s < FROZEN_S)
@@ -64,11 +64,11 @@ async def test_a_feed_outlasts_a_server_that_hangs(own_nats: NatsServer, client:
 async def test_a_log_counts_the_restarts_of_its_feeds(own_nats: NatsServer, client: Client) -> None:
     log = NatsLog(client)
     feed = log.follow(0)
-    await log.append(new(JOB, 0))
+    await log.append(new_event(JOB, 0))
     assert seqs(await feed.take()) == [1]
     own_nats.kill()
     own_nats.start()
-    await log.append(new(JOB, 1))
+    await log.append(new_event(JOB, 1))
     assert seqs(await asyncio.wait_for(feed.take(), 30)) == [2]
     assert (log.counts.pump_restarts, log.reconnects) == (1, 1)
     assert log.silent_s < FROZEN_S
@@ -76,14 +76,14 @@ async def test_a_log_counts_the_restarts_of_its_feeds(own_nats: NatsServer, clie
 
 
 async def taken(inbox: Inbox, most: int) -> list[int]:
-    """So many events, each acknowledged."""
-    found: list[int] = []
-    while len(found) < most:
+    """Take so many events, acknowledging each, and return their sequences."""
+    seqs_: list[int] = []
+    while len(seqs_) < most:
         delivery = await inbox.next(10)
-        assert delivery is not None, f"nothing came in 10 s after {found[-3:]}"
-        found.append(delivery.recorded.seq)
+        assert delivery is not None, f"nothing came in 10 s after {seqs_[-3:]}"
+        seqs_.append(delivery.recorded.seq)
         await delivery.ack()
-    return found
+    return seqs_
 
 
 @pytest.mark.long
@@ -94,7 +94,7 @@ async def test_a_durable_reading_misses_nothing_while_the_server_is_killed(
     log = NatsLog(client)
     inbox = NatsInbox(client, NEWS._replace(only_news=only_news), ack_wait_s=1)
     assert await inbox.next(0.1) is None
-    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(299))])
+    await log.append_all([new_event(RECORD, 0), *(new_event(RECORD, None) for _ in range(299))])
     found = await taken(inbox, 100)
     for more in (100, 100):
         own_nats.kill()
@@ -108,7 +108,7 @@ async def test_a_durable_reading_misses_nothing_while_the_server_is_killed(
 
 async def test_a_reader_goes_on_with_a_consumer_of_an_older_release(client: Client) -> None:
     for number in (1, 2):
-        await NatsLog(client).append(new(f"run.a1.r{number}", 0))
+        await NatsLog(client).append(new_event(f"run.a1.r{number}", 0))
     older = {
         "durable_name": "gpu-agent-a1",
         "filter_subject": "events.run.a1.>",
@@ -133,7 +133,7 @@ async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
     readers = [await bus.news(NEWS.consumer, *NEWS.aggs) for _ in range(2)]
     for reader in readers:
         assert await reader.next(0.05) is None
-    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(19))])
+    await log.append_all([new_event(RECORD, 0), *(new_event(RECORD, None) for _ in range(19))])
     found: list[int] = []
 
     async def read(reader: Inbox) -> None:
@@ -148,7 +148,9 @@ async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
 
 
 async def test_an_agent_is_sent_its_events_without_asking_for_each(client: Client) -> None:
-    await NatsLog(client).append_all([new(RUN, 0), *(new(RUN, None) for _ in range(99))])
+    await NatsLog(client).append_all(
+        [new_event(RUN, 0), *(new_event(RUN, None) for _ in range(99))]
+    )
     inbox = await NatsBus(client).inbox("a1")
     before = client.stats["out_msgs"]
     assert await taken(inbox, 100) == list(range(1, 101))
@@ -162,7 +164,7 @@ async def test_whoever_is_cancelled_while_it_acknowledges_stops(client: Client) 
     # An agent's inbox waits for no answer; an outbox does.
     inbox = await bus.news(NEWS.consumer, *NEWS.aggs)
     assert await inbox.next(0.05) is None
-    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(199))])
+    await log.append_all([new_event(RECORD, 0), *(new_event(RECORD, None) for _ in range(199))])
 
     async def read() -> None:
         while True:

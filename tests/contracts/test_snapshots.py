@@ -1,4 +1,4 @@
-"""What is promised of snapshots, asked of memory and of JetStream alike."""
+"""Contract of snapshots, in memory and on JetStream."""
 
 import asyncio
 import random
@@ -9,15 +9,15 @@ import pytest
 from nats.aio.client import Client
 
 from shared.memory import MemorySnapshots
+from shared.nats.blobs import NatsSnapshots
 from shared.nats.connection import connect
-from shared.nats.snapshots import NatsSnapshots
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 
 KIB = 1024
 
 
 class Snapshots(Protocol):
-    """The newest bytes by name."""
+    """The newest snapshot by name."""
 
     async def load(self, name: str) -> bytes | None: ...
 
@@ -30,7 +30,7 @@ async def snapshots(request: pytest.FixtureRequest) -> AsyncIterator[Snapshots]:
         yield MemorySnapshots()
         return
     nc = await connect(request.getfixturevalue("nats_url"), "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield NatsSnapshots(nc)
     await nc.close()
 
@@ -61,17 +61,17 @@ async def test_two_may_keep_the_same_at_once(snapshots: Snapshots) -> None:
 async def test_whoever_reads_while_another_writes_gets_one_or_the_other_or_nothing(
     snapshots: Snapshots,
 ) -> None:
-    whole = [bytes([number]) * 600 * KIB for number in range(4)]
-    await snapshots.save("scheduler", whole[0])
+    contents = [bytes([number]) * 600 * KIB for number in range(4)]
+    await snapshots.save("scheduler", contents[0])
 
     async def write() -> None:
-        for data in whole:
+        for data in contents:
             await snapshots.save("scheduler", data)
 
     writing = asyncio.create_task(write())
     read = [await snapshots.load("scheduler") for _ in range(4)]
     await writing
-    assert all(data is None or data in whole for data in read)
+    assert all(data is None or data in contents for data in read)
 
 
 @pytest.mark.server

@@ -1,4 +1,4 @@
-"""The streams as the specification lists them, on a real server."""
+"""The streams have the settings in the specification, on a real server."""
 
 import asyncio
 import json
@@ -8,9 +8,9 @@ import pytest
 from nats.aio.client import Client
 
 from shared.errors import Failed
-from shared.nats.blobs import NatsBlobs
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 
 pytestmark = pytest.mark.server
 
@@ -23,7 +23,7 @@ async def api(nc: Client, what: str, body: object = None) -> dict[str, Any]:
 
 async def test_several_services_may_ensure_the_streams_at_once(nats_url: str) -> None:
     clients = [await connect(nats_url, f"s{number}") for number in range(4)]
-    await asyncio.gather(*map(ensure, clients), ensure(clients[0]))
+    await asyncio.gather(*map(ensure_streams, clients), ensure_streams(clients[0]))
     names = (await api(clients[0], "STREAM.NAMES"))["streams"]
     assert sorted(names) == [
         "BLOBS",
@@ -49,7 +49,7 @@ async def test_events_cannot_be_deleted(client: Client, verb: str, body: dict[st
 
 async def test_the_log_has_the_settings_of_the_specification(client: Client) -> None:
     config = (await api(client, "STREAM.INFO.EVENTS"))["config"]
-    asked = {
+    expected = {
         "storage": "file",
         "discard": "new",
         "max_msg_size": 262144,
@@ -62,7 +62,7 @@ async def test_the_log_has_the_settings_of_the_specification(client: Client) -> 
         "max_age": 0,
         "duplicate_window": 600 * 10**9,
     }
-    assert {key: config.get(key) for key in asked} == asked
+    assert {key: config.get(key) for key in expected} == expected
 
 
 async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(nats_url: str) -> None:
@@ -70,13 +70,13 @@ async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(nats_url: st
     settings = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "discard": "new"}
     await api(nc, "STREAM.CREATE.EVENTS", settings)
     with pytest.raises(Failed, match="stream EVENTS has"):
-        await ensure(nc)
+        await ensure_streams(nc)
     await nc.close()
 
 
 async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
     data = b"0123456789abcdef" * 20_000
-    blob = await NatsBlobs(client).put(data)
+    blob = await NatsBlobStore(client).put(data)
     store = await client.jetstream().object_store("LARGE")
     assert (await store.get(blob.digest)).data == data
 
@@ -84,5 +84,5 @@ async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
 async def test_replicas_without_a_cluster_are_refused_at_once(nats_url: str) -> None:
     nc = await connect(nats_url, "test")
     with pytest.raises(Failed, match="replicas > 1 not supported"):
-        await asyncio.wait_for(ensure(nc, 3), 30)
+        await asyncio.wait_for(ensure_streams(nc, 3), 30)
     await nc.close()

@@ -1,18 +1,16 @@
-"""Where there is no GPU, what asks for one is told so in a sentence."""
+"""Without a GPU, everything that needs one fails with a clear sentence."""
 
 import ctypes
 from pathlib import Path
 
 import pytest
 
-from harness.devices.cuda import mps
-from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.driver import Driver
-from harness.devices.cuda.health import Monitor
-from harness.devices.cuda.nvrtc import Nvrtc
+from harness.devices.access import open_gpu
+from harness.devices.cuda import host
+from harness.devices.cuda.device import CudaDevice, NvmlMonitor
+from harness.devices.cuda.driver import Driver, Nvrtc
 from harness.devices.device import DeviceFault
-from harness.devices.gpu import opened
-from harness.devices.hip import hip
+from harness.devices.local import LocalDevice
 
 
 def has_driver() -> bool:
@@ -38,32 +36,32 @@ def test_a_missing_compiler_is_named() -> None:
 
 def test_a_missing_monitor_is_named() -> None:
     with pytest.raises(DeviceFault, match="NVML cannot be loaded"):
-        Monitor("GPU-1", "/nowhere/libnvidia-ml.so.1")
+        NvmlMonitor("GPU-1", "/nowhere/libnvidia-ml.so.1")
 
 
 @needs_no_gpu
 def test_a_machine_without_a_gpu_fails_to_prepare_one() -> None:
     with pytest.raises(DeviceFault, match="driver cannot be used"):
-        Cuda(is_frozen=True, runs_beside=False).prepare()
+        CudaDevice(is_frozen=True, runs_beside=False).prepare()
 
 
 @needs_no_gpu
 def test_a_gpu_that_is_not_here_cannot_be_opened() -> None:
     for name, reason in {"cuda": "driver cannot be used", "hip": "built without it"}.items():
         with pytest.raises(DeviceFault, match=reason):
-            opened(name, is_frozen=True)
+            open_gpu(name, is_frozen=True)
 
 
 def test_a_device_of_another_name_is_no_gpu() -> None:
     with pytest.raises(DeviceFault, match="no GPU device 'tpu'"):
-        opened("tpu", is_frozen=True)
+        open_gpu("tpu", is_frozen=True)
 
 
 @needs_no_gpu
 def test_a_torch_without_hip_prepares_no_amd_gpu() -> None:
     with pytest.raises(DeviceFault, match="built without it"):
-        hip().prepare()
+        LocalDevice("hip").prepare()
 
 
 def test_pipes_that_nobody_listens_on_are_no_daemon(tmp_path: Path) -> None:
-    assert not mps.is_running(str(tmp_path))
+    assert not host.is_mps_running(str(tmp_path))

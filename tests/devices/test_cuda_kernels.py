@@ -1,4 +1,4 @@
-"""The referee's kernels and constants agree with each other, and compile where a compiler is."""
+"""The referee's kernels and constants agree, and compile where a compiler is installed."""
 
 import re
 import shutil
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.devices.cuda import gate, kernels, memory
+from harness.devices.cuda import driver, gate, memory
 from harness.worker import cuda as guest
 
-FOLDER = Path(kernels.__file__).parent / kernels.FOLDER
+FOLDER = Path(driver.__file__).parent / driver.FOLDER
 NVCC = shutil.which("nvcc")
 
 
@@ -18,12 +18,12 @@ def text(file: str) -> str:
     return (FOLDER / f"{file}.cu").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("file", kernels.NAMES)
+@pytest.mark.parametrize("file", driver.NAMES)
 def test_every_kernel_in_a_file_is_loaded_by_its_name(file: str) -> None:
     found = re.findall(
         r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)', text(file)
     )
-    assert tuple(found) == kernels.NAMES[file]
+    assert tuple(found) == driver.NAMES[file]
 
 
 def test_referee_kernels_and_guest_mean_the_same_mailbox() -> None:
@@ -40,12 +40,12 @@ def test_the_referee_reads_the_words_that_its_kernels_write() -> None:
     names = states[1].replace(" ", "").split(",")
     assert names.index("DECISION") == gate._DECISION
     assert names.index("LATE") == gate._LATE
-    assert decisions[1].replace(" ", "").split(",").index("ALONE") == gate._ALONE
+    assert decisions[1].replace(" ", "").split(",").index("ALONE") == gate._WAS_ALONE
     assert 4 * (len(names) + 1) <= gate._STATE_BYTES
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc on this machine")
-@pytest.mark.parametrize("file", kernels.NAMES)
+@pytest.mark.parametrize("file", driver.NAMES)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 def test_the_kernels_compile_without_a_warning(
     file: str, architecture: str, tmp_path: Path

@@ -1,8 +1,8 @@
-"""What a box is shown of a GPU."""
+"""What a box sees of a GPU."""
 
 from pathlib import Path
 
-from harness.devices.cuda.nodes import installed, needs
+from harness.devices.cuda.host import gpu_requirements, list_gpus
 
 HOST = (
     "/dev/nvidia0",
@@ -16,22 +16,22 @@ HOST = (
 
 
 def test_a_box_sees_its_own_gpu_and_no_other() -> None:
-    found = needs((1, "GPU-1"), HOST)
+    found = gpu_requirements((1, "GPU-1"), HOST)
     assert "/dev/nvidia1" in found.devices
     assert "/dev/nvidia0" not in found.devices
     assert found.environment["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
 def test_a_slice_of_a_gpu_needs_its_capabilities_too() -> None:
-    assert "/dev/nvidia-caps/nvidia-cap1" not in needs((0, "GPU-1"), HOST).devices
-    assert "/dev/nvidia-caps/nvidia-cap1" in needs((0, "MIG-1"), HOST).devices
+    assert "/dev/nvidia-caps/nvidia-cap1" not in gpu_requirements((0, "GPU-1"), HOST).devices
+    assert "/dev/nvidia-caps/nvidia-cap1" in gpu_requirements((0, "MIG-1"), HOST).devices
 
 
 def test_a_missing_node_is_named_with_its_remedy() -> None:
-    assert needs((2, "GPU-2"), HOST).missing == (
-        "/dev/nvidia2 is not there: run nvidia-modprobe on the host",
+    assert gpu_requirements((2, "GPU-2"), HOST).missing == (
+        "/dev/nvidia2 does not exist: run nvidia-modprobe on the host",
     )
-    assert needs((0, "GPU-0"), HOST).missing == ()
+    assert gpu_requirements((0, "GPU-0"), HOST).missing == ()
 
 
 def test_of_all_libraries_only_the_drivers_are_shown() -> None:
@@ -41,7 +41,7 @@ def test_of_all_libraries_only_the_drivers_are_shown() -> None:
         "/lib/libc.so.6",
         "/lib/libcudart.so",
     )
-    assert needs((0, "GPU-0"), HOST, libraries).read_only == (
+    assert gpu_requirements((0, "GPU-0"), HOST, libraries).read_only == (
         "/sys",
         "/lib/libcuda.so.1",
         "/lib/libnvidia-ml.so.1",
@@ -49,7 +49,7 @@ def test_of_all_libraries_only_the_drivers_are_shown() -> None:
 
 
 def test_the_pipes_of_mps_are_shown_where_they_are_named() -> None:
-    found = needs((0, "GPU-0"), HOST, mps={"CUDA_MPS_PIPE_DIRECTORY": "/run/mps/pipe"})
+    found = gpu_requirements((0, "GPU-0"), HOST, mps={"CUDA_MPS_PIPE_DIRECTORY": "/run/mps/pipe"})
     assert "/run/mps/pipe" in found.read_only
     assert found.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/run/mps/pipe"
 
@@ -62,5 +62,5 @@ def test_the_gpus_of_a_host_are_known_without_opening_one(tmp_path: Path) -> Non
     }.items():
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "information").write_text(said)
-    assert installed(tmp_path) == [(0, "GPU-a"), (1, "GPU-b")]
-    assert installed(tmp_path / "nowhere") == []
+    assert list_gpus(tmp_path) == [(0, "GPU-a"), (1, "GPU-b")]
+    assert list_gpus(tmp_path / "nowhere") == []

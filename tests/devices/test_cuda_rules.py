@@ -7,22 +7,22 @@ import pytest
 from harness.devices.cuda.rules import (
     MIB,
     Abilities,
-    Shot,
-    Vitals,
+    CallTiming,
+    DeviceHealth,
     batch_size,
-    bounded,
-    clock_of,
+    bound_claim,
+    choose_clock,
+    choose_reveal,
+    choose_tier,
+    find_suspicion,
+    find_unfitness,
     flush_bytes,
-    suspicion,
-    tier_of,
-    unfit,
-    way_of,
 )
 
 ALL = Abilities(
     has_memops=True, shares_memory=True, runs_beside=True, is_frozen=True, compute=(9, 0)
 )
-WELL = Vitals(
+WELL = DeviceHealth(
     sm_mhz=1980,
     memory_mhz=3201,
     temperature_c=40,
@@ -34,8 +34,8 @@ WELL = Vitals(
 )
 
 
-def shots(way: str, *times_us: float) -> list[Shot]:
-    return [Shot(way, time_us, time_us, time_us, is_armed=True) for time_us in times_us]
+def shots(way: str, *times_us: float) -> list[CallTiming]:
+    return [CallTiming(way, time_us, time_us, time_us, is_armed=True) for time_us in times_us]
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ def shots(way: str, *times_us: float) -> list[Shot]:
     ],
 )
 def test_a_tier_is_what_the_machine_can_keep(lacks: dict[str, object], tier: str) -> None:
-    assert tier_of(replace(ALL, **lacks)) == tier  # type: ignore[arg-type]  # by name
+    assert choose_tier(replace(ALL, **lacks)) == tier  # type: ignore[arg-type]  # by name
 
 
 def test_time_slices_are_always_revealed_strictly() -> None:
-    assert {way_of("G2", 64 * MIB, draw) for draw in range(64)} == {"strict"}
+    assert {choose_reveal("G2", 64 * MIB, draw) for draw in range(64)} == {"strict"}
 
 
 def test_small_inputs_are_always_revealed_strictly() -> None:
-    assert {way_of("G1", MIB, draw) for draw in range(64)} == {"strict"}
+    assert {choose_reveal("G1", MIB, draw) for draw in range(64)} == {"strict"}
 
 
 def test_one_blanket_in_eight_is_a_spot_check() -> None:
-    ways = [way_of("G1", MIB + 1, draw) for draw in range(800)]
+    ways = [choose_reveal("G1", MIB + 1, draw) for draw in range(800)]
     assert ways.count("spot") == 100
     assert ways.count("blanket") == 700
 
@@ -75,33 +75,33 @@ def test_only_a_spot_check_is_kept_out_of_the_ranked_samples() -> None:
 
 
 def test_a_call_that_never_armed_is_said_to_wait_for_its_host() -> None:
-    assert Shot("blanket", 9.0, 9.0, 9.0, is_armed=False).flags == ("late",)
+    assert CallTiming("blanket", 9.0, 9.0, 9.0, is_armed=False).flags == ("late",)
 
 
 def test_two_clocks_that_disagree_raise_an_alarm() -> None:
-    assert Shot("blanket", 100.0, 100.0, 150.0, is_armed=True).flags == ("clocks_disagree",)
-    assert Shot("blanket", 100.0, 100.0, 103.0, is_armed=True).flags == ()
+    assert CallTiming("blanket", 100.0, 100.0, 150.0, is_armed=True).flags == ("clocks_disagree",)
+    assert CallTiming("blanket", 100.0, 100.0, 103.0, is_armed=True).flags == ()
 
 
 def test_honest_work_takes_the_same_however_it_is_revealed() -> None:
     calls = shots("blanket", 100.0, 101.0, 99.0) + shots("spot", 131.0, 129.0, 130.0)
-    assert suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
+    assert find_suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
 
 
 def test_work_done_before_the_reveal_is_suspicious() -> None:
     calls = shots("blanket", 20.0, 21.0, 19.0) + shots("spot", 131.0, 129.0, 130.0)
-    assert "100.0 us" in suspicion(calls, copy_us=30.0, null_spread_us=1.0)
+    assert "100.0 us" in find_suspicion(calls, copy_us=30.0, null_spread_us=1.0)
 
 
 def test_two_odd_calls_are_no_evidence() -> None:
     calls = shots("blanket", 20.0, 21.0, 19.0) + shots("spot", 131.0, 129.0)
-    assert suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
+    assert find_suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
 
 
 def test_without_both_ways_there_is_nothing_to_compare() -> None:
-    assert suspicion(shots("blanket", 20.0), 1.0, 1.0) == ""
-    assert suspicion(shots("spot", 20.0), 1.0, 1.0) == ""
-    assert suspicion([], 1.0, 1.0) == ""
+    assert find_suspicion(shots("blanket", 20.0), 1.0, 1.0) == ""
+    assert find_suspicion(shots("spot", 20.0), 1.0, 1.0) == ""
+    assert find_suspicion([], 1.0, 1.0) == ""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_flush_is_twice_the_cache_or_more(name: str, cache_mib: int, expected_
 
 
 def test_a_coarse_timer_does_not_rank() -> None:
-    assert [clock_of(step) for step in (0, 32, 100, 101, 1000)] == [
+    assert [choose_clock(step) for step in (0, 32, 100, 101, 1000)] == [
         "events",
         "stamps",
         "stamps",
@@ -130,28 +130,28 @@ def test_a_coarse_timer_does_not_rank() -> None:
 
 
 def test_a_claim_counts_only_where_the_wall_clock_bears_it_out() -> None:
-    assert bounded(90.0, 100.0, (12.0, 20.0)) == 90.0
-    assert bounded(1e-9, 100.0, (12.0, 20.0)) == 88.0
-    assert bounded(101.0, 100.0, (12.0, 20.0)) == 88.0
-    assert bounded(float("nan"), 100.0, (12.0, 20.0)) == 88.0
+    assert bound_claim(90.0, 100.0, (12.0, 20.0)) == 90.0
+    assert bound_claim(1e-9, 100.0, (12.0, 20.0)) == 88.0
+    assert bound_claim(101.0, 100.0, (12.0, 20.0)) == 88.0
+    assert bound_claim(float("nan"), 100.0, (12.0, 20.0)) == 88.0
 
 
 def test_a_power_cap_is_no_reason_to_throw_a_pass_away() -> None:
-    assert unfit(WELL, 0) == ""
+    assert find_unfitness(WELL, 0) == ""
 
 
 @pytest.mark.parametrize("reasons", [0x08, 0x20, 0x40, 0x80, 0x24])
 def test_a_slowdown_throws_the_pass_away(reasons: int) -> None:
-    assert "slowdown" in unfit(replace(WELL, reasons=reasons), 0) or reasons == 0x80
+    assert "slowdown" in find_unfitness(replace(WELL, reasons=reasons), 0) or reasons == 0x80
 
 
 def test_new_memory_errors_throw_the_pass_away() -> None:
-    assert unfit(replace(WELL, ecc_errors=3), 3) == ""
-    assert "1 uncorrected" in unfit(replace(WELL, ecc_errors=4), 3)
+    assert find_unfitness(replace(WELL, ecc_errors=3), 3) == ""
+    assert "1 uncorrected" in find_unfitness(replace(WELL, ecc_errors=4), 3)
 
 
 def test_a_stranger_on_the_device_throws_the_pass_away() -> None:
-    assert "7, 9" in unfit(replace(WELL, foreign=(7, 9)), 0)
+    assert "7, 9" in find_unfitness(replace(WELL, foreign=(7, 9)), 0)
 
 
 def test_a_batch_is_bounded_and_outlasts_the_cache() -> None:

@@ -1,15 +1,14 @@
-"""The device that is timed in the submission's own process, as far as it needs no GPU."""
+"""The device that is timed in the submission's process, as far as it needs no GPU."""
 
 import pytest
 
 from harness.devices.device import DeviceFault
-from harness.devices.hip import hip
-from harness.devices.local import Local
-from harness.timing.policy import policy_for
+from harness.devices.local import LocalDevice
+from harness.time.policy import policy_for
 
 
-@pytest.mark.parametrize("device", [Local("cuda"), hip()])
-def test_a_machine_without_such_a_gpu_is_at_fault(device: Local) -> None:
+@pytest.mark.parametrize("device", [LocalDevice("cuda"), LocalDevice("hip")])
+def test_a_machine_without_such_a_gpu_is_at_fault(device: LocalDevice) -> None:
     with pytest.raises(DeviceFault):
         device.prepare()
 

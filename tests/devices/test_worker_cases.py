@@ -4,9 +4,9 @@ import json
 import os
 from typing import Any
 
-from harness.devices.shared_memory import SharedMemory
-from harness.worker.cases import case_of
+from harness.devices.device import SharedMemory
 from harness.worker.memory import SharedCase
+from harness.worker.server import open_case
 
 LAYOUT: dict[str, Any] = {
     "inputs": [[0, 16, "float32", [4], [1]]],
@@ -21,7 +21,7 @@ def test_a_layout_that_names_no_device_is_one_of_the_processor() -> None:
     said: dict[str, Any]
     for said in ({}, {"memories": [{}, {}]}):
         descriptors = [os.dup(memory.descriptor) for memory in memories]
-        case = case_of(json.dumps(LAYOUT | said).encode(), descriptors)
+        case = open_case(json.dumps(LAYOUT | said).encode(), descriptors)
         assert type(case) is SharedCase
     for memory in memories:
         memory.close()

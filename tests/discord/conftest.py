@@ -1,4 +1,4 @@
-"""One simulator with one bot for all tests that ask; what either did wrong fails the test."""
+"""One simulator with one bot for all tests; violations of either fail the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from discord_sim.judges import Judges
+from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.discord.desks import WHY, Desk, granted
-from tests.discord.news_desk import told
-from tests.discord.platform import Whole, launched
-from tests.discord.running import BotProcess, judges, missing
+from tests.discord.announcing import start_announcing
+from tests.discord.bot_process import BotProcess, load_validators, missing_documents
+from tests.discord.channel_users import WHY, ChannelUser, grant_role
+from tests.discord.platform import EdgePlatform, launch_platform
 from tests.support.people import add_problem
 from tests.support.platform import ROOT
 
@@ -22,26 +22,26 @@ collect_ignore = ["bot.py", "views.py", "wrong_bot.py"]
 
 
 @pytest.fixture(scope="session")
-def discords_judges() -> Judges:
-    """Discord's documents, as far as the environment names them."""
-    return judges()
+def validators() -> Validators:
+    """The validators of Discord's documents that the environment names."""
+    return load_validators()
 
 
 @pytest.fixture
-def documents(discords_judges: Judges) -> Judges:
-    """Discord's documents, both; a test that is nothing without them skips loudly."""
-    if lost := missing():
+def documents(validators: Validators) -> Validators:
+    """The validators of both documents; without them the test is skipped."""
+    if lost := missing_documents():
         pytest.skip(f"{' and '.join(lost)} must name Discord's documents: nothing is held to them")
-    return discords_judges
+    return validators
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def world(
-    discords_judges: Judges, tmp_path_factory: pytest.TempPathFactory
+async def bot_process(
+    validators: Validators, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[BotProcess]:
     """A simulator with the bot connected to it."""
     log = tmp_path_factory.mktemp("bot") / "log.txt"
-    async with Simulator(discords_judges) as sim:
+    async with Simulator(validators) as sim:
         sim.gateway.heartbeat_s = 1.0
         bot = BotProcess(sim, log)
         try:
@@ -52,8 +52,8 @@ async def world(
         assert not sim.record.lints
 
 
-def judged(sim: Simulator) -> Iterator[Simulator]:
-    """A simulator, held to what it recorded during a test."""
+def check_record(sim: Simulator) -> Iterator[Simulator]:
+    """Yield a simulator, and fail if it recorded violations or own faults."""
     yield sim
     record = sim.record
     faults, record.own_faults[:] = list(record.own_faults), []
@@ -63,33 +63,33 @@ def judged(sim: Simulator) -> Iterator[Simulator]:
 
 
 @pytest.fixture
-def sim(world: BotProcess) -> Iterator[Simulator]:
-    """The simulator; nobody broke a rule in a test that did not take the violations itself."""
-    yield from judged(world.sim)
+def sim(bot_process: BotProcess) -> Iterator[Simulator]:
+    """The simulator with the small bot; recorded violations fail the test."""
+    yield from check_record(bot_process.sim)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def whole(
-    discords_judges: Judges, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Whole]:
-    """One platform and one simulated Discord for all tests of the edge."""
+async def edge_platform(
+    validators: Validators, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[EdgePlatform]:
+    """One platform and one simulated Discord for all tests of the bot."""
     try:
-        nats.binary()
-        postgresql.binaries()
+        nats.find_binary()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
     folder = tmp_path_factory.mktemp("edge")
-    running = await asyncio.to_thread(launched, folder / "home")
+    running = await asyncio.to_thread(launch_platform, folder / "home")
     try:
         await asyncio.to_thread(
             add_problem, running.url, ROOT / "problems" / "identity", running.operator
         )
-        async with Simulator(discords_judges) as sim:
+        async with Simulator(validators) as sim:
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
             roles = {"creator": await sim.add_role("authors")}
             for name in ("moderator", "admin"):
                 roles[name] = await sim.add_role(f"{name}s", "manage_guild")
-            found = Whole(running, sim, folder / "edge.log", dsn, roles)
+            found = EdgePlatform(running, sim, folder / "edge.log", dsn, roles)
             try:
                 await found.start()
                 yield found
@@ -100,24 +100,24 @@ async def whole(
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def olga(whole: Whole) -> AsyncIterator[Desk]:
-    """An admin, who has both keys."""
-    person = whole.sim.person("olga", whole.roles["admin"])
-    desk = Desk(whole, person, await whole.sim.add_channel("office"))
-    # The second key is no key.
-    assert "scope_missing" in await desk.ask("admin stop", **WHY)
-    await granted(whole, "olga", "admin")
-    yield desk
+async def olga(edge_platform: EdgePlatform) -> AsyncIterator[ChannelUser]:
+    """An admin, with the role on the server and on the platform."""
+    person = edge_platform.sim.person("olga", edge_platform.roles["admin"])
+    channel_user = ChannelUser(edge_platform, person, await edge_platform.sim.add_channel("office"))
+    # The role on the server alone is not enough.
+    assert "scope_missing" in await channel_user.use_command("admin stop", **WHY)
+    await grant_role(edge_platform, "olga", "admin")
+    yield channel_user
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def telling(whole: Whole) -> AsyncIterator[Whole]:
-    """The edge, told to tell everybody."""
-    async with told(whole) as found:
+async def announcing(edge_platform: EdgePlatform) -> AsyncIterator[EdgePlatform]:
+    """The bot with announcements."""
+    async with start_announcing(edge_platform) as found:
         yield found
 
 
 @pytest.fixture
-def town(whole: Whole) -> Iterator[Simulator]:
-    """The simulator; nobody broke a rule of Discord's in a test."""
-    yield from judged(whole.sim)
+def edge_sim(edge_platform: EdgePlatform) -> Iterator[Simulator]:
+    """The simulator with the real bot; recorded violations fail the test."""
+    yield from check_record(edge_platform.sim)

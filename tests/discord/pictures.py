@@ -13,23 +13,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from discord_sim.cdn import Blob
+from discord_sim.cdn import FileUpload
 from discord_sim.control import Control
-from discord_sim.people.person import Person as Member
 from discord_sim.simulator import Simulator
+from discord_sim.users import SimulatedUser as Member
+from tests.discord.announcing import find_channel, start_announcing
+from tests.discord.bot_process import load_validators
 from tests.discord.browser import Tab, browser
-from tests.discord.desks import WHY, Desk, begun, granted, problem, text_of
-from tests.discord.news_desk import place, told
+from tests.discord.channel_users import (
+    WHY,
+    ChannelUser,
+    grant_role,
+    message_text,
+    start_publication,
+    zip_problem,
+)
 from tests.discord.platform import (
     BOARD,
     KERNEL,
     RANKED,
-    Whole,
-    known,
-    launched,
-    thread_of,
+    EdgePlatform,
+    launch_platform,
+    newest_thread,
+    wait_until_known,
 )
-from tests.discord.running import judges
 from tests.support.people import HONEST, add_problem
 from tests.support.platform import ROOT
 
@@ -52,16 +59,16 @@ HARDER = HONEST.replace(BODY, "    import time\n\n    time.sleep({})\n" + BODY)
 WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source)\n    output[0] += 1")
 
 
-def kernel(source: str, name: str = "kernel.py") -> Blob:
+def kernel(source: str, name: str = "kernel.py") -> FileUpload:
     """A file to submit."""
-    return Blob(name, "text/x-python", source.encode())
+    return FileUpload(name, "text/x-python", source.encode())
 
 
 @dataclass
 class Studio:
     """Where pictures are taken, and the people on them."""
 
-    whole: Whole
+    edge_platform: EdgePlatform
     tab: Tab
     lobby: str = ""
     taken: list[str] = field(default_factory=list)
@@ -69,7 +76,7 @@ class Studio:
     @property
     def sim(self) -> Simulator:
         """The simulated Discord."""
-        return self.whole.sim
+        return self.edge_platform.sim
 
     async def look(self, person: Member, room: str) -> None:
         """Be somebody in a channel."""
@@ -92,13 +99,15 @@ class Studio:
         await asyncio.to_thread((FOLDER / f"{name}.png").write_bytes, picture)
         self.taken.append(name)
 
-    async def ask(self, name: str, person: Member, path: str, **given: Any) -> Any:
+    async def use_command(self, name: str, person: Member, path: str, **given: Any) -> Any:
         """A picture of what a command answers."""
         message = await (await person.slash(self.lobby, path, **given)).answered()
         await self.take(name, person, message)
         return message
 
-    async def submitted(self, person: Member, script: Blob, path: str = RANKED) -> tuple[Any, Any]:
+    async def submitted(
+        self, person: Member, script: FileUpload, path: str = RANKED
+    ) -> tuple[Any, Any]:
         """The status and the report of a submission that is over."""
         before = len(person.threads(self.lobby))
         await person.slash(self.lobby, path, script=script, gpu="CPU", **BOARD)
@@ -107,7 +116,7 @@ class Studio:
             return len(person.threads(self.lobby)) > before
 
         await self.sim.record.until(begun_, "a thread", PATIENCE_S)
-        return await self.over(person, await thread_of(self.sim, person, self.lobby))
+        return await self.over(person, await newest_thread(self.sim, person, self.lobby))
 
     async def over(self, person: Member, room: str) -> tuple[Any, Any]:
         """The status and the report of a submission, once both are the last."""
@@ -124,12 +133,12 @@ class Studio:
 async def submitting(studio: Studio, ada: Member) -> None:
     """The menu, the answer, the message on its way, and both ends."""
     sim = studio.sim
-    await known(ada, studio.lobby)
+    await wait_until_known(ada, studio.lobby)
     menu = await (await ada.slash(studio.lobby, TEST, script=KERNEL, **BOARD)).answered()
     await studio.take("menu", ada, menu)
     slow = kernel(HARDER.format(1))
     answer = await (await ada.slash(studio.lobby, TEST, script=slow, gpu="CPU", **BOARD)).answered()
-    room = await thread_of(sim, ada, studio.lobby)
+    room = await newest_thread(sim, ada, studio.lobby)
 
     def on_its_way() -> bool:
         return any("case" in one["content"] for one in ada.sees(room))
@@ -150,37 +159,44 @@ async def looking(studio: Studio, ada: Member) -> None:
         # Not before: their own baselines keep the only agent busy for long.
         folder = ROOT / "problems" / name
         await asyncio.to_thread(
-            add_problem, studio.whole.running.url, folder, studio.whole.running.operator
+            add_problem,
+            studio.edge_platform.running.url,
+            folder,
+            studio.edge_platform.running.operator,
         )
-        await known(ada, studio.lobby, name)
-    await studio.ask("list", ada, "leaderboard list")
-    await studio.ask("show", ada, "leaderboard show", gpu="CPU", **BOARD)
-    await studio.ask("task", ada, "leaderboard task", **BOARD)
+        await wait_until_known(ada, studio.lobby, name)
+    await studio.use_command("list", ada, "leaderboard list")
+    await studio.use_command("show", ada, "leaderboard show", gpu="CPU", **BOARD)
+    await studio.use_command("task", ada, "leaderboard task", **BOARD)
     path = "leaderboard compare"
     offered = await ada.autocomplete(studio.lobby, path, "a", a="")
     numbers = sorted(int(one["value"]) for one in offered)
-    await studio.ask("details", ada, "leaderboard get-submission", submission_id=numbers[1])
-    await studio.ask("comparison", ada, path, a=numbers[1], b=numbers[-1])
-    await studio.ask("queue", ada, "leaderboard queue")
-    await studio.ask("help", ada, "leaderboard help")
-    await studio.ask("error", ada, "leaderboard get-submission", submission_id=99999)
-    await studio.ask("notify", ada, "account notify")
+    await studio.use_command("details", ada, "leaderboard get-submission", submission_id=numbers[1])
+    await studio.use_command("comparison", ada, path, a=numbers[1], b=numbers[-1])
+    await studio.use_command("queue", ada, "leaderboard queue")
+    await studio.use_command("help", ada, "leaderboard help")
+    await studio.use_command("error", ada, "leaderboard get-submission", submission_id=99999)
+    await studio.use_command("notify", ada, "account notify")
 
 
 async def authoring(studio: Studio, _: Member) -> None:
     """What an author sees before something is published."""
-    ann = Desk(studio.whole, studio.sim.person("ann", studio.whole.roles["creator"]), studio.lobby)
-    await known(ann.person, studio.lobby)
-    await ann.ask(KNOWN, code="none")
-    await granted(studio.whole, "ann", "creator")
-    zipped, report = problem()
+    ann = ChannelUser(
+        studio.edge_platform,
+        studio.sim.person("ann", studio.edge_platform.roles["creator"]),
+        studio.lobby,
+    )
+    await wait_until_known(ann.person, studio.lobby)
+    await ann.use_command(KNOWN, code="none")
+    await grant_role(studio.edge_platform, "ann", "creator")
+    zipped, report = zip_problem()
     asked = {
         "leaderboard_name": "copied",
         "deadline": "2099-01-02 03:04",
         "reference_code": zipped,
-        "report": Blob("report.json", "application/json", report.encode()),
+        "report": FileUpload("report.json", "application/json", report.encode()),
     }
-    message = await begun(ann, asked)
+    message = await start_publication(ann, asked)
     await studio.take("create", ann.person, message)
     await ann.press(message, "Discard", "Discarded")
 
@@ -188,9 +204,11 @@ async def authoring(studio: Studio, _: Member) -> None:
 async def moderating(studio: Studio, ada: Member) -> None:
     """What a moderator sees before something is taken away, and what its participant is told."""
     sim = studio.sim
-    olga = Desk(studio.whole, sim.person("olga", studio.whole.roles["admin"]), studio.lobby)
-    await olga.ask(KNOWN, code="none")
-    await granted(studio.whole, "olga", "admin")
+    olga = ChannelUser(
+        studio.edge_platform, sim.person("olga", studio.edge_platform.roles["admin"]), studio.lobby
+    )
+    await olga.use_command(KNOWN, code="none")
+    await grant_role(studio.edge_platform, "olga", "admin")
     rooms = [one for one in ada.threads(studio.lobby) if " ranked " in one["name"]]
     room, number = rooms[0]["id"], int(rooms[0]["name"].split()[0].removeprefix("#"))
     path, which = "admin delete-submission", {"submission": number, **WHY}
@@ -198,7 +216,7 @@ async def moderating(studio: Studio, ada: Member) -> None:
     await studio.take("moderation", olga.person, message)
     await olga.press(message, "Keep", "is kept")
     before = len(ada.sees(room))
-    await olga.ask("moderate disqualify", rule="no precomputed answers", **which)
+    await olga.use_command("moderate disqualify", rule="no precomputed answers", **which)
 
     def heard() -> list[Any]:
         return [*ada.sees(room)[before:], *ada.letters()]
@@ -206,12 +224,12 @@ async def moderating(studio: Studio, ada: Member) -> None:
     await studio.take("letter", ada, (await sim.record.until(heard, "a letter", PATIENCE_S))[-1])
 
 
-async def telling(studio: Studio, ada: Member) -> None:
+async def announcing(studio: Studio, ada: Member) -> None:
     """What everybody reads: a post, lines, a thread below one, a podium."""
-    sim, submissions = studio.sim, place(studio.sim, "submissions")
+    sim, submissions = studio.sim, find_channel(studio.sim, "submissions")
 
     def said(words: str) -> list[Any]:
-        return [one for one in ada.sees(submissions) if words in text_of(one)]
+        return [one for one in ada.sees(submissions) if words in message_text(one)]
 
     lines = await sim.record.until(lambda: said("· #"), "a line", PATIENCE_S)
     await studio.take("line", ada, *lines[-2:])
@@ -221,7 +239,9 @@ async def telling(studio: Studio, ada: Member) -> None:
         lambda: said("podium") or said("A new record"), "a podium", PATIENCE_S
     )
     await studio.take("podium", ada, podium[-1])
-    post = next(one for one in ada.threads(place(sim, "central")) if one["name"] == "identity")
+    post = next(
+        one for one in ada.threads(find_channel(sim, "central")) if one["name"] == "identity"
+    )
     await studio.take("post", ada, ada.sees(post["id"])[0])
     await studio.tab.size(WIDTH, PAGE_HEIGHT)
     await studio.look(ada, submissions)
@@ -230,14 +250,14 @@ async def telling(studio: Studio, ada: Member) -> None:
 
 Scene = Callable[[Studio, Member], Awaitable[None]]
 # In this order: each shows what those before it led to.
-SCENES: tuple[Scene, ...] = (submitting, looking, authoring, moderating, telling)
+SCENES: tuple[Scene, ...] = (submitting, looking, authoring, moderating, announcing)
 
 
 @asynccontextmanager
 async def studio_of(folder: Path) -> AsyncIterator[Studio]:
     """A platform, a bot that tells everybody, and a browser at the page."""
-    running = await asyncio.to_thread(launched, folder / "home")
-    sim = Simulator(judges())
+    running = await asyncio.to_thread(launch_platform, folder / "home")
+    sim = Simulator(load_validators())
     sim.extras.append(Control(sim).add_to)
     try:
         async with sim, browser() as found:
@@ -245,14 +265,14 @@ async def studio_of(folder: Path) -> AsyncIterator[Studio]:
             for name in ("moderator", "admin"):
                 roles[name] = await sim.add_role(f"{name.title()}s", "manage_guild")
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
-            whole = Whole(running, sim, folder / "edge.log", dsn, roles)
-            async with told(whole), found.tab(f"{sim.url}/sim/") as tab:
+            edge_platform = EdgePlatform(running, sim, folder / "edge.log", dsn, roles)
+            async with start_announcing(edge_platform), found.tab(f"{sim.url}/sim/") as tab:
                 await tab.size(WIDTH, HEIGHT)
                 await asyncio.to_thread(
                     add_problem, running.url, ROOT / "problems" / "identity", running.operator
                 )
-                yield Studio(whole, tab, await sim.add_channel("kernels"))
-            await whole.stop()
+                yield Studio(edge_platform, tab, await sim.add_channel("kernels"))
+            await edge_platform.stop()
             assert not sim.record.violations, "\n".join(sim.record.violations)
     finally:
         await asyncio.to_thread(running.stop)

@@ -1,29 +1,29 @@
-"""The real platform, the simulated Discord, and the real edge between them."""
+"""The real platform, the simulated Discord, and the real bot between them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from discord_edge.settings import PREFIX
-from discord_sim.cdn import Blob
-from discord_sim.people.person import Person as Member
+from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
+from discord_sim.users import SimulatedUser as Member
 from shared.testing import eventually
-from tests.discord.running import BotProcess
+from tests.discord.bot_process import BotProcess
 from tests.support.people import HONEST
 from tests.support.platform import PATIENT, ROOT, StrictRunning
 from tests.support.repository import REPOSITORY
 
 EDGE_TOKEN = "a-token-of-the-edge"
 END_S = 240.0
-KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
+KERNEL = FileUpload("kernel.py", "text/x-python", HONEST.encode())
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
 
 
 @dataclass
-class Whole:
-    """A platform with people on Discord; the edge is a process that may be killed."""
+class EdgePlatform:
+    """A platform with users on Discord; the bot is a process that may be killed."""
 
     running: StrictRunning
     sim: Simulator
@@ -37,11 +37,11 @@ class Whole:
         self.bot = BotProcess(self.sim, self.log, "discord_edge")
 
     async def start(self) -> None:
-        """Start the edge, and wait until it is connected."""
+        """Start the bot, and wait until it is connected."""
         await self.bot.ready(**{**self.told(), **self.more})
 
     def told(self) -> dict[str, str]:
-        """What the edge needs to be told."""
+        """Return the bot's settings."""
         settings = {
             "INGEST_URL": self.running.url,
             "POSTGRES_DSN": self.dsn,
@@ -56,16 +56,16 @@ class Whole:
         return {f"{PREFIX}_{name}": text for name, text in settings.items()}
 
     async def kill(self) -> None:
-        """End it as a power cut does."""
+        """Kill the bot."""
         await self.bot.kill()
 
     async def stop(self) -> None:
-        """End it as an operator does."""
+        """Stop the bot with SIGTERM."""
         await self.bot.stop()
 
 
-def launched(folder: Path) -> StrictRunning:
-    """A strict platform that lets the edge in, with an agent that is free."""
+def launch_platform(folder: Path) -> StrictRunning:
+    """Start a strict platform that accepts the bot, with a free agent."""
     told = {
         "EDGE_TOKEN": EDGE_TOKEN,
         "EDGE_ROLES": "moderator,admin",
@@ -84,8 +84,8 @@ def launched(folder: Path) -> StrictRunning:
         raise
 
 
-async def known(person: Member, channel: str, name: str = "identity") -> None:
-    """The edge has heard of a leaderboard."""
+async def wait_until_known(person: Member, channel: str, name: str = "identity") -> None:
+    """Wait until the bot completes a leaderboard."""
     typed = {"leaderboard_name": name[:3]}
 
     async def offered() -> bool:
@@ -95,19 +95,19 @@ async def known(person: Member, channel: str, name: str = "identity") -> None:
     await eventually(offered, END_S)
 
 
-async def thread_of(sim: Simulator, person: Member, channel: str) -> str:
-    """The person's newest thread there."""
+async def newest_thread(sim: Simulator, person: Member, channel: str) -> str:
+    """Return the id of a user's newest thread in a channel."""
     threads = await sim.record.until(lambda: person.threads(channel), "a thread", END_S)
     return str(threads[-1]["id"])
 
 
-def more_threads(person: Member, channel: str, before: int) -> bool:
-    """Whether a person has more threads than before."""
+def has_more_threads(person: Member, channel: str, before: int) -> bool:
+    """Whether a user has more threads than before."""
     return len(person.threads(channel)) > before
 
 
-async def reported(sim: Simulator, person: Member, room: str) -> tuple[Any, Any]:
-    """Status and report, once the status is the last."""
+async def wait_for_report(sim: Simulator, person: Member, room: str) -> tuple[Any, Any]:
+    """Wait until a submission is over, and return its status and report messages."""
 
     def over() -> Any:
         seen = person.sees(room)

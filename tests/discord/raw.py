@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from discord_sim.gateway.wire import Session
-from discord_sim.interactions import Interaction
+from discord_sim.gateway import Session
 from discord_sim.simulator import Simulator
+from discord_sim.state import Interaction
 
 
-class Said(NamedTuple):
+class RawAnswer(NamedTuple):
     """An answer."""
 
     status: int
@@ -26,7 +26,7 @@ class Raw:
     def __init__(self, sim: Simulator, http: aiohttp.ClientSession) -> None:
         self.sim, self.http = sim, http
 
-    async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Said:
+    async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> RawAnswer:
         """Ask, with `json` or without a body."""
         told = {"Authorization": f"Bot {self.sim.token}", "User-Agent": "DiscordBot (raw, 1)"}
         data = None if body is None else json.dumps(body)
@@ -36,7 +36,7 @@ class Raw:
         async with self.http.request(method, url, data=data, headers=told | headers) as answer:
             text = await answer.text()
             said = json.loads(text) if text else None
-            return Said(answer.status, said, dict(answer.headers))
+            return RawAnswer(answer.status, said, dict(answer.headers))
 
     def listen(self) -> None:
         """Have a session that nobody is connected to: people's acts are told to it."""
@@ -51,7 +51,7 @@ class Raw:
         found.message_id = message_id
         return found
 
-    async def answer(self, interaction: Interaction, body: Any) -> Said:
+    async def answer(self, interaction: Interaction, body: Any) -> RawAnswer:
         """Acknowledge an interaction."""
         path = f"/interactions/{interaction.id}/{interaction.token}/callback?with_response=1"
         return await self("POST", path, body)

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from discord_sim import shapes
-from discord_sim.interactions import COMMAND, COMPONENT
-from discord_sim.judges import Judges
+from discord_sim.documents import Validators
 from discord_sim.operations import every_operation
 from discord_sim.settings import OPENAPI
 from discord_sim.simulator import Simulator
+from discord_sim.state import COMMAND, COMPONENT
 from tests.discord.pins import PINS
 from tests.discord.raw import Raw, raw
 from tests.support.documents import Found
@@ -91,7 +91,7 @@ async def asked(sim: Simulator, pins: dict[str, list[str]], how: Sequence[str]) 
 
 
 async def test_the_simulator_answers_as_the_document_says(
-    documents: Judges, tmp_path: Path, monkeypatch: Any
+    documents: Validators, tmp_path: Path, monkeypatch: Any
 ) -> None:
     pytest.importorskip("schemathesis", reason="schemathesis is not installed: nothing is asked")
     monkeypatch.chdir(tmp_path)

@@ -6,16 +6,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from discord_edge.domain.report import Attached, Card
-from discord_edge.ingest_http import HttpApi
-from discord_edge.service.ports import User
-from discord_edge.service.reporting import FETCH_BYTES_MAX, reported
-from discord_edge.service.trends import Trends
+from discord_edge.cards import Attachment, Card
+from discord_edge.leaderboards.cache import RankTrends
+from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.submissions.report import FETCH_BYTES_MAX, fetch_report
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.submissions import File, FullSubmission
 from shared.errors import Refused
+from tests.support.api_examples import make_example
 
-ADA = User(7)
+ADA = DiscordUser(7)
 OVER: dict[str, Any] = {
     "number": 7,
     "problem": "sort",
@@ -34,30 +37,39 @@ Answers = Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
 
 
 @asynccontextmanager
-async def answering(answers: Answers, public_url: str = "") -> AsyncIterator[HttpApi]:
+async def answering(answers: Answers, public_url: str = "") -> AsyncIterator[PlatformApi]:
     transport = httpx.MockTransport(answers)
     async with httpx.AsyncClient(transport=transport, base_url="http://platform") as client:
-        yield HttpApi(client, public_url)
+        yield PlatformApi(client, public_url)
 
 
-def by_name(card: Card) -> dict[str, Attached]:
+def board_of(participant: str, rank: int) -> bytes:
+    """A leaderboard with one entry, as the platform sends it."""
+    entry = make_example(Entry, participant_id=participant, rank=rank)
+    return msgspec.json.encode(make_example(Leaderboard, items=[entry]))
+
+
+def by_name(card: Card) -> dict[str, Attachment]:
     return {one.name: one for one in card.files}
 
 
-async def test_files_come_along_and_what_is_large_or_gone_by_its_address() -> None:
+async def test_a_report_has_its_files_and_links_to_large_or_deleted_ones() -> None:
     async def answers(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("gone.txt"):
             return httpx.Response(404, json={"code": "not_found", "detail": "not kept"})
         return httpx.Response(200, content=b"it printed this")
 
-    files = [
+    files: list[dict[str, Any]] = [
         {"name": "log.txt", "bytes": 15},
         {"name": "gone.txt", "bytes": 9},
         {"name": "a b.ncu-rep", "bytes": FETCH_BYTES_MAX + 1},
         {"name": "samples.json.gz", "bytes": 9},
     ]
     async with answering(answers, "https://w.example") as api:
-        card = await reported(api, ADA, OVER | {"files": files})
+        submission = make_example(
+            FullSubmission, **OVER, files=[make_example(File, **one) for one in files]
+        )
+        card = await fetch_report(api, ADA, submission)
     found = by_name(card)
     assert found["log.txt"].data == b"it printed this"
     assert (found["gone.txt"].data, found["a b.ncu-rep"].data) == (None, None)
@@ -67,31 +79,33 @@ async def test_files_come_along_and_what_is_large_or_gone_by_its_address() -> No
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-async def test_what_is_typed_as_a_name_leads_nowhere_else(name: str) -> None:
+async def test_a_typed_name_cannot_change_the_path(name: str) -> None:
     async def answers(request: httpx.Request) -> httpx.Response:
         raise AssertionError(request.url)
 
     async with answering(answers) as api:
-        with pytest.raises(Refused, match="is no name"):
-            await api.do(ADA, "POST", "admin", "participants", name, "ban", key="1")
+        with pytest.raises(Refused, match="is not a name"):
+            await api.request(ADA, object, "POST", "admin", "participants", name, "ban", key="1")
 
 
-async def test_a_week_ago_is_looked_up_once_for_all() -> None:
+async def test_past_ranks_are_read_once_for_all_viewers() -> None:
     asked: list[httpx.URL] = []
 
     async def answers(request: httpx.Request) -> httpx.Response:
         asked.append(request.url)
-        return httpx.Response(200, json={"items": [{"participant_id": "ada", "rank": 3}]})
+        return httpx.Response(200, content=board_of("ada", 3))
 
     async with answering(answers) as api:
-        trends = Trends(api)
-        for found in await asyncio.gather(*(trends.before(ADA, "sort", "CPU") for _ in range(9))):
+        trends = RankTrends(api)
+        for found in await asyncio.gather(
+            *(trends.past_ranks(ADA, "sort", "CPU") for _ in range(9))
+        ):
             assert found == {"ada": 3}
     [url] = asked
     assert url.params["as_of"].endswith(":00:00+00:00")
 
 
-async def test_who_looks_does_not_wait_for_a_past_that_is_slow_or_unknown() -> None:
+async def test_viewers_do_not_wait_for_slow_or_unknown_past_ranks() -> None:
     slow = asyncio.Event()
 
     async def answers(request: httpx.Request) -> httpx.Response:
@@ -100,20 +114,20 @@ async def test_who_looks_does_not_wait_for_a_past_that_is_slow_or_unknown() -> N
         return httpx.Response(400, json={"code": "not_supported", "detail": "no past"})
 
     async with answering(answers) as api:
-        trends = Trends(api, wait_s=0.01)
-        assert await trends.before(ADA, "sort", "CPU") == {}
-        assert await trends.before(ADA, "slow", "CPU") == {}
+        trends = RankTrends(api, wait_s=0.01)
+        assert await trends.past_ranks(ADA, "sort", "CPU") == {}
+        assert await trends.past_ranks(ADA, "slow", "CPU") == {}
         slow.set()
-        await asyncio.gather(*(task for _, task in trends.kept.values()))
+        await asyncio.gather(*(task for _, task in trends.tasks.values()))
 
 
-async def test_a_past_that_could_not_be_looked_up_is_asked_for_again() -> None:
+async def test_failed_reads_of_past_ranks_are_repeated() -> None:
     codes = iter((503, 200))
 
     async def answers(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(next(codes), json={"items": [{"participant_id": "ada", "rank": 1}]})
+        return httpx.Response(next(codes), content=board_of("ada", 1))
 
     async with answering(answers) as api:
-        trends = Trends(api)
-        assert await trends.before(ADA, "sort", "CPU") == {}
-        assert await trends.before(ADA, "sort", "CPU") == {"ada": 1}
+        trends = RankTrends(api)
+        assert await trends.past_ranks(ADA, "sort", "CPU") == {}
+        assert await trends.past_ranks(ADA, "sort", "CPU") == {"ada": 1}

@@ -8,9 +8,9 @@ import pytest
 
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
-from tests.discord.desks import Desk
-from tests.discord.news_desk import published
-from tests.discord.platform import END_S, Whole
+from tests.discord.announcing import publish_copy
+from tests.discord.channel_users import ChannelUser
+from tests.discord.platform import END_S, EdgePlatform
 
 pytestmark = [
     pytest.mark.server,
@@ -20,29 +20,29 @@ pytestmark = [
 ]
 
 
-def forgotten(dsn: str, slug: str) -> bool:
-    """The edge's table said which post is a problem's, and says it no more."""
+def delete_post_record(dsn: str, slug: str) -> bool:
+    """Delete the record of a problem's post, and return whether there was one."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         done = connection.execute("delete from discord_edge.board where problem = %s", (slug,))
         return done.rowcount == 1
 
 
 async def test_a_forgotten_post_is_paired_by_its_name(
-    telling: Whole, town: Simulator, tmp_path: Path, olga: Desk
+    announcing: EdgePlatform, edge_sim: Simulator, tmp_path: Path, olga: ChannelUser
 ) -> None:
-    path, there = "admin set-forum-ids", "paired: its post is there"
+    path, there = "admin set-forum-ids", "paired: its post exists"
 
     async def is_there() -> bool:
-        return there in await olga.ask(path)
+        return there in await olga.use_command(path)
 
-    [post] = await published(telling, town, tmp_path / "paired")
-    await eventually(lambda: asyncio.to_thread(forgotten, telling.dsn, "paired"), END_S)
-    found = "paired: the post that bears its name"
-    for given, last in (({}, "Nothing was kept"), ({"dry_run": False}, "is kept")):
-        said = await olga.ask(path, **given)
+    [post] = await publish_copy(announcing, edge_sim, tmp_path / "paired")
+    await eventually(lambda: asyncio.to_thread(delete_post_record, announcing.dsn, "paired"), END_S)
+    found = "paired: the post with its name"
+    for given, last in (({}, "Nothing was saved"), ({"dry_run": False}, "The pairs were saved")):
+        said = await olga.use_command(path, **given)
         assert found in said
         assert last in said
     assert await is_there()
     # A closed post is a post all the same.
-    await town.archive(post["id"])
+    await edge_sim.archive(post["id"])
     assert await is_there()

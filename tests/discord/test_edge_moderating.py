@@ -9,8 +9,24 @@ import pytest
 
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
-from tests.discord.desks import WHY, Desk, begun, granted, kept, problem, text_of
-from tests.discord.platform import END_S, KERNEL, RANKED, Whole, known, reported, thread_of
+from tests.discord.channel_users import (
+    WHY,
+    ChannelUser,
+    grant_role,
+    message_text,
+    start_publication,
+    wait_for_acts,
+    zip_problem,
+)
+from tests.discord.platform import (
+    END_S,
+    KERNEL,
+    RANKED,
+    EdgePlatform,
+    newest_thread,
+    wait_for_report,
+    wait_until_known,
+)
 
 pytestmark = [
     pytest.mark.server,
@@ -20,13 +36,15 @@ pytestmark = [
 ]
 
 
-async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, olga: Desk) -> None:
+async def test_operators_decide_on_what_counts(
+    edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
+) -> None:
     board = {"leaderboard_name": "identity"}
-    kim, channel = town.person("kim"), await town.add_channel("moderated")
-    await known(kim, channel)
+    kim, channel = edge_sim.person("kim"), await edge_sim.add_channel("moderated")
+    await wait_until_known(kim, channel)
     await kim.slash(channel, RANKED, script=KERNEL, gpu="CPU", **board)
-    room = await thread_of(town, kim, channel)
-    await reported(town, kim, room)
+    room = await newest_thread(edge_sim, kim, channel)
+    await wait_for_report(edge_sim, kim, room)
     [thread] = [one for one in kim.threads(channel) if one["id"] == room]
     number = int(thread["name"].split()[0].removeprefix("#"))
     # What has entries is archived by force alone, and nothing else of it happens.
@@ -34,50 +52,54 @@ async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, ol
     await doing.acknowledged()
     filled = {"Type its name": "identity", "Why": "a test"}
     message = await (await olga.person.fill_in(doing, filled)).answered()
-    assert "has_submissions" in text_of(message)
+    assert "has_submissions" in message_text(message)
     which = {"submission": number, **WHY}
-    mia = Desk(whole, town.person("mia", whole.roles["moderator"]), channel)
-    assert "scope_missing" in await mia.ask("moderate hold", rule="r", **which)
-    await granted(whole, "mia", "moderator")
-    assert "until somebody decides" in await mia.ask("moderate hold", rule="r", **which)
+    mia = ChannelUser(
+        edge_platform, edge_sim.person("mia", edge_platform.roles["moderator"]), channel
+    )
+    assert "scope_missing" in await mia.use_command("moderate hold", rule="r", **which)
+    await grant_role(edge_platform, "mia", "moderator")
+    assert "until a moderator decides" in await mia.use_command("moderate hold", rule="r", **which)
 
     async def is_listed() -> bool:
-        return f"#{number}" in await mia.ask("moderate appeals")
+        return f"#{number}" in await mia.use_command("moderate appeals")
 
     await eventually(is_listed, END_S)
-    assert "no longer held" in await mia.ask("moderate release", **which)
-    assert "does not count" in await mia.ask("moderate disqualify", rule="r", **which)
-    assert "counts again" in await mia.ask("moderate restore", **which)
-    assert "Not done" in await mia.ask("moderate decide-appeal", decision="accept", **which)
+    assert "no longer held" in await mia.use_command("moderate release", **which)
+    assert "does not count" in await mia.use_command("moderate disqualify", rule="r", **which)
+    assert "counts again" in await mia.use_command("moderate restore", **which)
+    assert "Not done" in await mia.use_command("moderate decide-appeal", decision="accept", **which)
     # A moderator begins no rejudge, and is no admin.
     asked = {**board, "select": "best", **WHY}
-    assert "role_missing" in await mia.ask("moderate rejudge", **asked)
-    assert "role_missing" in await mia.ask("admin health")
+    assert "role_missing" in await mia.use_command("moderate rejudge", **asked)
+    assert "role_missing" in await mia.use_command("admin health")
 
-    assert "runs on every agent" in await olga.ask("agents canary", gpu="CPU", submission=number)
+    assert "runs on every agent" in await olga.use_command(
+        "agents canary", gpu="CPU", submission=number
+    )
     [agent] = await olga.person.autocomplete(olga.channel, "agents drain", "agent", agent="")
     treated = {"agent": agent["value"], **WHY}
     for act, expected in (
-        ("drain", "nothing more to do"),
+        ("drain", "no new jobs"),
         ("undrain", "works again"),
-        ("quarantine", "canaries alone"),
+        ("quarantine", "only canaries"),
         ("undrain", "works again"),
     ):
-        assert expected in await olga.ask(f"agents {act}", **treated)
-    assert agent["value"] in (await olga.ask("agents list")).replace("\\", "")
+        assert expected in await olga.use_command(f"agents {act}", **treated)
+    assert agent["value"] in (await olga.use_command("agents list")).replace("\\", "")
 
-    await taken_off(town, olga, number)
-    await kept(whole, "OperatorActed")
+    await withdraw_submission(edge_sim, olga, number)
+    await wait_for_acts(edge_platform, "OperatorActed")
 
 
-async def taken_off(town: Simulator, olga: Desk, number: int) -> None:
-    """Look at all of a submission, keep it, and then take it off for ever."""
+async def withdraw_submission(edge_sim: Simulator, olga: ChannelUser, number: int) -> None:
+    """Look at a submission, keep it, and then withdraw it."""
     path = "admin get-submission"
     doing = await olga.person.slash(olga.channel, path, submission_id=number)
     message = await doing.answered()
-    files = [town.cdn.data(one) for one in message["attachments"]]
+    files = [edge_sim.cdn.data(one) for one in message["attachments"]]
     assert KERNEL.data in files
-    named = {one["filename"]: town.cdn.data(one) for one in message["attachments"]}
+    named = {one["filename"]: edge_sim.cdn.data(one) for one in message["attachments"]}
     # The hidden run is in it as well, and why it was disqualified for a while.
     assert {one["stage"] for one in json.loads(named["runs.json"])["cases"]} >= {"hidden_check"}
     assert b"SubmissionDisqualified" in named["history.txt"]
@@ -90,35 +112,37 @@ async def taken_off(town: Simulator, olga: Desk, number: int) -> None:
     message = await (
         await olga.person.slash(olga.channel, path, submission=number, **WHY)
     ).answered()
-    await olga.press(message, "Delete", "off its leaderboard")
+    await olga.press(message, "Delete", "was removed from its leaderboard")
 
 
-async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) -> None:
+async def test_a_rejudge_is_shown_before_it_counts(edge_sim: Simulator, olga: ChannelUser) -> None:
     asked = {
         "leaderboard_name": "copied2",
         "deadline": "none",
-        "reference_code": problem()[0],
+        "reference_code": zip_problem()[0],
         "unchecked": "a test of rejudges",
     }
-    await olga.press(await begun(olga, asked), "Publish", "version 1 published")
-    await eventually(partial(is_listed, olga.whole.running.url, "copied2"), END_S)
-    lou, channel = town.person("lou"), await town.add_channel("rejudged")
+    await olga.press(await start_publication(olga, asked), "Publish", "version 1 published")
+    await eventually(partial(is_listed, olga.edge_platform.running.url, "copied2"), END_S)
+    lou, channel = edge_sim.person("lou"), await edge_sim.add_channel("rejudged")
     named = {"leaderboard_name": "copied2"}
     await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", **named)
-    await reported(town, lou, await thread_of(town, lou, channel))
-    asked["reference_code"] = problem("Said better.")[0]
-    await olga.press(await begun(olga, asked), "Publish", "version 2 published")
-    shown = await previewed(olga, "rejudge", **named, select="best", **WHY)
-    which = {"rejudge_id": text_of(shown).split("`")[1], **WHY}
+    await wait_for_report(edge_sim, lou, await newest_thread(edge_sim, lou, channel))
+    asked["reference_code"] = zip_problem("Said better.")[0]
+    await olga.press(await start_publication(olga, asked), "Publish", "version 2 published")
+    shown = await wait_for_preview(olga, "rejudge", **named, select="best", **WHY)
+    which = {"rejudge_id": message_text(shown).split("`")[1], **WHY}
     # Whoever did not answer, or somebody else, takes it up again.
-    await olga.press(await previewed(olga, "settle-rejudge", **which), "Apply", "it counts now")
+    await olga.press(
+        await wait_for_preview(olga, "settle-rejudge", **which), "Apply", "it counts now"
+    )
 
     async def is_applied() -> bool:
-        return "is applied already" in await olga.ask("moderate settle-rejudge", **which)
+        return "is already applied" in await olga.use_command("moderate settle-rejudge", **which)
 
     await eventually(is_applied, END_S)
     unknown = {**which, "rejudge_id": "nothing"}
-    assert "Not done" in await olga.ask("moderate settle-rejudge", **unknown)
+    assert "Not done" in await olga.use_command("moderate settle-rejudge", **unknown)
 
 
 async def is_listed(url: str, slug: str) -> bool:
@@ -127,12 +151,12 @@ async def is_listed(url: str, slug: str) -> bool:
         return (await http.get(f"/v1/problems/{slug}")).is_success
 
 
-async def previewed(desk: Desk, command: str, **given: Any) -> Any:
-    """The message that says what a rejudge would change, and asks."""
-    doing = await desk.person.slash(desk.channel, f"moderate {command}", **given)
+async def wait_for_preview(channel_user: ChannelUser, command: str, **given: Any) -> Any:
+    """Use a command, and return the message with the preview of a rejudge."""
+    doing = await channel_user.person.slash(channel_user.channel, f"moderate {command}", **given)
     message = await doing.answered()
-    await desk.whole.sim.record.until(
-        lambda: message["components"] or "Not done" in text_of(message), "a preview", END_S
+    await channel_user.edge_platform.sim.record.until(
+        lambda: message["components"] or "Not done" in message_text(message), "a preview", END_S
     )
-    assert "would change" in text_of(message), text_of(message)
+    assert "would change" in message_text(message), message_text(message)
     return message

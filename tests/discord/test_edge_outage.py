@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from discord_sim.cdn import Blob
-from discord_sim.people.person import Person as Member
+from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
+from discord_sim.users import SimulatedUser as Member
 from shared.testing import eventually
-from tests.discord.news_desk import place, told
+from tests.discord.announcing import find_channel, start_announcing
 from tests.discord.platform import (
     BOARD,
     END_S,
     KERNEL,
     RANKED,
-    Whole,
-    known,
-    reported,
-    thread_of,
+    EdgePlatform,
+    newest_thread,
+    wait_for_report,
+    wait_until_known,
 )
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
@@ -38,17 +38,17 @@ AWAY_S = 300.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def telling(whole: Whole) -> AsyncIterator[Whole]:
+async def announcing(edge_platform: EdgePlatform) -> AsyncIterator[EdgePlatform]:
     """The edge, which tells everybody too."""
-    async with told(whole) as found:
+    async with start_announcing(edge_platform) as found:
         yield found
 
 
 async def _ranked(sim: Simulator, name: str) -> tuple[Member, str]:
     """Somebody new who submitted from Discord, as soon as that was acknowledged; and where."""
     person, channel = sim.person(name), await sim.add_channel(name)
-    await known(person, channel)
-    script = Blob("kernel.py", "text/x-python", KERNEL.data + f"# {name}".encode())
+    await wait_until_known(person, channel)
+    script = FileUpload("kernel.py", "text/x-python", KERNEL.data + f"# {name}".encode())
     doing = await person.slash(channel, RANKED, script=script, gpu="CPU", **BOARD)
     await doing.acknowledged()
     return person, channel
@@ -66,51 +66,51 @@ def _by_others(running: Running) -> list[int]:
 
 
 async def test_five_minutes_without_discord_lose_and_repeat_nothing(
-    telling: Whole, town: Simulator
+    announcing: EdgePlatform, edge_sim: Simulator
 ) -> None:
-    lines = place(town, "submissions")
-    entered, room = await _entered(town)
-    late, lobby = await _ranked(town, "late")
-    await town.outage()
+    lines = find_channel(edge_sim, "submissions")
+    entered, room = await _entered(edge_sim)
+    late, lobby = await _ranked(edge_sim, "late")
+    await edge_sim.outage()
     try:
-        town.clock.turn(AWAY_S)
-        numbers = await asyncio.to_thread(_by_others, telling.running)
+        edge_sim.clock.turn(AWAY_S)
+        numbers = await asyncio.to_thread(_by_others, announcing.running)
     finally:
-        town.recover()
-    rooms = {entered: room, late: await thread_of(town, late, lobby)}
+        edge_sim.recover()
+    rooms = {entered: room, late: await newest_thread(edge_sim, late, lobby)}
     for person, where in rooms.items():
-        status, report = await reported(town, person, where)
+        status, report = await wait_for_report(edge_sim, person, where)
         assert "identity on CPU" in report["embeds"][0]["title"]
         numbers.append(int(status["content"].split("#")[1].split("*")[0].split()[0]))
 
     def said() -> list[str]:
-        return [one["content"] for one in town.owner().sees(lines)]
+        return [one["content"] for one in edge_sim.owner().sees(lines)]
 
     def signs() -> list[list[str]]:
         return [[one for one in said() if one.endswith(f"· #{number}")] for number in numbers]
 
-    await town.record.until(lambda: all(signs()), "a line for each", END_S)
-    await town.record.until(lambda: town.gateway.is_connected, "the edge is back", END_S)
-    await eventually(lambda: _is_quiet(town), END_S)
+    await edge_sim.record.until(lambda: all(signs()), "a line for each", END_S)
+    await edge_sim.record.until(lambda: edge_sim.gateway.is_connected, "the edge is back", END_S)
+    await eventually(lambda: _is_quiet(edge_sim), END_S)
     assert [len(one) for one in signs()] == [1] * len(numbers)
     for person, where in rooms.items():
         assert len(person.sees(where)) == 2
         assert not person.letters()
-    assert len(entered.threads(town.guild.channel(room)["parent_id"])) == 1
+    assert len(entered.threads(edge_sim.guild.channel(room)["parent_id"])) == 1
     assert len(late.threads(lobby)) == 1
 
 
-async def _entered(town: Simulator) -> tuple[Member, str]:
+async def _entered(edge_sim: Simulator) -> tuple[Member, str]:
     """Somebody whose thread has its first message, of which the bot was not told."""
-    town.faults.lose("create_message")
-    person, channel = await _ranked(town, "entered")
-    room = await thread_of(town, person, channel)
-    await town.record.until(lambda: person.sees(room), "the status", END_S)
+    edge_sim.faults.lose("create_message")
+    person, channel = await _ranked(edge_sim, "entered")
+    room = await newest_thread(edge_sim, person, channel)
+    await edge_sim.record.until(lambda: person.sees(room), "the status", END_S)
     return person, room
 
 
-async def _is_quiet(town: Simulator) -> Any:
+async def _is_quiet(edge_sim: Simulator) -> Any:
     """Whether the bot does nothing more for a while."""
-    before = len(town.record.calls)
-    await town.record.wait(lambda: len(town.record.calls) > before, 4)
-    return len(town.record.calls) == before
+    before = len(edge_sim.record.calls)
+    await edge_sim.record.wait(lambda: len(edge_sim.record.calls) > before, 4)
+    return len(edge_sim.record.calls) == before

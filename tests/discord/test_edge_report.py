@@ -5,11 +5,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discord_edge.domain import tables
-from discord_edge.domain.kernels import kernel_lines
-from discord_edge.domain.report import Attached, Card, fitted, public_times, report
-from discord_edge.domain.wishes import Board
-from shared.telling.answers import Submission, read
+from discord_edge.cards import Attachment, Card, fit_attachments
+from discord_edge.leaderboards import tables
+from discord_edge.moderation import standing_line
+from discord_edge.submissions.report import comparison_card, kernel_lines, public_times, report_card
+from shared.api.cases import Case
+from shared.api.leaderboards import ComparedCase, Comparison, Entry, PersonalRecord
+from shared.api.problems import Problem
+from shared.api.submissions import FullSubmission, Ranking
+from tests.support.api_examples import make_example
 
 RANKING = {
     "status": "ranked",
@@ -57,8 +61,11 @@ OVER = {
 MEBI = 1024 * 1024
 
 
-def found(**other: Any) -> Submission:
-    return read({**OVER, **other}, Submission)
+def found(**other: Any) -> FullSubmission:
+    values: dict[str, Any] = {**OVER, **other}
+    values["cases"] = [make_example(Case, **case) for case in values["cases"]]
+    values["ranking"] = values["ranking"] and make_example(Ranking, **values["ranking"])
+    return make_example(FullSubmission, **values)
 
 
 def file_of(card: Card, name: str) -> str:
@@ -67,8 +74,8 @@ def file_of(card: Card, name: str) -> str:
     return data.decode()
 
 
-def test_a_ranked_report_tells_place_gaps_stages_times_and_machine() -> None:
-    card = report(found())
+def test_a_ranked_report_has_rank_gaps_stages_times_and_machine() -> None:
+    card = report_card(found())
     for said in (
         "✅ **passed** · ranked in 8.4 s",
         "rank 2= of sort on H100: the measurements cannot tell those of this rank apart",
@@ -86,24 +93,28 @@ def test_a_ranked_report_tells_place_gaps_stages_times_and_machine() -> None:
         assert said in card.footer
 
 
-def test_what_does_not_build_says_why_and_skips_the_rest() -> None:
+def test_a_build_failure_is_explained() -> None:
     said = {"outcome": "failed", "verdict": "compile_error", "stage": "build", "cases": []}
     errors = "".join(f"k.cu({line}): error: expected a ;\n" for line in range(3, 200))
     log = {"log_head": f"$ nvcc -O3 k.cu -o kernel\n{errors}", "log_tail": "exit code 1\n"}
     not_ranked = {"status": "not_ranked", "code": "build_failed", "reason": "it failed"}
     reason = f"build ended with compile_error: {errors}"
-    card = report(found(**said, **log, reason=reason, ranking=not_ranked, is_eligible=False))
+    card = report_card(found(**said, **log, reason=reason, ranking=not_ranked, is_eligible=False))
     body = card.body.replace("\\", "")
     assert "❌ **does not compile**" in body
     assert "not ranked (build_failed)" in body
     assert "❌ build: does not compile\n⏭ check: skipped\n⏭ hidden run: skipped" in body
     assert "\n$ nvcc -O3 k.cu -o kernel\nk.cu(3): error: expected a ;\n" in body
     assert "k.cu(199): error: expected a ;\nexit code 1\n" in body
-    whole = file_of(card, "report-7.txt")
-    assert whole.index("$ nvcc -O3 k.cu") < whole.index("k.cu(100)") < whole.index("exit code 1")
+    edge_platform = file_of(card, "report-7.txt")
+    assert (
+        edge_platform.index("$ nvcc -O3 k.cu")
+        < edge_platform.index("k.cu(100)")
+        < edge_platform.index("exit code 1")
+    )
 
 
-def test_all_that_failed_is_told_with_its_message_and_counts() -> None:
+def test_failed_cases_are_listed_with_messages_and_counts() -> None:
     wrong = {
         "stage": "check",
         "verdict": "wrong_answer",
@@ -113,31 +124,33 @@ def test_all_that_failed_is_told_with_its_message_and_counts() -> None:
     }
     cases = [{**wrong, "name": f"n={n}"} for n in range(40)]
     said = {"outcome": "failed", "verdict": "wrong_answer", "stage": "check"}
-    card = report(found(**said, cases=[*cases, OVER["cases"][0]], mode="test"))  # type: ignore[index]
+    card = report_card(found(**said, cases=[*cases, OVER["cases"][0]], mode="test"))  # type: ignore[index]
     assert "❌ check: wrong answer 1/41" in card.body
     assert "at [0]: got 1, expected 2" in card.body
     assert "more lines are in the file" in card.body
     assert all(f"n={n}: wrong answer" in file_of(card, "report-7.txt") for n in range(40))
 
 
-def test_a_hidden_failure_tells_its_verdict_alone() -> None:
+def test_a_hidden_failure_shows_only_its_verdict() -> None:
     hidden = {**HIDDEN, "verdict": "crashed", "message": "", "name": "hidden"}
     said = {"outcome": "failed", "verdict": "crashed", "stage": "hidden_check"}
-    card = report(found(**said, cases=[OVER["cases"][0], hidden], is_eligible=False))  # type: ignore[index]
+    card = report_card(found(**said, cases=[OVER["cases"][0], hidden], is_eligible=False))  # type: ignore[index]
     assert "❌ hidden run: crashed" in card.body
     assert "⏭ time: skipped" in card.body
     assert "a hidden case: crashed" in card.body
 
 
-def test_what_is_too_large_here_is_told_of_by_its_address() -> None:
+def test_files_that_are_too_large_are_linked() -> None:
     link = "https://w.example/v1/submissions/7/files/log.txt"
-    large = Attached("log.txt", b"x" * 2 * MEBI, link=link)
-    trace = Attached("trace.json.gz", None, 12 * MEBI)
-    card = fitted(report(found(), [large, trace, Attached("result.json", b"{}")]), MEBI)
+    large = Attachment("log.txt", b"x" * 2 * MEBI, link=link)
+    trace = Attachment("trace.json.gz", None, 12 * MEBI)
+    card = fit_attachments(
+        report_card(found(), [large, trace, Attachment("result.json", b"{}")]), MEBI
+    )
     assert [one.name for one in card.files] == ["result.json"]
     assert f"]({link}) 2.0 MiB" in card.body
     assert "12.0 MiB" in card.body
-    assert "warpboard show 7 --save" in card.body
+    assert "warpboard submission show 7 --save" in card.body
 
 
 @settings(max_examples=50)
@@ -145,8 +158,10 @@ def test_what_is_too_large_here_is_told_of_by_its_address() -> None:
 def test_a_card_keeps_discords_limits_whatever_the_files(
     files: list[tuple[str, int]], text: str
 ) -> None:
-    given_ = [Attached(name, None if n % 2 else bytes(n % 999), n) for name, n in files]
-    card = fitted(report(found(log_tail="`" * 9000, agent=text, reason=text), given_), 500)
+    given_ = [Attachment(name, None if n % 2 else bytes(n % 999), n) for name, n in files]
+    card = fit_attachments(
+        report_card(found(log_tail="`" * 9000, agent=text, reason=text), given_), 500
+    )
     assert len(card.body) <= 4096
     assert len(card.title) + len(card.body) + len(card.footer) <= 6000
     assert len(card.files) <= 9
@@ -155,12 +170,12 @@ def test_a_card_keeps_discords_limits_whatever_the_files(
 def test_the_slowest_kernels_stand_in_a_profiles_report() -> None:
     table = b"  Name   Self CPU %   Self CPU   # of Calls\n----  ---  ---  ---\n"
     table += b" aten::mm   51.21%   33.260ms   1\n aten::relu   0.11%   68.5us   2\n"
-    card = report(found(mode="profile"), [Attached("profile-0-table.txt", table)])
+    card = report_card(found(mode="profile"), [Attachment("profile-0-table.txt", table)])
     assert "aten::mm     33.260ms      1" in card.body
     assert kernel_lines(b"no table") == kernel_lines(b"\xff\x00") == []
 
 
-def test_everybody_is_told_the_times_and_nothing_of_hidden_cases() -> None:
+def test_public_times_omit_hidden_cases() -> None:
     said = public_times(found())
     assert said.startswith("```text\ncase")
     assert "size=64" in said
@@ -170,30 +185,51 @@ def test_everybody_is_told_the_times_and_nothing_of_hidden_cases() -> None:
     assert len(public_times(many)) <= 1900
 
 
-def test_a_ranking_says_how_each_one_moved_since_a_week_ago() -> None:
+def test_a_ranking_shows_changes_since_a_week_ago() -> None:
     items = [
-        {"rank": n, "participant": f"p{n}", "participant_id": f"p{n}", "score_us": n, "number": n}
+        make_example(
+            Entry, rank=n, participant=f"p{n}", participant_id=f"p{n}", score_us=n, number=n
+        )
         for n in (1, 2, 3)
     ]
-    page = tables.ranking("sort on H100", items, 0, before={"p1": 3, "p2": 1})
+    page = tables.ranking_page("sort on H100", items, 0, before={"p1": 3, "p2": 1})
     rows = [line.split() for line in page.card.body.splitlines()[1:-1]]
     assert [row[1] for row in rows] == ["week", "▲2", "▼1", "new"]
-    bare = tables.ranking("sort on H100", items, 0, before={})
+    bare = tables.ranking_page("sort on H100", items, 0, before={})
     assert "week" not in bare.card.body
 
 
-def test_ones_own_say_which_of_them_stands_where() -> None:
+def test_own_submissions_show_their_ranks() -> None:
     mine = {"name": "k.py", "verdict": "passed", "received_at": "2026-11-21T10:00:00+00:00"}
-    items = [{**mine, "number": n, "score_us": 12.5 * n} for n in (9, 8)]
-    ranks = tables.placed([{"number": 8, "rank": 2, "is_tied": True}])
-    rows = tables.personal("yours", items, 0, ranks).card.body.splitlines()[2:4]
+    items = [make_example(PersonalRecord, **mine, number=n, score_us=12.5 * n) for n in (9, 8)]
+    ranks = tables.rank_labels([make_example(Entry, number=8, rank=2, is_tied=True)])
+    rows = tables.personal_page("yours", items, 0, ranks).card.body.splitlines()[2:4]
     assert [row.split()[0] for row in rows] == ["-", "2="]
     assert rows[0].endswith("passed   11-21")
 
 
-def test_the_list_has_a_banner_and_ones_own_best() -> None:
-    board = Board("sort", ("CPU", "H100"))
-    page = tables.boards([board], 0, "*work*", {("sort", "H100"): 12.5})
+def test_the_list_has_a_banner_and_own_best_scores() -> None:
+    board = make_example(Problem, slug="sort", gpus=["CPU", "H100"])
+    page = tables.leaderboards_page([board], 0, "*work*", {("sort", "H100"): 12.5})
     assert page.card.body == (
         "⛔ submissions are stopped: \\*work\\*\n\n**sort** · open · CPU, H100 (you: 12.5 µs)"
     )
+
+
+def test_a_list_says_when_a_leaderboard_closes() -> None:
+    sort = make_example(Problem, slug="sort", gpus=["CPU"], deadline_at="2026-01-01T00:00:00Z")
+    page = tables.leaderboards_page([sort], 0, best={("sort", "CPU"): 12.5})
+    assert page.card.body == "**sort** · closes <t:1767225600:R> · CPU (you: 12.5 µs)"
+
+
+def test_a_comparison_shows_the_times_and_their_ratio() -> None:
+    score = {"name": "score", "a_us": 2.0, "b_us": 1.0, "ratio": 0.5, "outcome": "faster"}
+    comparison = make_example(Comparison, score=make_example(ComparedCase, **score))
+    assert comparison_card(comparison).body == (
+        "```text\nscore: 2 µs to 1 µs, ratio 0.5, faster\n```"
+    )
+
+
+def test_an_audit_says_why_a_submission_has_no_rank() -> None:
+    submission = found(ranking=None)
+    assert standing_line(submission) == "**#7** sort · H100 · finished · on no leaderboard"

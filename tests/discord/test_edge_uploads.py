@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from discord_edge.domain import uploads
-from discord_edge.domain.publishing import ends_at
-from discord_edge.domain.uploads import check_upload, problem_files, report_of
-from discord_edge.settings import load
+from discord_edge.problems import drafts
+from discord_edge.problems.drafts import (
+    check_upload,
+    parse_check_report,
+    parse_closing_time,
+    problem_files,
+)
+from discord_edge.settings import load_settings
 from shared.errors import Refused
 from shared.testing import clean_report
 
@@ -33,7 +37,7 @@ def zipped(**files: bytes) -> bytes:
     return held.getvalue()
 
 
-def test_a_folder_is_taken_with_or_without_its_own_name() -> None:
+def test_a_zip_may_have_a_top_folder() -> None:
     inner = {"task.yml": b"1", "data/cases.txt": b"2"}
     beside = {"solutions/correct/a.py": b"3", "__MACOSX/x": b"4", ".git/config": b"5"}
     assert problem_files("p.zip", zipped(**inner, **beside)) == inner
@@ -45,47 +49,50 @@ def test_a_folder_is_taken_with_or_without_its_own_name() -> None:
     ("data", "said"),
     [
         (b"no zip at all", "cannot be read"),
-        (zipped(), "0 files"),
-        (zipped(**{"../../etc/passwd": b"x"}), "leads out of it"),
-        (zipped(**{"/etc/passwd": b"x"}), "leads out of it"),
-        (zipped(**{f"{n}.txt": b"" for n in range(uploads.FILES_MAX + 1)}), "257 files"),
-        (zipped(bomb=bytes(uploads.FILES_BYTES_MAX + 1)), "together"),
+        (zipped(), "0 problem files"),
+        (zipped(**{"../../etc/passwd": b"x"}), "unsafe path"),
+        (zipped(**{"/etc/passwd": b"x"}), "unsafe path"),
+        (zipped(**{f"{n}.txt": b"" for n in range(drafts.FILES_MAX + 1)}), "257 problem files"),
+        (zipped(bomb=bytes(drafts.FILES_BYTES_MAX + 1)), "together"),
     ],
 )
-def test_a_bad_zip_is_refused_in_words(data: bytes, said: str) -> None:
+def test_a_bad_zip_is_refused_with_a_reason(data: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said):
         problem_files("p.zip", data)
 
 
-def test_what_is_no_problem_is_refused_before_it_is_read() -> None:
-    for name, size in (("a.txt", 1), ("a.py", 0), ("a.zip", uploads.UPLOAD_BYTES_MAX + 1)):
+def test_other_files_are_refused_before_the_download() -> None:
+    for name, size in (("a.txt", 1), ("a.py", 0), ("a.zip", drafts.UPLOAD_BYTES_MAX + 1)):
         with pytest.raises(Refused):
             check_upload(name, size)
 
 
-def test_a_report_is_found_in_what_the_check_says() -> None:
+def test_a_report_is_read_from_the_output_of_the_check() -> None:
     text = clean_report("copy", {"copy.py": SINGLE})
     alone = json.loads(text)
     other: dict[str, Any] = alone | {"slug": "other", "digest": "0" * 64}
-    whole = {"problems": [other, alone | {"slug": "copy", "path": "x", "took_s": 1.0}]}
-    for said in (alone, whole):
-        assert report_of(json.dumps(said).encode(), "copy").digest == alone["digest"]
-    for said, why in ((whole, "of other, copy, not of third"), ({"problems": []}, "nothing")):
+    edge_platform = {"problems": [other, alone | {"slug": "copy", "path": "x", "took_s": 1.0}]}
+    for said in (alone, edge_platform):
+        assert parse_check_report(json.dumps(said).encode(), "copy").digest == alone["digest"]
+    for said, why in (
+        (edge_platform, "about other, copy, not about third"),
+        ({"problems": []}, "no problem"),
+    ):
         with pytest.raises(Refused, match=why):
-            report_of(json.dumps(said).encode(), "third")
+            parse_check_report(json.dumps(said).encode(), "third")
     for data in (b"{", b"[]", b"7", b'{"problems": 7}', b"\xff"):
         with pytest.raises(Refused, match="report"):
-            report_of(data, "copy")
+            parse_check_report(data, "copy")
 
 
 @pytest.mark.parametrize("text", ["tomorrow", "2026-11-20", "", "2026-13-01"])
-def test_a_deadline_lies_ahead(text: str) -> None:
+def test_a_deadline_must_be_in_the_future(text: str) -> None:
     with pytest.raises(Refused):
-        ends_at(text, NOW)
-    assert ends_at("none", NOW) is None
+        parse_closing_time(text, NOW)
+    assert parse_closing_time("none", NOW) is None
 
 
-def test_a_setting_that_is_none_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "INGEST_URL": "http://x",
         "POSTGRES_DSN": "x",
@@ -97,12 +104,12 @@ def test_a_setting_that_is_none_is_refused_at_the_start(monkeypatch: pytest.Monk
     }
     for name, text in given.items():
         monkeypatch.setenv(f"WARPBOARD_DISCORD_EDGE_{name}", text)
-    assert load().staff == {7: "admin", 8: "creator", 9: "admin"}
+    assert load_settings().role_names == {7: "admin", 8: "creator", 9: "admin"}
     for text in ("owner=7", "admin", "admin=me"):
         monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", text)
         with pytest.raises(Refused, match="ROLES names"):
-            load()
+            load_settings()
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", "")
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_THREADS", "person")
     with pytest.raises(Refused, match="THREADS is 'person': expected submission or problem"):
-        load()
+        load_settings()

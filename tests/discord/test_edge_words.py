@@ -1,19 +1,24 @@
 """What the edge says and takes, without Discord: nothing foreign is obeyed, limits are kept."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discord_edge.bot.drawing import BODY_MAX, embed
-from discord_edge.bot.paging import buttons
-from discord_edge.domain import tables
-from discord_edge.domain.report import Card, report
-from discord_edge.domain.status import Status, evolve
-from discord_edge.domain.tables import ROWS, WIDTH_MAX
-from discord_edge.domain.wishes import Board, check_attachment, matching, matching_gpus
-from discord_edge.domain.wording import escaped, fenced, refusal
+from discord_edge.bot.messages import BODY_MAX, build_embed
+from discord_edge.cards import Card
+from discord_edge.leaderboards import tables
+from discord_edge.leaderboards.pages import page_buttons
+from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX
+from discord_edge.submissions.models import Status, check_attachment, evolve
+from discord_edge.submissions.report import report_card
+from discord_edge.wording import escaped, fenced, match_gpu_list, match_names, refusal_text
+from shared.api.cases import Case
+from shared.api.leaderboards import Entry
+from shared.api.problems import Problem
+from shared.api.submissions import FullSubmission
 from shared.errors import Refused
-from shared.telling.answers import Case, Submission
+from tests.support.api_examples import make_example
 
 TEXT = st.text(max_size=300)
 SLUGS = [f"b{place}_" * 12 for place in range(20)]
@@ -30,10 +35,11 @@ OVER = {
     "outcome": "passed",
     "verdict": "passed",
 }
+ENTRY = make_example(Entry)
 
 
 @given(TEXT)
-def test_foreign_text_ends_no_block_and_calls_nobody(text: str) -> None:
+def test_foreign_text_ends_no_block_and_mentions_nobody(text: str) -> None:
     block = fenced(text)
     assert "```" not in block[len("```text\n") : -len("\n```")]
     line = escaped(text)
@@ -45,15 +51,20 @@ def test_foreign_text_ends_no_block_and_calls_nobody(text: str) -> None:
 @given(st.lists(st.tuples(TEXT, TEXT, st.booleans()), max_size=60), TEXT)
 def test_a_report_keeps_discords_limits(cases: list[tuple[str, str, bool]], log: str) -> None:
     made = [
-        Case(name=name, stage="check", verdict="wrong" if bad else "passed", message=said)
+        Case(
+            name=name,
+            stage="check",
+            verdict="wrong" if bad else "passed",
+            message=said,
+            is_hidden=False,
+        )
         for name, said, bad in cases
     ]
-    found = Submission(
-        **{**OVER, "outcome": "failed", "verdict": "wrong", "stage": "check"},  # type: ignore[arg-type]
-        cases=made,
-        log_tail=log * 100,
+    failed = {**OVER, "outcome": "failed", "verdict": "wrong", "stage": "check"}
+    found = msgspec.structs.replace(
+        make_example(FullSubmission, **failed), cases=made, log_tail=log * 100
     )
-    card = report(found)
+    card = report_card(found)
     assert len(card.body) <= 4096
     assert len(card.title) <= 256
     assert len(card.title) + len(card.body) + len(card.footer) <= 6000
@@ -66,10 +77,10 @@ def test_a_table_is_narrow_and_its_page_is_there(
     rows: list[tuple[str, float]], number: int
 ) -> None:
     items = [
-        {"rank": n + 1, "participant": name, "score_us": score, "number": n}
+        msgspec.structs.replace(ENTRY, rank=n + 1, participant=name, score_us=score, number=n)
         for n, (name, score) in enumerate(rows)
     ]
-    page = tables.ranking("t", items, number)
+    page = tables.ranking_page("t", items, number)
     assert 0 <= page.number < page.count
     lines = page.card.body.split("\n")[1:-1]
     assert len(lines) <= ROWS + 1
@@ -77,23 +88,24 @@ def test_a_table_is_narrow_and_its_page_is_there(
 
 
 def test_a_list_of_leaderboards_on_many_gpu_types_is_a_card() -> None:
-    gpus = tuple(f"G_{place}" * 6 for place in range(25))
+    gpus = [f"G_{place}" * 6 for place in range(25)]
     best = {(slug, gpu): 12.5 for slug in SLUGS for gpu in gpus}
-    page = tables.boards([Board(slug, gpus) for slug in SLUGS], 1, "*" * 900, best)
+    problems = [make_example(Problem, slug=slug, gpus=gpus) for slug in SLUGS]
+    page = tables.leaderboards_page(problems, 1, "*" * 900, best)
     assert len(page.card.body) <= BODY_MAX
-    assert len(embed(Card("t", "b" * 9000)).description or "") <= BODY_MAX
+    assert len(build_embed(Card("t", "b" * 9000)).description or "") <= BODY_MAX
 
 
 def test_pages_of_long_names_have_no_button_that_discord_refuses() -> None:
-    page = tables.paged("t", ["line"] * 30, 0)
-    assert buttons("show", "s" * 95, "g" * 40, page) is None
+    page = tables.paginate("t", ["line"] * 30, 0)
+    assert page_buttons("show", "s" * 95, "g" * 40, page) is None
 
 
 HEARD = ("JobQueued", "RunCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
 
 
 @given(st.lists(st.sampled_from(HEARD)), TEXT)
-def test_a_status_is_a_message_whatever_is_heard(kinds: list[str], text: str) -> None:
+def test_a_status_fits_a_message_for_any_events(kinds: list[str], text: str) -> None:
     status = Status(7, "sort", "test", "CPU")
     stages = [{"stage": text, "verdict": text, "took_s": 1.0}]
     for place, kind in enumerate(kinds):
@@ -119,24 +131,24 @@ def test_a_status_shows_each_stage_once_from_progress_and_from_the_end() -> None
 
 
 @given(TEXT, TEXT)
-def test_a_refusal_calls_nobody_and_has_its_id(reason: str, code: str) -> None:
-    said = refusal(Refused(code[:30], f"@everyone {reason}"), "77")
+def test_a_refusal_mentions_nobody_and_has_its_id(reason: str, code: str) -> None:
+    said = refusal_text(Refused(code[:30], f"@everyone {reason}"), "77")
     assert "@everyone" not in said
     assert said.endswith("`77`")
     assert len(said) <= 2000
 
 
 @given(TEXT, st.lists(st.text(min_size=1, max_size=120), max_size=60))
-def test_no_more_is_offered_than_discord_shows(typed: str, names: list[str]) -> None:
-    assert len(matching(typed, names)) <= 25
-    assert len(matching_gpus(typed, names)) <= 25
+def test_completions_keep_discords_limit(typed: str, names: list[str]) -> None:
+    assert len(match_names(typed, names)) <= 25
+    assert len(match_gpu_list(typed, names)) <= 25
 
 
 @pytest.mark.parametrize(
     ("name", "size", "code"),
     [("k.txt", 1, "bad_file"), ("k.py", 0, "bad_file"), ("k.py", 1 << 30, "source_too_large")],
 )
-def test_a_file_that_is_none_is_not_read(name: str, size: int, code: str) -> None:
+def test_an_invalid_attachment_is_not_read(name: str, size: int, code: str) -> None:
     with pytest.raises(Refused) as refused:
         check_attachment(name, size)
     assert refused.value.code == code

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from discord_sim.judges import Judges
-from discord_sim.people.doing import Doing
+from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
-from tests.discord.running import BotProcess
+from discord_sim.users import UserAction
+from tests.discord.bot_process import BotProcess
 from tests.discord.test_wire import BOARD, KERNEL, SUBMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def _submitted(sim: Simulator, channel: str) -> tuple[Doing, dict[str, Any]]:
+async def _submitted(sim: Simulator, channel: str) -> tuple[UserAction, dict[str, Any]]:
     """A submission as far as the menu's answer."""
     ada = sim.person("ada")
     doing = await ada.slash(channel, SUBMIT, script=KERNEL, **BOARD)
@@ -45,7 +45,7 @@ async def test_errors_and_limits_are_waited_out(sim: Simulator) -> None:
     assert [one.status for one in calls if one.operation == "add_thread_member"] == [500, 204]
 
 
-async def test_what_a_channel_forbids_is_refused(sim: Simulator) -> None:
+async def test_missing_channel_permissions_are_refused(sim: Simulator) -> None:
     role = sim.guild.bot_role
     channel = await sim.add_channel("locked", deny={role: ("create_private_threads",)})
     await _told(sim, channel, "No thread: 50013")
@@ -60,7 +60,7 @@ async def test_there_are_a_thousand_threads_at_most(sim: Simulator) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [("deleted", 10003), ("locked", 50083)])
-async def test_a_thread_may_go_while_it_is_written_to(sim: Simulator, how: str, code: int) -> None:
+async def test_a_thread_may_be_deleted_while_in_use(sim: Simulator, how: str, code: int) -> None:
     channel = await sim.add_channel("submissions")
     # While this waits, a moderator comes.
     sim.faults.limit("update_message", 0.5)
@@ -88,7 +88,7 @@ async def test_a_lost_connection_is_resumed(sim: Simulator, how: str) -> None:
     assert sim.gateway.identified == identified
 
 
-async def test_what_was_missed_is_told_after_a_resume(sim: Simulator) -> None:
+async def test_missed_events_are_replayed_after_a_resume(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     before = len(sim.gateway.replayed)
     connections = [one.connection for one in sim.gateway.sessions.values() if one.connection]
@@ -101,10 +101,8 @@ async def test_what_was_missed_is_told_after_a_resume(sim: Simulator) -> None:
 
 
 @pytest.mark.long
-async def test_a_heart_that_nobody_answers_starts_anew(
-    discords_judges: Judges, tmp_path: Path
-) -> None:
-    async with Simulator(discords_judges) as sim:
+async def test_an_unanswered_heartbeat_reconnects(validators: Validators, tmp_path: Path) -> None:
+    async with Simulator(validators) as sim:
         sim.gateway.heartbeat_s = 0.5
         bot = BotProcess(sim, tmp_path / "log.txt")
         try:
@@ -117,41 +115,43 @@ async def test_a_heart_that_nobody_answers_starts_anew(
 
 
 @pytest.mark.long
-async def test_a_session_that_is_over_is_begun_anew(sim: Simulator) -> None:
+async def test_an_invalidated_session_is_started_again(sim: Simulator) -> None:
     identified = sim.gateway.identified
     await sim.gateway.invalidate()
     await sim.record.until(lambda: sim.gateway.identified > identified, "an IDENTIFY", 60)
 
 
 @pytest.mark.long
-async def test_the_bot_outlives_an_outage_of_everything(sim: Simulator, world: BotProcess) -> None:
+async def test_the_bot_outlives_an_outage_of_everything(
+    sim: Simulator, bot_process: BotProcess
+) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     await sim.outage()
     await sim.record.until(lambda: not sim.gateway.is_connected, "silence")
     sim.recover()
     await sim.record.until(lambda: sim.gateway.is_connected, "a bot that is back", 60)
     await (await ada.slash(channel, "leaderboard show", **BOARD)).answered()
-    assert world.process is not None
-    assert world.process.returncode is None
+    assert bot_process.process is not None
+    assert bot_process.process.returncode is None
 
 
 @pytest.mark.long
-async def test_a_killed_bot_misses_what_is_said_and_comes_back(
-    sim: Simulator, world: BotProcess
+async def test_a_killed_bot_misses_events_and_reconnects(
+    sim: Simulator, bot_process: BotProcess
 ) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
-    await world.kill()
+    await bot_process.kill()
     await sim.record.until(lambda: not sim.gateway.is_connected, "silence")
     doing = await ada.slash(channel, "leaderboard show", **BOARD)
     sim.clock.turn(3)
     with pytest.raises(AssertionError, match="did not respond"):
         await doing.acknowledged()
-    await world.ready()
+    await bot_process.ready()
     await (await ada.slash(channel, "leaderboard show", **BOARD)).answered()
 
 
-async def test_nothing_is_sent_to_a_bot_that_is_not_there(discords_judges: Judges) -> None:
-    async with Simulator(discords_judges) as sim:
+async def test_nothing_is_sent_to_a_disconnected_bot(validators: Validators) -> None:
+    async with Simulator(validators) as sim:
         sim.commands[None] = [
             {"id": "1", "name": "ping", "type": 1, "default_member_permissions": None}
         ]

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from discord_sim.gateway.intents import CONTENT, GUILDS, MEMBERS
-from discord_sim.judges import Judges
+from discord_sim.documents import Validators
+from discord_sim.gateway import CONTENT, GUILDS, MEMBERS
 from discord_sim.simulator import Simulator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -53,9 +53,9 @@ class Listener:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sim(discords_judges: Judges) -> AsyncIterator[Simulator]:
+async def sim(validators: Validators) -> AsyncIterator[Simulator]:
     """A simulator that was right in all it said."""
-    async with Simulator(discords_judges) as sim:
+    async with Simulator(validators) as sim:
         yield sim
         assert not sim.record.own_faults, "\n".join(sim.record.own_faults)
 
@@ -73,7 +73,7 @@ async def connected(http: aiohttp.ClientSession, sim: Simulator, query: str = ""
     return listener
 
 
-async def test_a_bot_is_greeted_and_told_of_its_server(
+async def test_a_bot_receives_hello_ready_and_its_server(
     http: aiohttp.ClientSession, sim: Simulator
 ) -> None:
     listener = await connected(http, sim)
@@ -88,7 +88,7 @@ async def test_a_bot_is_greeted_and_told_of_its_server(
 
 
 @pytest.mark.parametrize("kind", ["zlib-stream", "zstd-stream"])
-async def test_the_stream_is_compressed_as_asked(
+async def test_the_stream_is_compressed_as_requested(
     http: aiohttp.ClientSession, sim: Simulator, kind: str
 ) -> None:
     if kind == "zlib-stream":
@@ -105,7 +105,7 @@ async def test_the_stream_is_compressed_as_asked(
 @pytest.mark.parametrize(
     ("intents", "is_named"), [(GUILDS | MEMBERS, True), (GUILDS | CONTENT, True), (GUILDS, False)]
 )
-async def test_who_may_not_come_in_is_told_why(
+async def test_a_refused_connection_gets_its_close_code(
     http: aiohttp.ClientSession, sim: Simulator, intents: int, is_named: bool
 ) -> None:
     listener = await connected(http, sim)
@@ -118,7 +118,7 @@ async def test_who_may_not_come_in_is_told_why(
     [("x" * 4097, 4002), ("no json", 4002), ("[]", 4002), ('{"op":77,"d":null}', 4001)],
     ids=["too long", "no json", "no object", "unknown op"],
 )
-async def test_a_frame_that_is_none_closes_the_connection(
+async def test_an_invalid_frame_closes_the_connection(
     http: aiohttp.ClientSession, sim: Simulator, said: str, code: int
 ) -> None:
     listener = await connected(http, sim)
@@ -127,7 +127,7 @@ async def test_a_frame_that_is_none_closes_the_connection(
     sim.record.take_violations()
 
 
-async def test_what_comes_too_early_twice_or_too_often_ends_it(
+async def test_frames_too_early_twice_or_too_often_close_the_connection(
     http: aiohttp.ClientSession, sim: Simulator
 ) -> None:
     listener = await connected(http, sim)
@@ -146,7 +146,7 @@ async def test_what_comes_too_early_twice_or_too_often_ends_it(
     assert socket.close_code == 4012
 
 
-async def test_a_session_is_resumed_where_it_was_left(
+async def test_a_session_resumes_at_its_last_event(
     http: aiohttp.ClientSession, sim: Simulator
 ) -> None:
     listener = await connected(http, sim)
@@ -173,7 +173,7 @@ async def test_a_session_is_resumed_where_it_was_left(
 
 
 async def test_a_frame_against_the_schema_is_a_violation(
-    http: aiohttp.ClientSession, sim: Simulator, documents: Judges
+    http: aiohttp.ClientSession, sim: Simulator, documents: Validators
 ) -> None:
     assert documents.gateway is not None
     listener = await connected(http, sim)

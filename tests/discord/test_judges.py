@@ -7,24 +7,23 @@ import pytest
 import pytest_asyncio
 
 from discord_sim import shapes
-from discord_sim.judges import Judges
-from discord_sim.judges.commands import check_commands
-from discord_sim.judges.messages import check_message
+from discord_sim.documents import Validators
+from discord_sim.rules import check_commands, check_message
 from discord_sim.simulator import Simulator
-from tests.discord.raw import Raw, Said, raw
+from tests.discord.raw import Raw, RawAnswer, raw
 from tests.discord.refused import DOCUMENT, LINT, RULES, Case, command, every_case, option
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def asking(discords_judges: Judges) -> AsyncIterator[Raw]:
+async def asking(validators: Validators) -> AsyncIterator[Raw]:
     """A client of a simulator with all judges."""
-    async with Simulator(discords_judges) as sim, raw(sim) as client:
+    async with Simulator(validators) as sim, raw(sim) as client:
         yield client
 
 
-async def _sent(asking: Raw, case: Case) -> Said:
+async def _sent(asking: Raw, case: Case) -> RawAnswer:
     """Send a body where it belongs."""
     sim = asking.sim
     text, forum = (sim.guild.add_channel("x", kind)["id"] for kind in (shapes.TEXT, shapes.FORUM))
@@ -45,7 +44,7 @@ async def _sent(asking: Raw, case: Case) -> Said:
 
 
 @pytest.mark.parametrize("case", every_case(), ids=lambda case: case.name)
-async def test_what_discord_refuses_is_refused(
+async def test_bodies_that_discord_refuses_are_refused(
     asking: Raw, case: Case, request: pytest.FixtureRequest
 ) -> None:
     if case.judge != RULES:
@@ -78,12 +77,12 @@ async def test_a_refusal_names_the_field_as_discord_does(asking: Raw) -> None:
     }
 
 
-async def test_what_is_in_order_is_not_refused() -> None:
+async def test_valid_bodies_are_accepted() -> None:
     assert not check_commands([command(options=[option("a", required=True), option("b")])])
     assert not check_message({"content": "x" * 2000, "embeds": [{"title": "t"}]}, 0, 10)
 
 
-async def test_an_unknown_operation_is_the_bots_fault(asking: Raw, documents: Judges) -> None:
+async def test_an_unknown_operation_is_the_bots_fault(asking: Raw, documents: Validators) -> None:
     assert documents.document is not None
     assert (await asking("GET", "/leaderboards")).status == 404
     [violation] = asking.sim.record.take_violations()

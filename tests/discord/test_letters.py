@@ -1,12 +1,13 @@
 """What one participant is told, in words: with a reason, with a way to appeal, and harmless."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discord_edge.domain import letters
-from discord_edge.domain.letters import Owner, Person
-from discord_edge.domain.news import Entry, Ranking
+from discord_edge.notifications import direct_message_texts
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.preferences import DiscordParticipant, Preferences, SubmissionOwner
 from shared.events import (
     AppealDecided,
     Fact,
@@ -16,9 +17,18 @@ from shared.events import (
     SubmissionReleased,
     SubmissionRestored,
 )
+from tests.support.api_examples import make_example
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
-OWNER = Owner(participant_id="a", discord="7", number=12, problem="sort", gpu="H100", mode="ranked")
+OWNER = make_example(
+    SubmissionOwner,
+    participant_id="a",
+    discord="7",
+    number=12,
+    problem="sort",
+    gpu="H100",
+    mode="ranked",
+)
 
 
 def finished(*, is_held: bool) -> SubmissionFinished:
@@ -34,14 +44,14 @@ def finished(*, is_held: bool) -> SubmissionFinished:
         (SubmissionHeld(rule="compute anew", reason=HOSTILE), "is held", True),
         (finished(is_held=True), "is held", True),
         (SubmissionDisqualified(rule="compute anew", reason=HOSTILE), "is disqualified:", True),
-        (SubmissionReleased(reason=HOSTILE), "is held no longer", False),
-        (SubmissionRestored(reason=HOSTILE), "is disqualified no longer", False),
+        (SubmissionReleased(reason=HOSTILE), "is no longer held", False),
+        (SubmissionRestored(reason=HOSTILE), "is no longer disqualified", False),
         (AppealDecided(is_accepted=True, reason=HOSTILE), "your appeal is accepted", False),
         (AppealDecided(is_accepted=False, reason=HOSTILE), "your appeal is rejected", False),
     ],
 )
-def test_what_is_decided_is_told_with_its_reason(fact: Fact, said: str, may_appeal: bool) -> None:
-    found = letters.decided(fact, OWNER)
+def test_a_decision_is_described_with_its_reason(fact: Fact, said: str, may_appeal: bool) -> None:
+    found = direct_message_texts.decision_text(fact, OWNER)
     assert found is not None
     text, is_appealed = found
     assert said in text
@@ -52,36 +62,52 @@ def test_what_is_decided_is_told_with_its_reason(fact: Fact, said: str, may_appe
     assert ("Rule: compute anew" in text) == hasattr(fact, "rule")
 
 
-def test_no_letter_is_longer_than_discord_takes() -> None:
-    found = letters.decided(SubmissionDisqualified(rule="*" * 900, reason="*" * 900), OWNER)
+def test_no_direct_message_exceeds_discords_limit() -> None:
+    found = direct_message_texts.decision_text(
+        SubmissionDisqualified(rule="*" * 900, reason="*" * 900), OWNER
+    )
     assert found is not None
-    assert len(f"{found[0]}\n{letters.how_to_appeal(OWNER.number)}") < 2000
+    assert len(f"{found[0]}\n{direct_message_texts.appeal_hint(OWNER.number)}") < 2000
 
 
-def test_an_end_that_is_nobodys_decision_is_no_letter() -> None:
-    assert letters.decided(finished(is_held=False), OWNER) is None
+def test_an_ordinary_end_is_not_a_decision() -> None:
+    assert direct_message_texts.decision_text(finished(is_held=False), OWNER) is None
 
 
-def test_nothing_is_wanted_until_it_is_chosen_or_without_discord() -> None:
-    person = Person(participant_id="a", discord="7", preferences={"overtaken": "off"})
-    assert not person.wants("overtaken")
-    assert not person.wants("run_finished")
-    assert not Person(participant_id="a", preferences={"overtaken": "dm"}).wants("overtaken")
+def test_notices_are_opt_in_and_need_discord() -> None:
+    preferences = make_example(Preferences, overtaken="off", run_finished="dm")
+    person = make_example(DiscordParticipant, discord="7", preferences=preferences)
+    assert not direct_message_texts.wants_notice(person, "overtaken")
+    assert direct_message_texts.wants_notice(person, "run_finished")
+    elsewhere = make_example(DiscordParticipant, preferences=preferences)
+    assert not direct_message_texts.wants_notice(elsewhere, "run_finished")
 
 
+ENTRY = make_example(Entry)
+BOARD = make_example(Leaderboard, problem="sort", gpu="H100")
 SCORES = st.lists(st.floats(1, 1000), min_size=1, max_size=12, unique=True)
 
 
 @given(SCORES, st.integers(0, 11), st.one_of(st.none(), st.floats(1, 2000)))
-def test_who_was_behind_before_is_not_overtaken(
+def test_participants_who_were_behind_before_are_not_overtaken(
     scores: list[float], place: int, before_us: float | None
 ) -> None:
     rows = [
-        Entry(rank=rank, submission=str(rank), number=rank, score_us=score)
+        msgspec.structs.replace(ENTRY, rank=rank, number=rank, score_us=score)
         for rank, score in enumerate(sorted(scores), 1)
     ]
     entry = rows[place % len(rows)]
-    passed = letters.behind(entry, Ranking(problem="p", gpu="g", items=rows), before_us)
+    passed = direct_message_texts.newly_overtaken(
+        entry, msgspec.structs.replace(BOARD, items=rows), before_us
+    )
     for one in rows:
         was_ahead = before_us is None or one.score_us < before_us
         assert (one in passed) == (one.score_us > entry.score_us and was_ahead)
+
+
+def test_an_overtaken_participant_reads_who_overtook_them() -> None:
+    ada = msgspec.structs.replace(ENTRY, rank=1, number=7, score_us=10.0, participant="ada")
+    eve = msgspec.structs.replace(ENTRY, rank=2, number=3, score_us=12.5, participant="eve")
+    assert direct_message_texts.overtaken_text(eve, ada, BOARD) == (
+        "**ada** overtook you on `sort`, H100, with #7: 10 µs. Your #3, 12.5 µs, now has rank 2."
+    )

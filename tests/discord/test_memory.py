@@ -4,12 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from discord_edge.service.memory import ASKED_MAX, Memory
-from discord_edge.service.ports import User
+from discord_edge.platform_api import ASKED_MAX, DiscordUser, ReadCache
 from shared.errors import Failed
 from shared.testing import eventually
 
-ADA, BOB = User(1, "ada"), User(2, "bob")
+ADA, BOB = DiscordUser(1, "ada"), DiscordUser(2, "bob")
 
 
 @dataclass
@@ -20,7 +19,9 @@ class Slow:
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     is_down: bool = False
 
-    async def get(self, user: User | None, *path: str | int, **query: str | int) -> dict[str, Any]:
+    async def get(
+        self, user: DiscordUser | None, _: type[Any], *path: str | int, **query: str | int
+    ) -> dict[str, Any]:
         self.asked.append((user, *path))
         await self.free.wait()
         if self.is_down:
@@ -28,35 +29,35 @@ class Slow:
         return {"items": [user and user.name], **query}
 
 
-def memory(slow: Slow) -> Memory:
-    return Memory(slow)  # type: ignore[arg-type]  # the one method that is used
+def memory(slow: Slow) -> ReadCache:
+    return ReadCache(slow)  # type: ignore[arg-type]  # the one method that is used
 
 
-async def test_what_does_not_come_soon_is_there_the_next_time() -> None:
+async def test_a_slow_answer_is_used_the_next_time() -> None:
     slow = Slow()
     held = memory(slow)
     async with asyncio.timeout(60):
-        assert await held.get(ADA, "me") == {}
+        assert await held.get(ADA, dict, "me") is None
     slow.free.set()
-    await eventually(lambda: held.get(ADA, "me"))
-    assert await held.get(ADA, "me") == {"items": ["ada"]}
+    await eventually(lambda: held.get(ADA, dict, "me"))
+    assert await held.get(ADA, dict, "me") == {"items": ["ada"]}
     assert len(slow.asked) == 1
 
 
-async def test_people_are_told_of_their_own_alone() -> None:
+async def test_answers_are_cached_per_user() -> None:
     slow = Slow()
     slow.free.set()
     held = memory(slow)
-    assert await held.get(ADA, "me") == {"items": ["ada"]}
-    assert await held.get(BOB, "me") == {"items": ["bob"]}
-    assert await held.get(ADA, "me", state="open") == {"items": ["ada"], "state": "open"}
+    assert await held.get(ADA, dict, "me") == {"items": ["ada"]}
+    assert await held.get(BOB, dict, "me") == {"items": ["bob"]}
+    assert await held.get(ADA, dict, "me", state="open") == {"items": ["ada"], "state": "open"}
 
 
-async def test_many_who_type_ask_the_platform_few_questions() -> None:
+async def test_many_completions_cause_few_reads() -> None:
     slow = Slow()
     held = memory(slow)
-    people = [User(n) for n in range(ASKED_MAX + 10)]
-    answers = await asyncio.gather(*(held.get(one, "me") for one in people for _ in range(3)))
+    people = [DiscordUser(n) for n in range(ASKED_MAX + 10)]
+    answers = await asyncio.gather(*(held.get(one, dict, "me") for one in people for _ in range(3)))
     assert not any(answers)
     assert len(slow.asked) == ASKED_MAX
     slow.free.set()
@@ -65,4 +66,4 @@ async def test_many_who_type_ask_the_platform_few_questions() -> None:
 async def test_a_platform_that_is_down_completes_nothing() -> None:
     slow = Slow(is_down=True)
     slow.free.set()
-    assert await memory(slow).get(ADA, "me") == {}
+    assert await memory(slow).get(ADA, dict, "me") is None

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from discord_sim.judges import Judges
+from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
-from tests.discord.running import BotProcess
+from tests.discord.bot_process import BotProcess
 
 SAID = {
     "token": "LoginFailure: Improper token has been passed.",
@@ -14,11 +14,11 @@ SAID = {
 }
 
 
-async def test_a_mistake_is_told_as_discord_tells_it(
-    tmp_path: Path, discords_judges: Judges, documents: Judges
+async def test_a_mistake_is_reported_as_discord_does(
+    tmp_path: Path, validators: Validators, documents: Validators
 ) -> None:
     assert documents.document is not None
-    async with Simulator(discords_judges) as sim:
+    async with Simulator(validators) as sim:
 
         async def last_words(how: str) -> tuple[str, int, str]:
             log = tmp_path / how

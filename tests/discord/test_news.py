@@ -5,46 +5,53 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from discord_edge.domain import news
-from discord_edge.domain.news import Entry, Facts, Ranking, Rejudge
+from discord_edge.notifications import announcement_texts
+from discord_edge.notifications.announcement_texts import ProblemSummary
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.moderation import RejudgeSummary
+from tests.support.api_examples import make_example
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
-SORT = Facts(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
-AGAIN = Rejudge(problem="s", from_version=1, to_version=2, submissions=9, changed=1)
+SORT = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
+AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, submissions=9, changed=1)
 AT = datetime(2126, 12, 1, tzinfo=UTC)
 
 
 def entry(rank: int, name: str = "ada") -> Entry:
     """A row of a leaderboard."""
-    return Entry(rank=rank, submission=f"s{rank}", number=rank, score_us=9.5, participant=name)
+    return make_example(
+        Entry, rank=rank, submission=f"s{rank}", number=rank, score_us=9.5, participant=name
+    )
 
 
 @pytest.mark.parametrize(
     ("rank", "said"),
-    [(1, "🥇"), (3, "🥉"), (4, "on place 4"), (10, "on place 10"), (11, "new best, place 11")],
+    [(1, "🥇"), (3, "🥉"), (4, "has rank 4"), (10, "has rank 10"), (11, "new best, rank 11")],
 )
-def test_a_line_says_how_good_it_is(rank: int, said: str) -> None:
-    board = Ranking(problem="sort", gpu="H100", items=[entry(1), entry(rank)])
-    assert said in news.line(entry(rank), board)
+def test_a_result_line_says_how_good_it_is(rank: int, said: str) -> None:
+    board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(1), entry(rank)])
+    assert said in announcement_texts.result_line(entry(rank), board)
 
 
 def test_a_hostile_name_or_statement_mentions_nobody() -> None:
-    board = Ranking(problem="sort", gpu="H100", items=[entry(1, HOSTILE)])
+    board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(1, HOSTILE)])
     bad = msgspec.structs.replace(SORT, title=HOSTILE, statement=HOSTILE)
     for text in (
-        news.line(board.items[0], board),
-        news.podium(board, None, is_record=True),
-        news.post(bad),
-        news.changes(SORT, bad),
+        announcement_texts.result_line(board.items[0], board),
+        announcement_texts.podium_text(board, None, is_record=True),
+        announcement_texts.post_text(bad),
+        announcement_texts.changes_text(SORT, bad),
     ):
         assert "@everyone" not in text
         assert "<@&1>" not in text
 
 
-def test_nothing_is_longer_than_discord_takes() -> None:
+def test_texts_keep_discords_limits() -> None:
     long = "g" * 300
-    board = Ranking(problem="s" * 95, gpu=long, items=[entry(1, long), entry(2, long)])
-    facts = Facts(
+    board = make_example(
+        Leaderboard, problem="s" * 95, gpu=long, items=[entry(1, long), entry(2, long)]
+    )
+    facts = ProblemSummary(
         slug="s" * 95,
         title=long,
         number=1,
@@ -53,41 +60,51 @@ def test_nothing_is_longer_than_discord_takes() -> None:
         deadline_at=AT,
         statement=long * 40,
     )
-    assert len(news.post(facts)) < 1950
-    marks = {"title": "*" * 300, "gpus": ["_" * 300], "rejudge": news.rejudged(AGAIN, "*" * 400)}
-    assert len(news.post(msgspec.structs.replace(facts, **marks))) < 1950
-    assert len(news.thread_name(entry(1, long), board)) <= 100
-    assert len(news.podium(board, [], is_record=False)) < 1950
+    assert len(announcement_texts.post_text(facts)) < 1950
+    marks = {
+        "title": "*" * 300,
+        "gpus": ["_" * 300],
+        "rejudge": announcement_texts.rejudge_text(AGAIN, "*" * 400),
+    }
+    assert len(announcement_texts.post_text(msgspec.structs.replace(facts, **marks))) < 1950
+    assert len(announcement_texts.thread_name(entry(1, long), board)) <= 100
+    assert len(announcement_texts.podium_text(board, [], is_record=False)) < 1950
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"deadline_at": AT}, "The deadline is now <t:"),
-        ({"state": "ended"}, "takes nothing in"),
-        ({"state": "hidden"}, "Not public any more"),
+        ({"state": "ended"}, "no longer takes submissions"),
+        ({"state": "hidden"}, "No longer public"),
         ({"gpus": ["CPU"]}, "GPU types are now: CPU"),
         ({"gpus": ["CPU", "H100"]}, ""),
         ({"statement": "another"}, "The description"),
         ({"state": "ended", "number": 2}, "Version 2 is out."),
     ],
 )
-def test_a_change_says_what_is_not_as_it_was(change: dict[str, object], said: str) -> None:
-    found = news.changes(SORT, msgspec.structs.replace(SORT, **change))
+def test_changes_are_described(change: dict[str, object], said: str) -> None:
+    found = announcement_texts.changes_text(SORT, msgspec.structs.replace(SORT, **change))
     assert said in found
     assert bool(found) == bool(said)
 
 
-def test_a_podium_says_who_moved_since_it_was_told() -> None:
+def test_a_podium_names_the_changes_since_the_last_one() -> None:
     rows = [entry(rank, name) for rank, name in enumerate(("ada", "eve", "bob", "kim"), 1)]
     items = [msgspec.structs.replace(one, account=one.participant or "") for one in rows]
-    board = Ranking(problem="sort", gpu="H100", items=items)
-    said = news.podium(board, ["eve", "kim", "bob"], is_record=False).splitlines()[0]
-    assert "**ada** took the first place, **kim** fell out." in said
+    board = make_example(Leaderboard, problem="sort", gpu="H100", items=items)
+    said = announcement_texts.podium_text(
+        board, ["eve", "kim", "bob"], is_record=False
+    ).splitlines()[0]
+    assert "**ada** took first place, **kim** dropped out." in said
     assert "eve" not in said
     # Changed, and changed back, within the ten minutes.
-    assert news.podium(board, ["ada", "eve", "bob"], is_record=False) == ""
-    assert news.podium(board, None, is_record=False).splitlines()[0].endswith("H100:")
+    assert announcement_texts.podium_text(board, ["ada", "eve", "bob"], is_record=False) == ""
+    assert (
+        announcement_texts.podium_text(board, None, is_record=False)
+        .splitlines()[0]
+        .endswith("H100:")
+    )
 
 
 def test_a_problem_for_beginners_is_calm() -> None:
@@ -96,18 +113,19 @@ def test_a_problem_for_beginners_is_calm() -> None:
 
 
 def test_a_rejudge_stays_in_the_post() -> None:
-    rejudge = Rejudge(problem="sort", from_version=1, to_version=2, submissions=1, changed=2)
-    said = news.rejudged(rejudge, HOSTILE)
+    rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, submissions=1, changed=2)
+    said = announcement_texts.rejudge_text(rejudge, HOSTILE)
     assert said.startswith("Rejudged under version 2: 1 submission was run again, and 2 results")
     assert "@everyone" not in said
-    assert said in news.post(msgspec.structs.replace(SORT, rejudge=said))
+    assert said in announcement_texts.post_text(msgspec.structs.replace(SORT, rejudge=said))
 
 
 def test_a_valid_result_that_is_not_the_best_says_so() -> None:
-    board = Ranking(problem="sort", gpu="H100", items=[entry(2)])
-    assert "valid but slower than their 9.5 µs on place 2 · #9" in news.slower(
-        entry(2), board, 9, 14.0
+    board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(2)])
+    assert (
+        "valid but slower than their 9.5 µs at rank 2 · #9"
+        in announcement_texts.slower_result_line(entry(2), board, 9, 14.0)
     )
     pooled = msgspec.structs.replace(entry(2), pooled_over=[7, 9])
-    said = news.slower(pooled, board, 9, 9.5)
-    assert "has 9.5 µs on `sort`, H100, pooled over #7, #9, on place 2 · #9" in said
+    said = announcement_texts.slower_result_line(pooled, board, 9, 9.5)
+    assert "has 9.5 µs on `sort`, H100, pooled over #7, #9, at rank 2 · #9" in said

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from discord_sim import shapes
-from discord_sim.cdn import Blob
-from discord_sim.judges import Judges
+from discord_sim.cdn import FileUpload
+from discord_sim.documents import Validators
 from discord_sim.operations import every_operation
 from discord_sim.simulator import Simulator
 from tests.discord.raw import Raw, raw
@@ -19,24 +19,24 @@ CONTENT = {"content": "hello"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def asking(discords_judges: Judges) -> AsyncIterator[Raw]:
+async def asking(validators: Validators) -> AsyncIterator[Raw]:
     """A client of a simulator; whatever was answered was answered by the document."""
-    async with Simulator(discords_judges) as sim, raw(sim) as client:
+    async with Simulator(validators) as sim, raw(sim) as client:
         yield client
         assert not sim.record.own_faults, "\n".join(sim.record.own_faults)
         assert not sim.record.violations, "\n".join(sim.record.violations)
 
 
-async def test_each_operation_is_where_the_document_has_it(documents: Judges) -> None:
+async def test_each_operation_is_where_the_document_has_it(documents: Validators) -> None:
     assert documents.document is not None
     for one in every_operation():
         said = documents.document.operations[one.id]
         assert (said.method, said.template) == (one.method, one.template)
-        security = said.said.get("security", [])
+        security = said.definition.get("security", [])
         assert one.is_open == (not security or {} in security), one.id
 
 
-async def test_a_forum_is_made_and_posted_in(asking: Raw) -> None:
+async def test_a_forum_is_created_and_posted_in(asking: Raw) -> None:
     guild = asking.sim.guild
     tags = [{"name": "open"}]
     body = {"name": "central", "type": shapes.FORUM, "available_tags": tags}
@@ -79,7 +79,7 @@ async def test_a_private_thread_is_for_those_in_it(asking: Raw) -> None:
     assert thread in [one["id"] for one in active.body["threads"]]
 
 
-async def test_messages_are_written_changed_and_gone(asking: Raw) -> None:
+async def test_messages_are_sent_changed_and_deleted(asking: Raw) -> None:
     channel = await asking.sim.add_channel("general")
     path = f"/channels/{channel}/messages"
     first = (await asking("POST", path, CONTENT)).body
@@ -102,7 +102,7 @@ async def test_messages_are_written_changed_and_gone(asking: Raw) -> None:
     assert (await asking("GET", f"{path}/{second['id']}")).body["code"] == 10008
 
 
-async def test_mentions_reach_only_those_who_were_allowed(asking: Raw) -> None:
+async def test_only_allowed_mentions_are_made(asking: Raw) -> None:
     ada, bob = asking.sim.person("ada"), asking.sim.person("bob")
     channel = await asking.sim.add_channel("general")
     text = f"{ada.mention} {bob.mention} @everyone"
@@ -119,7 +119,7 @@ async def test_mentions_reach_only_those_who_were_allowed(asking: Raw) -> None:
         assert not message["mention_everyone"]
 
 
-async def test_roles_people_and_letters(asking: Raw) -> None:
+async def test_roles_members_and_direct_messages(asking: Raw) -> None:
     sim = asking.sim
     ada = sim.person("ada")
     roles = f"/guilds/{sim.guild.id}/roles"
@@ -161,7 +161,9 @@ async def test_the_bot_learns_about_itself(asking: Raw) -> None:
 
 async def test_an_attachment_can_be_read_for_a_day(asking: Raw) -> None:
     sim = asking.sim
-    stored = sim.cdn.store(Blob("kernel.py", "text/x-python", b"x = 1"), "1", is_ephemeral=True)
+    stored = sim.cdn.store(
+        FileUpload("kernel.py", "text/x-python", b"x = 1"), "1", is_ephemeral=True
+    )
     async with asking.http.get(stored["url"]) as answer:
         assert await answer.read() == b"x = 1"
     async with asking.http.get(stored["url"].partition("?")[0]) as answer:
@@ -171,13 +173,13 @@ async def test_an_attachment_can_be_read_for_a_day(asking: Raw) -> None:
         assert answer.status == 404
 
 
-async def test_who_has_no_token_is_turned_away(asking: Raw) -> None:
+async def test_requests_without_a_token_are_refused(asking: Raw) -> None:
     assert (await asking("GET", "/users/@me", Authorization="Bot wrong")).status == 401
     named = {"User-Agent": "curl"}
     assert (await asking("GET", "/users/@me", **named)).status == 403
 
 
-async def test_a_nonce_tells_what_became_of_a_lost_answer(asking: Raw) -> None:
+async def test_a_nonce_finds_the_message_of_a_lost_response(asking: Raw) -> None:
     channel = await asking.sim.add_channel("general")
     path, body = f"/channels/{channel}/messages", CONTENT | {"nonce": "7", "enforce_nonce": True}
     asking.sim.faults.lose("create_message")
@@ -189,7 +191,7 @@ async def test_a_nonce_tells_what_became_of_a_lost_answer(asking: Raw) -> None:
     assert (await asking("POST", path, body)).body["id"] != again.body["id"]
 
 
-async def test_one_may_ask_only_so_often() -> None:
+async def test_requests_are_rate_limited() -> None:
     async with Simulator() as sim, raw(sim) as asking:
         sim.limits.limits["create_message"] = (2, 60.0)
         channel = await sim.add_channel("general")
@@ -207,7 +209,7 @@ async def test_one_may_ask_only_so_often() -> None:
         assert sim.record.invalid() == 2
 
 
-async def test_who_may_not_read_history_is_told_nothing_of_it(asking: Raw) -> None:
+async def test_history_needs_a_permission(asking: Raw) -> None:
     sim = asking.sim
     deny = {sim.guild.bot_role: ("read_message_history",)}
     for name, denied, found in (("open", {}, 1), ("forgetful", deny, 0)):

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 
 from discord_sim.control import Control
-from discord_sim.judges import Judges
+from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
+from tests.discord.bot_process import BotProcess
 from tests.discord.browser import Browser, Tab, browser, program
-from tests.discord.running import BotProcess
 
 pytestmark = [
     pytest.mark.server,
@@ -26,12 +26,12 @@ LAST = "document.querySelector('#messages > li:last-child')"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shown(
-    discords_judges: Judges, tmp_path_factory: pytest.TempPathFactory
+    validators: Validators, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Simulator, Browser]]:
     """A simulated Discord with a bot and its page, and a browser; nobody breaks a rule."""
     if program() is None:
         pytest.skip("NOT RUN: no browser here; apt-get install chromium")
-    sim = Simulator(discords_judges)
+    sim = Simulator(validators)
     sim.extras.append(Control(sim).add_to)
     async with sim, browser() as found:
         await sim.add_channel("lobby")
@@ -89,7 +89,7 @@ async def says(tab: Tab, words: str) -> None:
     await tab.until(f"document.getElementById('messages').innerText.includes({words!r})")
 
 
-async def test_somebody_submits_by_menu_and_reads_the_file_in_their_thread(
+async def test_a_user_submits_by_menu_and_reads_the_file_in_their_thread(
     shown: tuple[Simulator, Browser], tmp_path: Path
 ) -> None:
     sim, found = shown
@@ -122,7 +122,9 @@ async def test_somebody_submits_by_menu_and_reads_the_file_in_their_thread(
         assert await tab.run(got) == source.read_text()
 
 
-async def test_what_only_one_sees_no_other_window_shows(shown: tuple[Simulator, Browser]) -> None:
+async def test_private_messages_are_shown_to_their_user_only(
+    shown: tuple[Simulator, Browser],
+) -> None:
     sim, found = shown
     async with found.tab(f"{sim.url}/sim/") as one, found.tab(f"{sim.url}/sim/") as other:
         await joined(one, "bea")
@@ -146,7 +148,7 @@ async def test_what_only_one_sees_no_other_window_shows(shown: tuple[Simulator, 
         assert "bea" not in await other.run("document.getElementById('channels').innerText")
 
 
-async def test_a_role_is_taken_a_modal_filled_in_and_what_goes_wrong_is_said(
+async def test_roles_modals_and_errors_work_on_the_page(
     shown: tuple[Simulator, Browser],
 ) -> None:
     sim, found = shown

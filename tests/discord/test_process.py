@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from discord_sim.settings import LISTEN, BadSettings, load
-from tests.discord.running import ROOT
+from discord_sim.settings import LISTEN, SettingsError, load_settings
+from tests.discord.bot_process import ROOT
 
 START_S = 30
 
@@ -59,7 +59,7 @@ def _until_ready(http: httpx.Client) -> dict[str, Any]:
     raise AssertionError("no bot came")
 
 
-def test_people_act_over_http(bot: dict[str, Any]) -> None:
+def test_users_act_over_http(bot: dict[str, Any]) -> None:
     with httpx.Client(base_url=bot["control"], timeout=START_S) as http:
         _until_ready(http)
         ada = f"/people/{http.post('/people', json={'name': 'ada'}).json()['id']}"
@@ -74,7 +74,7 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
         assert done["message"]
         refused = http.post(f"{ada}/slash", json=where)
         assert refused.status_code == 409
-        assert "asks for" in refused.json()["detail"]
+        assert "the client requires" in refused.json()["detail"]
         assert http.post(f"{ada}/fly", json={}).status_code == 404
         messages = http.get(f"{ada}/channels/{seen['lobby']}").json()
         assert [one["id"] for one in messages] == [done["message"]]
@@ -89,7 +89,7 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
             assert http.get(f"/{name}").status_code == 200
 
 
-def test_an_address_that_is_taken_is_named() -> None:
+def test_an_address_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
@@ -105,8 +105,8 @@ def test_an_address_that_is_taken_is_named() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_setting_is_named() -> None:
-    with pytest.raises(BadSettings, match=rf"{LISTEN} is 'here'"):
-        load({LISTEN: "here"})
-    with pytest.raises(BadSettings, match="a file that is there"):
-        load({"WARPBOARD_DISCORD_OPENAPI": "/nowhere.json"})
+def test_an_invalid_setting_is_named() -> None:
+    with pytest.raises(SettingsError, match=rf"{LISTEN} is 'here'"):
+        load_settings({LISTEN: "here"})
+    with pytest.raises(SettingsError, match="an existing file"):
+        load_settings({"WARPBOARD_DISCORD_OPENAPI": "/nowhere.json"})

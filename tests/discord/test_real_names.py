@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from discord_sim.judges import Judges
-from discord_sim.simulator import Place, Simulator
-from tests.discord.running import BotProcess
+from discord_sim.documents import Validators
+from discord_sim.simulator import ServerOptions, Simulator
+from tests.discord.bot_process import BotProcess
 from tests.discord.test_wire import BOARD, KERNEL, SUBMIT
 
 NAMES = ("discord.com", "gateway.discord.gg", "cdn.discordapp.com")
@@ -16,14 +16,14 @@ NAMES = ("discord.com", "gateway.discord.gg", "cdn.discordapp.com")
 
 @pytest.mark.timeout(120)
 async def test_the_bot_finds_discord_where_its_names_lead(
-    tmp_path: Path, discords_judges: Judges
+    tmp_path: Path, validators: Validators
 ) -> None:
     authority = trustme.CA()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(*NAMES).configure_cert(tls)
     pem = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(pem)
-    async with Simulator(discords_judges, Place(tls=tls, public_names=True)) as sim:
+    async with Simulator(validators, ServerOptions(tls=tls, public_names=True)) as sim:
         bot = BotProcess(sim, tmp_path / "log.txt")
         address = f"127.0.0.1:{sim.port}"
         try:

@@ -2,57 +2,85 @@
 
 from typing import Any
 
-from discord_edge.domain.report import Attached, fitted
-from discord_edge.domain.rules import codes, judged
+from discord_edge.cards import Attachment, fit_attachments
+from discord_edge.problems.commands import (
+    calling_convention,
+    choose_language,
+    rules_card,
+    select_harnesses,
+)
+from shared.api.agents import Harness, Harnesses, HarnessUser
+from shared.api.problems import FullProblem, ProblemCase, Rules
+from tests.support.api_examples import make_example
 
 NEW, OLD, OTHER = ("a" * 64, "b" * 64, "c" * 64)
-PROBLEM: dict[str, Any] = {
-    "slug": "sort",
-    "main": "",
-    "form": "task",
-    "rules": {
-        "cases": {"tests": [1], "benchmarks": [1, 2]},
-        "budgets_s": {"test": 60},
-        "tolerances": "as the check says",
-        "formula": "the geometric mean",
-        "ties": "share a rank",
-        "source_policy": "after the deadline",
-    },
+CASES = {
+    "tests": [make_example(ProblemCase)],
+    "benchmarks": [make_example(ProblemCase), make_example(ProblemCase)],
 }
+RULES = make_example(
+    Rules,
+    cases=CASES,
+    budgets_s={"test": 60},
+    tolerances="as the check says",
+    formula="the geometric mean",
+    ties="share a rank",
+    source_policy="after the deadline",
+)
+PROBLEM = make_example(FullProblem, slug="sort", form="task", gpus=["CPU", "H200"], rules=RULES)
 
 
-def told(digest: str, *gpus: str) -> dict[str, Any]:
-    """A harness code as ranker tells it."""
-    agents = [{"id": f"of-{gpu}", "gpu": gpu} for gpu in gpus]
-    known = {"digest": digest, "version": "2", "agents": agents, "name": f"h-{digest[:2]}.zip"}
-    return known | {"url": f"/v1/harnesses/{digest}"}
+def known_harnesses(**gpus: tuple[str, ...]) -> Harnesses:
+    """The harness codes of agents, by the first digit of their digests."""
+    items = [
+        make_example(
+            Harness,
+            digest=digit * 64,
+            version="2",
+            agents=[make_example(HarnessUser, id=f"of-{gpu}", gpu=gpu) for gpu in names],
+            name=f"h-{digit}.zip",
+            url=f"/v1/harnesses/{digit * 64}",
+        )
+        for digit, names in gpus.items()
+    ]
+    return make_example(Harnesses, items=items)
 
 
-def test_each_gpu_type_is_told_with_the_code_that_its_agents_have() -> None:
-    told_of = {"items": [told(NEW, "H200", "L4"), told(OTHER, "B200"), told(OLD, "CPU")]}
-    known = codes(told_of, ["CPU", "H200"])
-    assert [(one.digest, one.gpus) for one in known] == [(NEW, ("H200",)), (OLD, ("CPU",))]
-    body = judged(PROBLEM, "python", known).body
+def test_each_gpu_type_is_shown_with_its_harness_code() -> None:
+    harnesses = known_harnesses(a=("H200", "L4"), c=("B200",), b=("CPU",))
+    known = select_harnesses(harnesses, PROBLEM.gpus)
+    assert [code.digest for code in known] == [NEW, OLD]
+    body = rules_card(PROBLEM, "python", known).body
     assert f"**harness on H200** version 2, `{NEW}`" in body
     assert f"**harness on CPU** version 2, `{OLD}`" in body
     assert OTHER not in body
 
 
-def test_without_an_agent_that_told_of_its_code_there_is_none_to_show() -> None:
-    known = codes({"items": [told(NEW, "L4"), told(OLD)]}, ["CPU"])
-    card = judged(PROBLEM, "python", known)
-    assert "no agent of its GPU types has told of its code" in card.body
+def test_without_a_registered_code_none_is_shown() -> None:
+    known = select_harnesses(known_harnesses(a=("L4",), b=()), ["CPU"])
+    card = rules_card(PROBLEM, "python", known)
+    assert "no agent of its GPU types has registered its code" in card.body
     assert card.hint == ""
 
 
-def test_a_harness_that_discord_does_not_take_is_told_with_where_it_lies() -> None:
-    known = codes({"items": [told(NEW, "CPU")]}, ["CPU"])
-    card = judged(PROBLEM, "python", known)
+def test_a_harness_that_is_too_large_is_linked() -> None:
+    known = select_harnesses(known_harnesses(a=("CPU",)), ["CPU"])
+    card = rules_card(PROBLEM, "python", known)
     for link, said in (("https://w.example/v1", "](https://w.example/v1)"), ("", card.hint)):
-        body = fitted(_with(card, Attached("h.zip", b"12345", 5, link)), 4).body
+        body = fit_attachments(_with(card, Attachment("h.zip", b"12345", 5, link)), 4).body
         assert said in body
     assert f"/v1/harnesses/{NEW}" in card.hint
 
 
-def _with(card: Any, file: Attached) -> Any:
+def _with(card: Any, file: Attachment) -> Any:
     return type(card)(card.title, card.body, files=(file,), hint=card.hint)
+
+
+def test_a_language_is_chosen_and_called_as_the_problem_has_it() -> None:
+    cuda = make_example(FullProblem, slug="sort", languages=["cuda"], form="native")
+    assert choose_language(cuda, None) == "cuda"
+    assert choose_language(PROBLEM, None) == "python"
+    assert calling_convention(PROBLEM, "python") == (
+        "custom_kernel(data) in a .py file, by the harness"
+    )
+    assert "compiled with the problem's own headers" in calling_convention(cuda, "cuda")

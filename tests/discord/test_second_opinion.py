@@ -28,7 +28,7 @@ def bot() -> "Bot":
     return Bot(GUILD_ID)
 
 
-async def test_the_menu_is_for_one_and_ends_after_two_minutes(bot: "Bot") -> None:
+async def test_the_menu_is_for_its_owner_and_ends_after_two_minutes(bot: "Bot") -> None:
     import simcord
 
     async with simcord.run(bot) as env:
@@ -45,7 +45,7 @@ async def test_the_menu_is_for_one_and_ends_after_two_minutes(bot: "Bot") -> Non
         assert not late.acknowledged
 
 
-async def test_roles_and_errors_are_met_alike(bot: "Bot") -> None:
+async def test_roles_and_errors_are_handled_alike(bot: "Bot") -> None:
     import simcord
 
     async with simcord.run(bot, check_errors=False) as env:

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discord_edge.domain.statement import FENCE, drawn
+from discord_edge.wording import FENCE, render_statement
 
 LINES = st.sampled_from(
     [
@@ -18,7 +18,7 @@ LINES = st.sampled_from(
 @example(["```"], 10)
 @example(["$$$$"], 10)
 def test_it_fits_and_leaves_no_block_open(lines: list[str], room: int) -> None:
-    shown = drawn("\n".join(lines), room)
+    shown = render_statement("\n".join(lines), room)
     assert len(shown) <= room
     assert shown.count(FENCE) % 2 == 0
 
@@ -26,4 +26,4 @@ def test_it_fits_and_leaves_no_block_open(lines: list[str], room: int) -> None:
 def test_lists_stay_lists_and_broken_lines_are_joined() -> None:
     text = "Read it\nonce.\n\n* one\n  half\n* two\n\n```python\na = 1\n\nb = 2\n```\nthen"
     shown = "Read it once.\n\n* one half\n* two\n\n```python\na = 1\n\nb = 2\n```\n\nthen"
-    assert drawn(text, 500) == shown
+    assert render_statement(text, 500) == shown

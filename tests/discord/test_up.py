@@ -25,8 +25,8 @@ WAITS_MAX = 200
 def running(tmp_path: Path) -> Iterator[Running]:
     """A platform with a simulated Discord."""
     try:
-        nats.binary()
-        postgresql.binaries()
+        nats.find_binary()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
     found = Running(tmp_path / "home", QUICK | REAL, "--discord-sim")
@@ -57,7 +57,7 @@ def _offered(http: httpx.Client, person: str, where: dict[str, Any]) -> None:
         time.sleep(0.05)
 
 
-def test_who_has_no_account_uses_the_bot_and_ctrl_c_stops_all(running: Running) -> None:
+def test_the_bot_works_without_an_account_and_ctrl_c_stops_everything(running: Running) -> None:
     rows = {row["name"]: row["address"] for row in running.state["processes"]}
     add_problem(running.url, ROOT / "problems" / "identity")
     page = rows["discord-sim"]

@@ -13,7 +13,7 @@ from aiohttp import web
 from discord.ext import commands
 from prometheus_client import CollectorRegistry
 
-from discord_edge.bot.watching import Watching
+from discord_edge.bot.client import BotMonitor
 from discord_edge.metrics import EdgeMetrics
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -29,8 +29,8 @@ class Watched:
         self.registry = CollectorRegistry()
         self.metrics = EdgeMetrics(self.registry)
         bot: Any = commands.Bot("!", intents=discord.Intents.none())
-        bot.following = SimpleNamespace(tasks={1, 2})
-        self.watching = Watching(bot, self.metrics)
+        bot.tracker = SimpleNamespace(tasks={1, 2})
+        self.watching = BotMonitor(bot, self.metrics)
         self.trace: aiohttp.TraceConfig = bot.http.http_trace
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -75,7 +75,7 @@ async def test_a_connection_is_up_until_it_is_lost() -> None:
     assert seen.value("followed_submissions") == 2
 
 
-async def test_first_answers_are_timed_and_late_ones_counted(
+async def test_first_responses_are_timed_and_late_ones_counted(
     answers: Callable[[int], str],
 ) -> None:
     seen = Watched()
@@ -97,22 +97,20 @@ async def test_first_answers_are_timed_and_late_ones_counted(
     ("error", "outcome"),
     [(Refused("no", "no"), "refused"), (Failed("away"), "failed"), (ValueError(), "broken")],
 )
-async def test_what_comes_to_nothing_is_counted_by_whose_fault_it_is(
-    error: Exception, outcome: str
-) -> None:
+async def test_failed_interactions_are_counted_by_cause(error: Exception, outcome: str) -> None:
     seen = Watched()
     await seen.watching.on_interaction_failed(asked(1, "ping"), error)
     assert seen.value("interactions_failed_total", command="ping", outcome=outcome) == 1
 
 
-async def test_what_is_being_told_ages_until_it_is_told() -> None:
+async def test_the_age_of_the_current_event_is_measured() -> None:
     seen, ages = Watched(), []
 
     async def act(*_: Any) -> None:
         ages.append(seen.value("post_waiting_seconds"))
 
     old: Any = SimpleNamespace(envelope=SimpleNamespace(at=now() - timedelta(hours=1)))
-    await seen.metrics.telling(act)(old, "nonce")
+    await seen.metrics.watch_announcements(act)(old, "nonce")
     assert ages[0] == pytest.approx(3600, abs=60)
     assert seen.value("post_waiting_seconds") == 0
     assert seen.value("posts_told_total") == 1

@@ -5,19 +5,19 @@ import asyncio
 import pytest
 
 from discord_sim import shapes
-from discord_sim.cdn import Blob
+from discord_sim.cdn import FileUpload
 from discord_sim.clock import Clock
-from discord_sim.errors import NotOffered
+from discord_sim.errors import ActionNotOffered
 from discord_sim.simulator import Simulator
-from tests.discord.running import BotProcess
+from tests.discord.bot_process import BotProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-KERNEL = Blob("kernel.py", "text/x-python", b"def custom_kernel(data):\n    return data\n")
+KERNEL = FileUpload("kernel.py", "text/x-python", b"def custom_kernel(data):\n    return data\n")
 BOARD = {"leaderboard_name": "sort_v2"}
 SUBMIT = "leaderboard submit ranked"
 
 
-async def test_the_commands_are_synced_and_guessed(sim: Simulator) -> None:
+async def test_commands_are_synced_and_completed(sim: Simulator) -> None:
     [command] = sim.commands[sim.guild.id]
     assert command["name"] == "leaderboard"
     ada, channel = sim.person("ada"), await sim.add_channel("general")
@@ -36,9 +36,9 @@ async def test_a_submission_goes_through_a_menu_to_its_thread(sim: Simulator) ->
     assert "kernel.py" in message["content"]
     assert message in ada.sees(channel)
     assert message not in bob.sees(channel)
-    with pytest.raises(NotOffered, match="not shown"):
+    with pytest.raises(ActionNotOffered, match="does not see"):
         await bob.select(message, ["H100"])
-    with pytest.raises(NotOffered, match="choose 1 to 3"):
+    with pytest.raises(ActionNotOffered, match="choose 1 to 3"):
         await ada.select(message, ["B300"])
     await (await ada.select(message, ["H100", "A100"], "GPUs")).acknowledged()
     await sim.record.until(lambda: "Done" in message["content"], "the last edit")
@@ -51,20 +51,20 @@ async def test_a_submission_goes_through_a_menu_to_its_thread(sim: Simulator) ->
     assert sim.cdn.data(report["attachments"][0]) == KERNEL.data
 
 
-async def test_pages_turn_and_outlive_the_bot(sim: Simulator, world: BotProcess) -> None:
+async def test_pages_turn_and_outlive_the_bot(sim: Simulator, bot_process: BotProcess) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     message = await (await ada.slash(channel, "leaderboard show", **BOARD)).answered()
-    with pytest.raises(NotOffered, match="disabled"):
+    with pytest.raises(ActionNotOffered, match="disabled"):
         await ada.click(message, "◀")
     await (await ada.click(message, "▶")).acknowledged()
     assert message["embeds"][0]["footer"]["text"] == "Page 2/3"
-    await world.stop()
-    await world.ready()
+    await bot_process.stop()
+    await bot_process.ready()
     await (await ada.click(message, "▶")).acknowledged()
     assert message["embeds"][0]["footer"]["text"] == "Page 3/3"
 
 
-async def test_a_modal_is_for_who_has_the_role(sim: Simulator) -> None:
+async def test_a_modal_needs_the_role(sim: Simulator) -> None:
     channel = await sim.add_channel("general")
     creator = await sim.add_role("Leaderboard Creator")
     eve, ada = sim.person("eve"), sim.person("ada", creator)
@@ -73,22 +73,22 @@ async def test_a_modal_is_for_who_has_the_role(sim: Simulator) -> None:
     doing = await (await ada.slash(channel, "leaderboard create")).acknowledged()
     assert doing.interaction.modal is not None
     assert doing.interaction.modal["title"] == "A new leaderboard"
-    with pytest.raises(NotOffered, match="refuses"):
+    with pytest.raises(ActionNotOffered, match="refuses"):
         await ada.fill_in(doing, {"Name": "n" * 41})
-    with pytest.raises(NotOffered, match="no modal"):
+    with pytest.raises(ActionNotOffered, match="no modal"):
         await eve.fill_in(doing, {"Name": "board"})
     answer = await (await ada.fill_in(doing, {"Name": "board"})).answered()
     assert answer["content"] == "Created `board`."
 
 
-async def test_an_error_is_told_without_its_details(sim: Simulator) -> None:
+async def test_errors_are_explained_without_details(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     doing = await ada.slash(channel, "leaderboard crash")
     assert (await doing.answered())["content"] == "Something went wrong."
     assert doing.is_ephemeral
 
 
-async def test_three_seconds_are_all_there_is(sim: Simulator) -> None:
+async def test_responses_after_three_seconds_fail(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     doing = await ada.slash(channel, "leaderboard late")
     sim.clock.turn(3)
@@ -102,7 +102,7 @@ async def test_three_seconds_are_all_there_is(sim: Simulator) -> None:
     assert sim.record.take_violations() == ["leaderboard: not acknowledged within 3 s"]
 
 
-async def test_a_token_is_good_for_a_quarter_of_an_hour(sim: Simulator) -> None:
+async def test_a_token_is_valid_for_a_quarter_of_an_hour(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     doing = await (await ada.slash(channel, "leaderboard later")).acknowledged()
     sim.clock.turn(15 * 60 + 1)
@@ -115,7 +115,7 @@ async def test_a_token_is_good_for_a_quarter_of_an_hour(sim: Simulator) -> None:
     assert doing.is_thinking
 
 
-async def test_a_forum_post_is_made_and_a_nonce_holds(sim: Simulator) -> None:
+async def test_a_forum_post_is_created_and_its_nonce_enforced(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     forum = await sim.add_channel("central", shapes.FORUM)
     doing = await ada.slash(channel, "leaderboard announce", forum=forum)
@@ -128,7 +128,7 @@ async def test_a_forum_post_is_made_and_a_nonce_holds(sim: Simulator) -> None:
     assert not second["mention_everyone"]
 
 
-async def test_a_server_is_set_up_and_looked_after(sim: Simulator) -> None:
+async def test_a_server_is_set_up_and_maintained(sim: Simulator) -> None:
     owner, channel = sim.owner(), await sim.add_channel("general")
     doing = await owner.slash(channel, "leaderboard tour")
     said = (await doing.answered())["content"]
@@ -141,7 +141,7 @@ async def test_a_server_is_set_up_and_looked_after(sim: Simulator) -> None:
     assert sim.person("ada").threads(forum["id"])
 
 
-async def test_a_letter_may_be_refused(sim: Simulator) -> None:
+async def test_a_direct_message_may_be_refused(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     told = await ada.slash(channel, "leaderboard tell", user=ada.id, loudly=True)
     assert (await told.answered())["content"] == "told"
@@ -151,27 +151,27 @@ async def test_a_letter_may_be_refused(sim: Simulator) -> None:
     assert (await told.answered())["content"] == "refused: 50007"
 
 
-async def test_people_do_what_their_client_offers_and_no_more(sim: Simulator) -> None:
+async def test_users_do_only_what_their_client_offers(sim: Simulator) -> None:
     eve, channel = sim.person("eve"), await sim.add_channel("general")
     hidden = await sim.add_channel("hidden", deny={sim.guild.id: ("view_channel",)})
     mute = await sim.add_channel("mute", deny={eve.id: ("use_application_commands",)})
     for where, path, given, said in (
-        (channel, "nothing", {}, "not there"),
-        (channel, "leaderboard submit", BOARD, "not complete"),
+        (channel, "nothing", {}, "there is no /nothing"),
+        (channel, "leaderboard submit", BOARD, "is incomplete"),
         (channel, "leaderboard submit best", BOARD, "no 'best'"),
-        (channel, SUBMIT, BOARD, "asks for"),
+        (channel, SUBMIT, BOARD, "the client requires"),
         (channel, SUBMIT, {"script": "kernel.py", **BOARD}, "wrong type"),
         (channel, "leaderboard show", {"board": "sort_v2"}, "no option"),
-        (hidden, "leaderboard show", BOARD, "not shown"),
+        (hidden, "leaderboard show", BOARD, "does not see"),
         (mute, "leaderboard show", BOARD, "may not use"),
     ):
-        with pytest.raises(NotOffered, match=said):
+        with pytest.raises(ActionNotOffered, match=said):
             await eve.slash(where, path, **given)
-    with pytest.raises(NotOffered, match="nothing is offered"):
+    with pytest.raises(ActionNotOffered, match="there is no autocomplete"):
         await eve.autocomplete(channel, "leaderboard tell", "user", user="e")
 
 
-async def test_fifty_people_at_once_are_all_answered(sim: Simulator) -> None:
+async def test_fifty_users_at_once_are_all_answered(sim: Simulator) -> None:
     channel = await sim.add_channel("crowd")
     people = [sim.person(f"person{n}") for n in range(50)]
     doings = await asyncio.gather(

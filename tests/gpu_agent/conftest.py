@@ -25,12 +25,12 @@ async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
     The harness is warm, though the test before may have ended its supervisor with a run.
     """
     await harness.warm()
-    found = World(tmp_path / "agent", harness)
+    created = World(tmp_path / "agent", harness)
     listening = [
-        asyncio.create_task(found.listen()),
-        asyncio.create_task(found.listen_to_progress()),
+        asyncio.create_task(created.listen()),
+        asyncio.create_task(created.listen_to_progress()),
     ]
-    yield found
+    yield created
     for task in listening:
         task.cancel()
-    await found.close()
+    await created.close()

@@ -4,21 +4,20 @@ import pytest
 
 from gpu_agent.domain import (
     FACT_BYTES_MAX,
+    MESSAGE_LENGTH_MAX,
     Demand,
-    Kept,
     Machine,
-    Outcome,
-    demand,
-    ended,
-    registration,
+    build_registration,
+    fit_event,
+    parse_demand,
 )
 from shared.errors import Refused
 from shared.events import CaseResult, Mismatch, Missing, RunCompleted, RunFailed
 from shared.wire import EVENT_BYTES_MAX, encode
 
 
-def outcome(text: str, cases: int, failure_code: str = "") -> Outcome:
-    return Outcome(
+def completed(text: str, cases: int) -> RunCompleted:
+    return RunCompleted(
         verdict="crashed",
         stage="check",
         reason=text,
@@ -39,29 +38,29 @@ def outcome(text: str, cases: int, failure_code: str = "") -> Outcome:
         ],
         log_head=text,
         log_tail=text,
-        failure_code=failure_code,
+        environment={"torch": "2"},
     )
 
 
 @pytest.mark.parametrize("text", ["", "x" * 10_000, "\x01" * 10_000, "\U000e0001" * 10_000])
 @pytest.mark.parametrize("cases", [0, 10, 200])
 def test_a_verdict_fits_into_an_event_with_all_its_cases(text: str, cases: int) -> None:
-    fact = ended(outcome(text, cases), {"torch": "2"}, Kept())
+    fact = fit_event(completed(text, cases))
     assert isinstance(fact, RunCompleted)
     assert len(encode(fact)) <= FACT_BYTES_MAX < EVENT_BYTES_MAX
     assert len(fact.cases) == cases
 
 
 def test_short_texts_are_kept_whole() -> None:
-    fact = ended(outcome("it is 3, not 4", 5), {}, Kept())
+    fact = fit_event(completed("it is 3, not 4", 5))
     assert isinstance(fact, RunCompleted)
     assert {case.message for case in fact.cases} == {"it is 3, not 4"}
 
 
-def test_a_failure_of_ours_has_no_verdict() -> None:
-    fact = ended(outcome("the check raised", 0, "problem_fault"), {}, Kept())
+def test_a_failure_keeps_its_code_and_a_bounded_reason() -> None:
+    fact = fit_event(RunFailed(stage="check", code="problem_fault", reason="it raised " * 1000))
     assert isinstance(fact, RunFailed)
-    assert (fact.code, fact.reason) == ("problem_fault", "the check raised")
+    assert (fact.code, len(fact.reason)) == ("problem_fault", MESSAGE_LENGTH_MAX)
 
 
 def machine(level: str, tier: str) -> Machine:
@@ -73,10 +72,14 @@ STRICT = Demand("strong", ("G1", "G2", "C1"))
 
 
 def test_a_strong_machine_offers_every_mode() -> None:
-    said = registration("CPU", machine("strong", "C1"), STRICT, {})
-    assert said.modes == ["test", "benchmark", "profile", "ranked"]
-    assert "ranked_not_offered" not in said.details
-    assert (said.level, said.tier, said.toolchains) == ("strong", "C1", {"g++": "13.2"})
+    registration = build_registration("CPU", machine("strong", "C1"), STRICT, {})
+    assert registration.modes == ["test", "benchmark", "profile", "ranked"]
+    assert "ranked_not_offered" not in registration.details
+    assert (registration.level, registration.tier, registration.toolchains) == (
+        "strong",
+        "C1",
+        {"g++": "13.2"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,16 +92,16 @@ def test_a_strong_machine_offers_every_mode() -> None:
 def test_below_the_demand_ranked_is_not_offered_and_the_details_say_why(
     level: str, tier: str, why: str
 ) -> None:
-    said = registration("CPU", machine(level, tier), STRICT, {})
-    assert said.modes == ["test", "benchmark", "profile"]
-    assert said.details["ranked_not_offered"] == why
-    assert said.missing[0].mend == "mount one"
+    registration = build_registration("CPU", machine(level, tier), STRICT, {})
+    assert registration.modes == ["test", "benchmark", "profile"]
+    assert registration.details["ranked_not_offered"] == why
+    assert registration.missing[0].mend == "mount one"
 
 
 def test_what_is_demanded_makes_no_other_machine() -> None:
     two = [
-        registration("CPU", machine("weak", "C2"), wanted, {})
-        for wanted in (STRICT, Demand("none", ("C2",)))
+        build_registration("CPU", machine("weak", "C2"), demand, {})
+        for demand in (STRICT, Demand("none", ("C2",)))
     ]
     assert two[0].fingerprint == two[1].fingerprint
     assert two[1].modes[-1] == "ranked"
@@ -107,15 +110,15 @@ def test_what_is_demanded_makes_no_other_machine() -> None:
 @pytest.mark.parametrize(("level", "tiers"), [("safe", "C1"), ("strong", "C9")])
 def test_a_demand_that_means_nothing_is_refused(level: str, tiers: str) -> None:
     with pytest.raises(Refused):
-        demand(level, tiers)
+        parse_demand(level, tiers)
 
 
 @pytest.mark.parametrize("device", ["tpu", "CUDA", ""])
 def test_a_device_that_nothing_times_is_refused(device: str) -> None:
     with pytest.raises(Refused, match="DEVICE"):
-        demand("strong", "G1", device)
+        parse_demand("strong", "G1", device)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "hip"])
 def test_every_device_of_the_harness_may_be_demanded(device: str) -> None:
-    assert demand("strong", "G1 G2", device).device == device
+    assert parse_demand("strong", "G1 G2", device).device == device

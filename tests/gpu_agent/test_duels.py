@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_agent.domain import Demand, Machine, registration
+from gpu_agent.domain import Demand, Machine, build_registration
 from shared.events import DUEL, Missing, RunCompleted
 from tests.gpu_agent.world import HONEST, World, serving
 
@@ -36,14 +36,14 @@ async def test_a_duel_is_run_with_both_sources(world: World) -> None:
 def offered(level: str, *missing: str) -> list[str]:
     walls = [Missing(wall=wall, reason="", mend="") for wall in missing]
     here = Machine("2", level, "C1", walls, {}, {})
-    return registration("CPU", here, Demand("weak", ("C1",)), {}).modes
+    return build_registration("CPU", here, Demand("weak", ("C1",)), {}).modes
 
 
 def test_an_agent_of_a_gpu_offers_duels_only_where_its_operator_says_so() -> None:
     here = Machine("2", "strong", "G1", [], {}, {})
-    wanted = Demand("strong", ("G1",), "cuda")
-    assert DUEL not in registration("H100", here, wanted, {}).modes
-    assert DUEL in registration("H100", here, replace(wanted, has_gpu_duels=True), {}).modes
+    demand = Demand("strong", ("G1",), "cuda")
+    assert DUEL not in build_registration("H100", here, demand, {}).modes
+    assert DUEL in build_registration("H100", here, replace(demand, has_gpu_duels=True), {}).modes
 
 
 def test_a_machine_that_keeps_two_apart_and_stops_them_offers_duels() -> None:

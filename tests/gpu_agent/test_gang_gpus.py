@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpu_agent.domain import gpus_of
+from gpu_agent.domain import run_gpus
 from gpu_agent.settings import load
 from shared.errors import Refused
 from shared.events import Blob, JobAssigned
@@ -38,9 +38,9 @@ def order(**gang: Any) -> JobAssigned:
 
 
 def test_a_gang_has_the_gpus_that_its_order_names_and_a_single_agent_its_own() -> None:
-    assert gpus_of(order(gang=["a3", "a1"], gpus=[3, 1]), 3) == [3, 1]
-    assert gpus_of(order(), 3) == [3]
-    assert gpus_of(order(gang=["a3", "a1"]), 3) == []
+    assert run_gpus(order(gang=["a3", "a1"], gpus=[3, 1]), 3) == [3, 1]
+    assert run_gpus(order(), 3) == [3]
+    assert run_gpus(order(gang=["a3", "a1"]), 3) == []
 
 
 def test_which_gpu_is_a_setting_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:

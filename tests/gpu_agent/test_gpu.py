@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_agent.gpu import CPU, details, gpu_type, host, memory_mib, xids
-from gpu_agent.runs import machine
+from gpu_agent.gpu import CPU, count_xids, gpu_details, gpu_type, host_id, memory_mib
+from gpu_agent.runs import inspect_machine
 from shared.errors import Failed
 
 
@@ -40,21 +40,21 @@ def test_the_type_is_the_model_without_its_maker(name: str, expected: str) -> No
 @pytest.mark.parametrize("device", ["cuda", "hip", "tpu"])
 def test_an_agent_of_a_device_that_is_not_here_says_so(device: str) -> None:
     with pytest.raises(Failed, match=f"the device {device} does not work here: .*{device!r}"):
-        machine(device)
+        inspect_machine(device)
 
 
 def test_the_errors_of_the_driver_are_counted_in_the_kernels_log(tmp_path: Path) -> None:
     log = tmp_path / "kmsg"
     log.write_text("4,1,2,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus\n")
-    assert xids(str(log)) == 1
+    assert count_xids(str(log)) == 1
     log.write_text("6,1,2,-;usb 1-1: new device\n")
-    assert xids(str(log)) == 0
-    assert xids(str(tmp_path / "none")) is None
+    assert count_xids(str(log)) == 0
+    assert count_xids(str(tmp_path / "none")) is None
 
 
 def test_every_agent_of_a_machine_says_the_same_host() -> None:
-    assert host() == host()
-    assert len(host()) in (0, 16)
+    assert host_id() == host_id()
+    assert len(host_id()) in (0, 16)
 
 
 def test_without_a_gpu_the_memory_is_the_machines() -> None:
@@ -62,5 +62,5 @@ def test_without_a_gpu_the_memory_is_the_machines() -> None:
 
 
 def test_an_agent_of_a_gpu_says_which_one_of_its_host_it_has() -> None:
-    assert details("H200", 3) == {"gpu_index": "3"}
-    assert "gpu_index" not in details(CPU, 3)
+    assert gpu_details("H200", 3) == {"gpu_index": "3"}
+    assert "gpu_index" not in gpu_details(CPU, 3)

@@ -45,8 +45,8 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
     agent.heartbeat_s = 60
 
     async def is_said(run: str | None) -> bool:
-        said = msgspec.json.decode(world.heard.get("a1") or b"{}")
-        return bool(said.get("run", "") == run and said["is_free"] == (run is None))
+        heartbeat = msgspec.json.decode(world.heard.get("a1") or b"{}")
+        return bool(heartbeat.get("run", "") == run and heartbeat["is_free"] == (run is None))
 
     async with serving(agent):
         await world.order(HONEST, "r1")
@@ -56,12 +56,12 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
 
 def supervisors() -> set[int]:
     """Those of this process, each with the runs that it forked."""
-    found = set()
+    pids = set()
     for pid in descendants(os.getpid()):
         with suppress(OSError):
             if b"harness.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-    return found
+                pids.add(pid)
+    return pids
 
 
 @pytest.mark.long

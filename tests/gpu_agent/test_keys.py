@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.events import JobAssigned, RunCompleted, RunStarted
-from shared.signing import load_key, public_key, verify
+from shared.signing import load_key, public_key, verify_verdict
 from shared.wire import decode
 from tests.gpu_agent.world import HONEST, World, serving
 
@@ -47,11 +47,11 @@ async def test_a_verdict_is_signed_for_its_run_and_its_token(world: World) -> No
     assert isinstance(assigned.fact, JobAssigned)
     assert isinstance(completed.fact, RunCompleted)
     key = public_key(agent.reporter.key)
-    kept = decode(completed.body)
-    assert kept.sig is not None
+    envelope = decode(completed.body)
+    assert envelope.sig is not None
     run = assigned.envelope.agg
-    assert verify(key, run, assigned.seq, bytes(kept.data), kept.sig)
-    assert not verify(key, run, assigned.seq + 1, bytes(kept.data), kept.sig)
+    assert verify_verdict(key, run, assigned.seq, bytes(envelope.data), envelope.sig)
+    assert not verify_verdict(key, run, assigned.seq + 1, bytes(envelope.data), envelope.sig)
 
 
 @shares_a_harness
@@ -61,7 +61,7 @@ async def test_what_is_no_verdict_is_not_signed(world: World) -> None:
         await world.until("r1", "RunCompleted")
     *others, completed = await world.history("r1")
     assert completed.envelope.sig
-    assert {one.envelope.sig for one in others} == {None}
+    assert {other.envelope.sig for other in others} == {None}
 
 
 @shares_a_harness
@@ -80,9 +80,9 @@ async def test_a_submission_cannot_see_the_key(world: World) -> None:
     assert isinstance(ended, RunCompleted)
     if {"namespaces", "uid"} <= set(started.missing):
         pytest.skip("no namespaces and no uid: here a submission may read what its agent may")
-    (said,) = (line for line in ended.log_head.splitlines() if line.startswith("FOUND"))
-    assert said.count("shut") == 6, said
-    assert "sign_key" not in said
+    (line_found,) = (line for line in ended.log_head.splitlines() if line.startswith("FOUND"))
+    assert line_found.count("shut") == 6, line_found
+    assert "sign_key" not in line_found
 
 
 def test_the_key_command_prints_the_public_key_alone(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_key_command_prints_the_public_key_alone(tmp_path: Path) -> None:
         "WARPBOARD_GPU_AGENT_DATA": str(folder),
         "WARPBOARD_GPU_AGENT_OPS_LISTEN": "127.0.0.1:0",
     }
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-m", "gpu_agent", "key"],
             env=os.environ | environ,
@@ -104,5 +104,5 @@ def test_the_key_command_prints_the_public_key_alone(tmp_path: Path) -> None:
         ).stdout
         for _ in range(2)
     ]
-    assert said[0] == said[1] == public_key(load_key(folder / "sign_key")) + "\n"
+    assert outputs[0] == outputs[1] == public_key(load_key(folder / "sign_key")) + "\n"
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -109,8 +109,8 @@ async def is_said_busy(world: World, run: str | None) -> bool:
     """Whether the newest heartbeat names this run, or no run and a free agent."""
 
     def look() -> bool:
-        said = json.loads(world.heard.get("a1") or b"{}")
-        return said.get("run", "") == run and said["is_free"] is (run is None)
+        heartbeat = json.loads(world.heard.get("a1") or b"{}")
+        return heartbeat.get("run", "") == run and heartbeat["is_free"] is (run is None)
 
     return await eventually(look)
 

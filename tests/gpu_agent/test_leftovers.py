@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_agent.service.agent import Agent
+from gpu_agent.service import Agent
 from harness.entry import Harness
 from harness.sandbox.processes import descendants
 from shared.events import RunCompleted, RunFailed
@@ -18,7 +18,7 @@ from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
 
 FORGES = """
 import sys
-from harness.messages import RunReport
+from harness.report.messages import RunReport
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "channel"):
     frame = frame.f_back
@@ -69,11 +69,11 @@ def ice() -> Iterator[Ice]:
     root = Path("/sys/fs/cgroup/freezer")
     if not os.access(root, os.W_OK):
         pytest.skip("there is no freezer of our own here that holds a process against SIGKILL")
-    made = Ice(root / f"warpboard-test-{secrets.token_hex(4)}")
+    created = Ice(root / f"warpboard-test-{secrets.token_hex(4)}")
     try:
-        yield made
+        yield created
     finally:
-        made.melt()
+        created.melt()
 
 
 # The loop of the file's world.

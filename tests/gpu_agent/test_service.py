@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_agent import gpu
-from gpu_agent.gpu import canary
+from gpu_agent.gpu import run_canary
 from harness.entry import code, environment
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, RunCompleted, RunFailed
@@ -26,7 +26,7 @@ async def test_an_order_is_run_to_its_verdict(world: World) -> None:
     assert isinstance(ended, RunCompleted)
     assert ended.verdict == "passed"
     assert await world.types("r1") == ["JobAssigned", "RunStarted", "RunCompleted"]
-    assert [(one.stage, one.verdict) for one in ended.stages] == [
+    assert [(stage.stage, stage.verdict) for stage in ended.stages] == [
         ("build", "passed"),
         ("check", "passed"),
     ]
@@ -57,7 +57,7 @@ async def test_an_agent_that_is_stopped_hands_its_run_back(world: World) -> None
     failed = (await world.until("r1", "RunFailed")).fact
     assert isinstance(failed, RunFailed)
     assert failed.code == "drained"
-    assert [(one.stage, one.verdict) for one in failed.stages] == [("build", "passed")]
+    assert [(stage.stage, stage.verdict) for stage in failed.stages] == [("build", "passed")]
 
 
 async def test_a_missing_source_is_the_platforms_failure(world: World) -> None:
@@ -71,8 +71,8 @@ async def test_a_missing_source_is_the_platforms_failure(world: World) -> None:
 async def test_an_agent_says_when_it_is_free_and_when_it_goes(world: World) -> None:
 
     def is_free(value: bool) -> bool:
-        said = world.heard.get("a1")
-        return said is not None and json.loads(said)["is_free"] is value
+        heartbeat = world.heard.get("a1")
+        return heartbeat is not None and json.loads(heartbeat)["is_free"] is value
 
     async with serving(world.agent()):
         await eventually(lambda: is_free(True), within_s=30)
@@ -109,9 +109,9 @@ async def test_one_harness_serves_run_after_run(world: World) -> None:
 async def test_a_machine_that_is_not_well_takes_no_more_orders(world: World) -> None:
 
     def is_quarantined() -> bool:
-        said = json.loads(world.heard.get("a1") or b"{}")
-        reason = said.get("registration", {}).get("quarantine")
-        return reason == "a process is left" and said["is_free"] is False
+        heartbeat = json.loads(world.heard.get("a1") or b"{}")
+        reason = heartbeat.get("registration", {}).get("quarantine")
+        return reason == "a process is left" and heartbeat["is_free"] is False
 
     async with serving(world.agent()):
         world.ailment = "a process is left"
@@ -156,7 +156,7 @@ async def test_no_run_is_by_another_harness_code_than_the_registered_one(world: 
 
 
 async def test_a_canary_on_a_healthy_machine_is_well() -> None:
-    assert canary() == ""
+    assert run_canary() == ""
 
 
 @pytest.mark.long
@@ -175,11 +175,11 @@ async def test_a_machine_that_is_merely_busy_is_well(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(gpu, "CANARY_S_MAX", 2.0)
     monkeypatch.setattr(gpu, "hashlib", SimpleNamespace(sha256=Kept))
     began = time.monotonic()
-    assert canary() == ""
+    assert run_canary() == ""
     assert time.monotonic() - began > gpu.CANARY_S_MAX
 
 
 async def test_a_machine_that_computes_slowly_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "CANARY_S_MAX", 0.0)
-    assert canary().startswith("the canary took")
-    assert canary().endswith("s of processor, over 0 s")
+    assert run_canary().startswith("the canary took")
+    assert run_canary().endswith("s of processor, over 0 s")

@@ -10,19 +10,18 @@ from typing import Any
 
 import msgspec
 
-from gpu_agent.domain import Demand, Machine, registration
+from gpu_agent.domain import Demand, Machine, build_registration
 from gpu_agent.runs import HarnessRuns
-from gpu_agent.service.agent import Agent
-from gpu_agent.service.lease import Reporter
+from gpu_agent.service import Agent, Reporter
 from harness.entry import Harness
 from shared import subjects
 from shared.clock import new_id, now
-from shared.event_log import New, Recorded
+from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, JobAssigned
-from shared.memory import MemoryBlobs, MemoryBus, MemoryLog
+from shared.memory import MemoryBlobStore, MemoryBus, MemoryLog
 from shared.signing import load_key
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
 REFERENCE = """
@@ -63,7 +62,7 @@ class World:
     def __init__(self, folder: Path, harness: Harness | None) -> None:
         self.harness = harness
         self.log = MemoryLog()
-        self.blobs = MemoryBlobs()
+        self.blobs = MemoryBlobStore()
         self.bus = MemoryBus(self.log)
         self.folder = folder
         self.heard: dict[str, bytes | None] = {}
@@ -92,7 +91,7 @@ class World:
             bus=self.bus,
             runs=runs,
             metrics=NoMetrics(),
-            registration=registration("CPU", here, Demand("none", ("C2",)), {}),
+            registration=build_registration("CPU", here, Demand("none", ("C2",)), {}),
             heartbeat_s=0.2,
             drain_s=1.0,
         )
@@ -138,27 +137,27 @@ class World:
 
     async def say(self, run: str, fact: Fact, expected: int | None) -> int:
         agg, actor = written(subjects.run("a1", run), fact)
-        stamp = Stamp(new_id(), now(), actor, "sub1", "test")
-        return await self.log.append(New(seal(fact, agg, stamp), expected))
+        stamp = EventMetadata(new_id(), now(), actor, "sub1", "test")
+        return await self.log.append(NewEvent(make_envelope(fact, agg, stamp), expected))
 
-    async def history(self, run: str) -> list[Recorded]:
+    async def history(self, run: str) -> list[RecordedEvent]:
         return await self.log.history(subjects.run("a1", run))
 
     async def types(self, run: str) -> list[str]:
         return [event.envelope.type for event in await self.history(run)]
 
-    async def until(self, run: str, type_: str, within_s: float = 30) -> Recorded:
-        async def find() -> Recorded | None:
-            found = [event for event in await self.history(run) if event.envelope.type == type_]
-            return found[0] if found else None
+    async def until(self, run: str, type_: str, within_s: float = 30) -> RecordedEvent:
+        async def find() -> RecordedEvent | None:
+            events = [event for event in await self.history(run) if event.envelope.type == type_]
+            return events[0] if events else None
 
-        found = await eventually(find, within_s=within_s)
-        assert found is not None
-        return found
+        events = await eventually(find, within_s=within_s)
+        assert events is not None
+        return events
 
     async def until_built(self) -> None:
         """Until an agent told that the first stage of a run is over."""
-        await eventually(lambda: any(one["stages"] for one in self.progress), within_s=30)
+        await eventually(lambda: any(item["stages"] for item in self.progress), within_s=30)
 
     async def listen(self) -> None:
         async for beat in self.bus.beats():

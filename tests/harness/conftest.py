@@ -1,4 +1,4 @@
-"""What the tests of the harness are given."""
+"""Fixtures of the harness tests."""
 
 from pathlib import Path
 
@@ -11,5 +11,5 @@ collect_ignore = ["problem"]
 
 @pytest.fixture
 def host(tmp_path: Path, warm: Warm) -> Host:
-    """Where small submissions meet a small problem."""
+    """A host that runs small submissions against a small problem."""
     return Host(tmp_path, warm)

@@ -1,4 +1,4 @@
-"""An answer that looks a little otherwise is the check's matter, where a problem says so."""
+"""The problem's check judges answers of another form, if the problem says so."""
 
 import contextlib
 import json
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.supervisor import declared
-from harness.supervisor.inputs import Shape
-from harness.supervisor.structure import Leaf, lay_out
-from harness.supervisor.verdict import CaseFailed
-from harness.worker.protocol import is_alike
+from harness.check import judging
+from harness.check.inputs import Shape
+from harness.check.structure import Leaf, lay_out
+from harness.report.verdict import CaseFailed
+from harness.worker.protocol import is_compatible_answer
 from tests.support.harness import Host
 
 REFERENCE = """
@@ -94,19 +94,19 @@ def test_a_check_that_goes_row_by_row_sees_every_row(checked: Host) -> None:
 
 
 def shape(*, is_buffer: bool = False) -> Shape:
-    """A case of one output, nine float64."""
+    """A case with one output, nine float64."""
     leaf = Leaf(0, 72, "float64", (9,), (1,))
     kind = ["buffer" if is_buffer else "tensor", 0]
     return Shape((), (leaf,), ["list", []], kind, ["list", []], (), 63, 0.0, is_checked=True)
 
 
 def test_nothing_said_is_the_references_form() -> None:
-    assert declared.leaves(shape(), b"") == shape().outputs
+    assert judging.declared_leaves(shape(), b"") == shape().outputs
 
 
 @pytest.mark.long
 def test_a_narrower_reading_of_the_same_bytes_may_be_said() -> None:
-    (leaf,) = declared.leaves(shape(), json.dumps([[0, "float32", [1, 9]]]).encode())
+    (leaf,) = judging.declared_leaves(shape(), json.dumps([[0, "float32", [1, 9]]]).encode())
     assert (leaf.size, leaf.dtype, leaf.shape, leaf.stride) == (36, "float32", (1, 9), (9, 1))
 
 
@@ -134,19 +134,19 @@ def test_a_narrower_reading_of_the_same_bytes_may_be_said() -> None:
     ],
 )
 def test_what_a_worker_may_not_say_of_its_answer_ends_the_run(said: object) -> None:
-    with pytest.raises(CaseFailed, match="what cannot be"):
-        declared.leaves(shape(), json.dumps(said).encode())
+    with pytest.raises(CaseFailed, match="impossible dtype or shape"):
+        judging.declared_leaves(shape(), json.dumps(said).encode())
 
 
 def test_nothing_may_be_said_of_memory_that_the_data_brings() -> None:
-    with pytest.raises(CaseFailed, match="what cannot be"):
-        declared.leaves(shape(is_buffer=True), b'[[0, "float32", [9]]]')
+    with pytest.raises(CaseFailed, match="impossible dtype or shape"):
+        judging.declared_leaves(shape(is_buffer=True), b'[[0, "float32", [9]]]')
 
 
 @given(st.binary(max_size=200))
 def test_whatever_is_said_is_read_or_refused(said: bytes) -> None:
     with contextlib.suppress(CaseFailed):
-        assert all(leaf.size <= 72 for leaf in declared.leaves(shape(), said))
+        assert all(leaf.size <= 72 for leaf in judging.declared_leaves(shape(), said))
 
 
 SIZES = st.lists(st.integers(0, 4), max_size=4)
@@ -158,7 +158,7 @@ def test_what_is_alike_fits_and_broadcasts_to_nothing_larger(
     dtype: str, sizes: list[int], got: str, got_sizes: list[int]
 ) -> None:
     torch: Any = pytest.importorskip("torch")
-    if not is_alike(dtype, sizes, got, got_sizes):
+    if not is_compatible_answer(dtype, sizes, got, got_sizes):
         return
     want, found = (
         lay_out([torch.empty(some, dtype=getattr(torch, kind))])[0]

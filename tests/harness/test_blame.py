@@ -1,4 +1,4 @@
-"""Whatever an author's code does wrong is a fault of the problem, told in words."""
+"""Every error of an author's code is a fault of the problem, with a reason."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_an_author_that_ends_the_run_is_to_blame(host: Host, end: str) -> None:
     ids=["generator", "reference", "check", "import"],
 )
 def test_an_authors_code_that_never_ends_is_named(host: Host, function: str, said: str) -> None:
-    """Nothing that it catches keeps it alive."""
+    """The code cannot survive by catching exceptions."""
     endless = "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n"
     inside = endless.replace("\n", "\n    ")
     host.budgets_s = {"author": 0.3}
@@ -91,7 +91,7 @@ def test_an_authors_code_that_never_ends_is_named(host: Host, function: str, sai
 
 @pytest.mark.long
 def test_an_author_who_waits_for_the_processor_is_not_blamed(host: Host) -> None:
-    """The budget is processor time: whoever keeps the core busy cannot use it up."""
+    """The budget is CPU time, so other processes on the core cannot use it up."""
     host.budgets_s = {"author": 0.6}
     waits = "import time\n_check = check_implementation\n"
     waits += "def check_implementation(data, output):\n    time.sleep(1.4)\n"
@@ -120,7 +120,7 @@ def test_an_author_that_keeps_a_run_from_ending_keeps_no_other(host: Host) -> No
 
 BEGINS_AGAIN = """
 import sys
-from harness.messages import Started
+from harness.report.messages import Started
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "channel"):
     frame = frame.f_back

@@ -1,11 +1,11 @@
-"""A submission is loaded, or the reason is put into words."""
+"""A submission is loaded, or the error is described."""
 
 from pathlib import Path
 
 import pytest
 
 from harness.entry import isolation
-from harness.worker.build import Unusable, failure, load
+from harness.worker.kernel_loader import SubmissionFailure, explain_exception, load_kernel
 from harness.worker.protocol import TEXT_CHARS_MAX
 from tests.support.harness import HONEST, Host
 
@@ -13,7 +13,7 @@ from tests.support.harness import HONEST, Host
 def _load(folder: Path, source: bytes) -> object:
     path = folder / "submission.py"
     path.write_bytes(source)
-    return load(path)
+    return load_kernel(path)
 
 
 def test_the_function_is_found(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_function_is_found(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_has_a_kind_and_a_text(
     tmp_path: Path, source: bytes, kind: str, text: str
 ) -> None:
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(SubmissionFailure) as caught:
         _load(tmp_path, source)
     assert caught.value.kind == kind
     assert text in caught.value.text
@@ -49,7 +49,9 @@ def test_what_cannot_be_loaded_has_a_kind_and_a_text(
 
 
 def test_a_text_is_cut_at_its_beginning(tmp_path: Path) -> None:
-    said = failure(ValueError("y" * 10_000 + "the end"), tmp_path / "submission.py", "exception")
+    said = explain_exception(
+        ValueError("y" * 10_000 + "the end"), tmp_path / "submission.py", "exception"
+    )
     assert len(said.text) == TEXT_CHARS_MAX
     assert said.text.endswith("the end")
 
@@ -61,7 +63,7 @@ def test_torchs_compiler_keeps_nothing_larger_than_a_box(host: Host) -> None:
 
 
 def test_who_could_compile_and_does_not_has_a_timed_box_like_any_other(host: Host) -> None:
-    """Where cpp_extension is named a builder with more memory loads the file first."""
+    """A file that names cpp_extension is first loaded by a builder with more memory."""
     asks = (
         "import os, resource\n"
         "scratch = os.statvfs(os.environ['TMPDIR'])\n"
@@ -85,7 +87,7 @@ def test_the_memory_of_a_builder_is_not_that_of_a_timed_box(host: Host) -> None:
 
 
 def limits_of(host: Host) -> list[str]:
-    """What each box of the last run printed of its limits."""
+    """What each box of the last run printed about its limits."""
     lines = (host.out / "log.txt").read_text().splitlines()
     return [line for line in lines if line.startswith("LIMITS")]
 

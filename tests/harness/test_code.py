@@ -1,4 +1,4 @@
-"""The harness code: the same bytes wherever it is packed, and all that it takes to run."""
+"""The harness code: reproducible wherever it is packed, and sufficient to run."""
 
 import hashlib
 import io
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import code
-from harness.code import HERE, packed
+from harness.code import HERE, pack_harness
 
 LINES = """
 import sys
@@ -38,26 +38,26 @@ def test_the_same_files_are_the_same_bytes_wherever_and_whenever_they_lie(
     for name in ("__pycache__/run.cpython-311.pyc", ".run.py.swp", "worker/.hidden"):
         (copy / name).write_bytes(b"no code")
     monkeypatch.chdir(tmp_path)
-    assert packed(copy) == packed() == packed()
-    assert code.digest() == digest_of(packed())
+    assert pack_harness(copy) == pack_harness() == pack_harness()
+    assert code.digest() == digest_of(pack_harness())
 
 
-@pytest.mark.parametrize("name", ["timing/policy.py", "devices/cuda/kernels/gate.cu", "py.typed"])
+@pytest.mark.parametrize("name", ["time/policy.py", "devices/cuda/kernels/gate.cu", "py.typed"])
 def test_another_byte_in_any_file_is_another_code(name: str, tmp_path: Path) -> None:
     copy = shutil.copytree(HERE, tmp_path / "harness")
     with (copy / name).open("ab") as file:
         file.write(b"\n")
-    assert packed(copy) != packed()
+    assert pack_harness(copy) != pack_harness()
 
 
 def test_what_could_be_imported_beside_the_sources_is_code_too(tmp_path: Path) -> None:
     copy = shutil.copytree(HERE, tmp_path / "harness")
-    (copy / "timing" / "native.so").write_bytes(b"")
-    assert packed(copy) != packed()
+    (copy / "time" / "native.so").write_bytes(b"")
+    assert pack_harness(copy) != pack_harness()
 
 
 def test_unpacked_it_is_the_package_itself_and_says_the_same_of_itself(tmp_path: Path) -> None:
-    with zipfile.ZipFile(io.BytesIO(packed())) as found:
+    with zipfile.ZipFile(io.BytesIO(pack_harness())) as found:
         found.extractall(tmp_path)
         names = found.namelist()
         assert {one.compress_type for one in found.infolist()} == {zipfile.ZIP_STORED}
@@ -68,5 +68,5 @@ def test_unpacked_it_is_the_package_itself_and_says_the_same_of_itself(tmp_path:
     command = [sys.executable, "-I", "-B", "-c", LINES, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     where, version, digest = ran.stdout.split()
-    assert (Path(where), digest) == (tmp_path / "harness", digest_of(packed()))
+    assert (Path(where), digest) == (tmp_path / "harness", digest_of(pack_harness()))
     assert version == "2"

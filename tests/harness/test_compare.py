@@ -1,19 +1,24 @@
-"""Guards that hold whatever the problem's own check says."""
+"""Guards that apply whatever the problem's own check says."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from harness.check.author import parse_check_result
+from harness.check.judging import (
+    require_numbers,
+    require_valid_bools,
+    require_written,
+)
+from harness.check.structure import Leaf, lay_out, layout_bytes
 from harness.problem import ProblemFault
-from harness.supervisor.compare import complaint, require_bools, require_numbers, require_written
-from harness.supervisor.structure import Leaf, lay_out, size_of
-from harness.supervisor.verdict import CaseFailed
+from harness.report.verdict import CaseFailed
 
 
 @pytest.mark.parametrize("said", [True, "", [], (True, ""), (True, "all well"), (True, [])])
 def test_a_passing_check_has_many_forms(said: object) -> None:
-    assert complaint(said) is None
+    assert parse_check_result(said) is None
 
 
 @pytest.mark.parametrize(
@@ -28,18 +33,18 @@ def test_a_passing_check_has_many_forms(said: object) -> None:
     ],
 )
 def test_a_failing_check_has_many_forms(said: object, message: str) -> None:
-    assert complaint(said) == message
+    assert parse_check_result(said) == message
 
 
 @pytest.mark.parametrize("said", [None, 1, 0.0, (1, ""), [True], {}, ("", True)])
 def test_any_other_form_is_a_fault_of_the_problem(said: object) -> None:
     with pytest.raises(ProblemFault, match="check_implementation returned"):
-        complaint(said)
+        parse_check_result(said)
 
 
 def test_an_untouched_output_was_never_written(torch: Any) -> None:
     leaves = lay_out([torch.empty(4), torch.empty(4)])
-    poison = torch.randint(0, 256, (size_of(leaves),), dtype=torch.uint8)
+    poison = torch.randint(0, 256, (layout_bytes(leaves),), dtype=torch.uint8)
     snapshot = poison.clone()
     leaves[0].view(snapshot).zero_()
     with pytest.raises(CaseFailed, match="output 1 was never written") as caught:
@@ -52,7 +57,7 @@ def test_an_untouched_output_was_never_written(torch: Any) -> None:
 
 def test_an_output_is_looked_at_to_its_last_byte(torch: Any) -> None:
     leaves = lay_out([torch.empty(5000)])
-    poison = torch.randint(0, 256, (size_of(leaves),), dtype=torch.uint8)
+    poison = torch.randint(0, 256, (layout_bytes(leaves),), dtype=torch.uint8)
     snapshot = poison.clone()
     with pytest.raises(CaseFailed, match="never written"):
         require_written(leaves, snapshot, _filled(poison))
@@ -62,7 +67,7 @@ def test_an_output_is_looked_at_to_its_last_byte(torch: Any) -> None:
 
 def test_an_output_so_small_that_poison_may_be_right_is_left_to_the_check(torch: Any) -> None:
     leaves = lay_out([torch.zeros(8, dtype=torch.bool), torch.zeros(1)])
-    memory = torch.ones(size_of(leaves), dtype=torch.uint8)
+    memory = torch.ones(layout_bytes(leaves), dtype=torch.uint8)
     require_written(leaves, memory, _filled(memory))
 
 
@@ -87,9 +92,9 @@ def test_integers_and_bools_hold_no_nan(torch: Any) -> None:
 
 def test_a_bool_holds_nothing_but_zero_and_one(torch: Any) -> None:
     leaves = lay_out([torch.zeros(3, dtype=torch.bool), torch.zeros(3, dtype=torch.uint8)])
-    memory = torch.zeros(size_of(leaves), dtype=torch.uint8)
+    memory = torch.zeros(layout_bytes(leaves), dtype=torch.uint8)
     leaves[1].bytes_in(memory).fill_(7)
-    require_bools(leaves, memory)
+    require_valid_bools(leaves, memory)
     leaves[0].bytes_in(memory)[1] = 2
-    with pytest.raises(CaseFailed, match="output 0 holds bytes that are no bool"):
-        require_bools(leaves, memory)
+    with pytest.raises(CaseFailed, match="output 0 holds bytes that are not valid bools"):
+        require_valid_bools(leaves, memory)

@@ -1,4 +1,4 @@
-"""What a run gives up before it meets the author's code, as that code finds it."""
+"""What a run gives up before the author's code runs, observed by that code."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What data and outputs may be, shown by whole runs of problems of other shapes."""
+"""What data and outputs may be, shown by whole runs of problems with other shapes."""
 
 import pytest
 

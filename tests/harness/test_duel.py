@@ -1,4 +1,4 @@
-"""Duels: two submissions in boxes of their own, timed in alternation, both judged."""
+"""Duels: two submissions in separate boxes, timed in alternation, both judged."""
 
 import dataclasses
 import gzip
@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from harness.messages import RunReport, from_line, to_line
+from harness.report.messages import RunReport, from_line, to_line
 from harness.sandbox.box import SandboxFault
-from harness.supervisor.duel import ROUND_PAIRS, require_walls
-from harness.timing.duel import PAIRS
+from harness.time.duel import ROUND_PAIRS, require_walls
+from harness.time.estimators import PAIRS
 from tests.support.harness import HONEST, Host
 
 pytestmark = pytest.mark.long
@@ -40,7 +40,7 @@ def custom_kernel(data):
 
 
 def duel(host: Host, first: str, second: str) -> RunReport:
-    """A duel of two sources, short where the budget is."""
+    """A duel of two sources with small budgets."""
     host.budgets_s = {"ranked": 2.0}
     rival = host.folder / "rival.py"
     rival.write_text(second)

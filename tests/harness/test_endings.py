@@ -1,4 +1,4 @@
-"""Bad input of every kind gets one clear answer; hostile input is the corpus's matter."""
+"""Bad input of every kind gets one clear answer; tests/cheats covers hostile input."""
 
 import pytest
 

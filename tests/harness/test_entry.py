@@ -1,4 +1,4 @@
-"""Whole runs by the public entry, and what is left when one is broken off."""
+"""Whole runs through the public entry, and what is left when one is interrupted."""
 
 import asyncio
 import gzip
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from harness import entry, supervised
+from harness import entry
 from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
 from harness.sandbox.processes import descendants, parent_of
 from tests.support.harness import HONEST, REFERENCE, Host
@@ -156,7 +156,7 @@ def test_an_import_may_take_its_budget_in_every_process(
     host.budgets_s = {"build": 3.0, "test": 1.0, "ranked": 2.0}
     host.warm.evaluate(host.request(HONEST), host.told)  # a start takes its time, too
     monkeypatch.setattr(entry, "BUILD_S_MAX", 0.0)
-    monkeypatch.setattr(entry, "_MARGIN_S", 0.0)
+    monkeypatch.setattr(entry, "_EXTRA_S", 0.0)
     report = host.run("import time\ntime.sleep(1.6)\n" + HONEST, "ranked")
     assert report.failure_code == "", report.reason
 
@@ -203,8 +203,8 @@ def test_a_supervisor_that_is_not_ready_in_time_is_ended(
 ) -> None:
     async def warmed() -> None:
         async with Harness() as harness:
-            monkeypatch.setattr(supervised, "READY_S_MAX", 0.0)
-            with pytest.raises(entry.Silent, match="not ready within"):
+            monkeypatch.setattr(entry, "READY_S_MAX", 0.0)
+            with pytest.raises(entry.SupervisorFailed, match="not ready within"):
                 await harness.warm()
             report = await harness.evaluate(host.request(HONEST), host.told)
             assert report.failure_code == "supervisor"
@@ -225,9 +225,12 @@ def test_a_supervisor_that_is_gone_said_nothing_on_any_loop(
     async def asked() -> None:
         gone = await asyncio.create_subprocess_exec("true", stdin=PIPE, stdout=PIPE)
         await gone.wait()
-        await supervised.listen(gone, host.request(HONEST), host.told)
+        await entry.exchange_request(gone, host.request(HONEST), host.told, lambda _: None)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner, pytest.raises(supervised.Silent):
+    with (
+        asyncio.Runner(loop_factory=new_loop) as runner,
+        pytest.raises(entry.SupervisorFailed),
+    ):
         runner.run(asked())
 
 

@@ -1,10 +1,10 @@
-"""The older and the foreign forms of a problem, run by the same harness as every other."""
+"""The older and foreign forms of a problem run in the same harness."""
 
 from typing import Any
 
 import pytest
 
-from harness.messages import RunReport
+from harness.report.messages import RunReport
 from tests.support.harness import Host
 
 OLDER = """
@@ -84,7 +84,7 @@ def test_a_model_with_the_same_weights_and_draws_passes(one: Host) -> None:
 
 
 def test_a_model_that_mentions_an_extension_is_built_and_found(one: Host) -> None:
-    """What may compile is imported by a builder first, which must look for ModelNew, too."""
+    """A builder imports it first, and must look for ModelNew too."""
     found = modelled(one, f"# no torch.utils.cpp_extension here\n{NEW}")
     assert found[0] == "passed", found
 

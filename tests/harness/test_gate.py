@@ -1,12 +1,12 @@
-"""The steps of a call as a GPU takes them: the copy of the answer is enqueued before it."""
+"""The steps of a call in a GPU's order: the copy of the answer is enqueued first."""
 
 from typing import Any
 
-from harness.devices.cpu import Cpu
+from harness.check.calls import GatedCase
+from harness.check.inputs import probe_shape
+from harness.check.judging import JudgeContext
+from harness.devices.cpu import CpuDevice
 from harness.devices.device import Window
-from harness.supervisor.calls import Gate
-from harness.supervisor.inputs import probe
-from harness.supervisor.judging import Court
 from harness.worker import protocol
 
 from .test_inputs import CASE, KEY, Teacher
@@ -59,7 +59,7 @@ class Warmer:
         """Nothing."""
 
 
-class Queued(Cpu):
+class Queued(CpuDevice):
     """A device to which the whole call is given before the worker answers."""
 
     def timed(self, window: Window) -> float:
@@ -72,10 +72,10 @@ class Queued(Cpu):
 
 
 def test_a_worker_that_has_not_answered_is_not_stopped_for_the_copy(torch: Any) -> None:
-    """It may still be on its way to the gate, and would never come."""
+    """It may still be on its way to the gate and would never arrive."""
     author = Teacher(lambda _: torch.ones(LARGE), lambda data: data * 2)
     team: Any = Team()
-    court: Any = Court(author, Queued(is_frozen=True), Warmer())  # type: ignore[arg-type]
-    with Gate(court, team, CASE, [probe(author, CASE, KEY)]) as gate:
+    court: Any = JudgeContext(author, Queued(is_frozen=True), Warmer())  # type: ignore[arg-type]
+    with GatedCase(court, team, CASE, [probe_shape(author, CASE, KEY)]) as gate:
         gate.run(7, 1e9)
     assert team.told == ["freeze", "thaw", "asked"]

@@ -1,4 +1,4 @@
-"""Seeds are unforeseeable and repeatable, and shapes say what is input and what is output."""
+"""Seeds are unpredictable and repeatable; shapes tell inputs from outputs."""
 
 import json
 from collections.abc import Callable
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from harness.check.inputs import derive_seed, probe_shape
+from harness.check.structure import flatten
 from harness.problem import Case, ProblemFault
-from harness.supervisor.inputs import probe, seed_of
-from harness.supervisor.structure import flatten
 
 KEY = bytes(range(32))
 CASE = Case("n=4", {"n": 4, "seed": 1})
 
 
 class Teacher:
-    """An author whose reference is given."""
+    """An author with the given reference."""
 
     def __init__(self, generate: Callable[[int], Any], answer: Callable[[Any], Any]) -> None:
         self._generate = generate
@@ -33,14 +33,14 @@ class Teacher:
 def test_a_seed_hangs_on_key_stage_case_and_call() -> None:
     base = ("check", "n=4", 0)
     others = [("time", "n=4", 0), ("check", "n=5", 0), ("check", "n=4", 1)]
-    seeds = {seed_of(KEY, *what, 63) for what in (base, *others)}
-    assert len(seeds | {seed_of(bytes(32), *base, 63)}) == 5
-    assert seed_of(KEY, *base, 63) == seed_of(KEY, *base, 63)
+    seeds = {derive_seed(KEY, *what, 63) for what in (base, *others)}
+    assert len(seeds | {derive_seed(bytes(32), *base, 63)}) == 5
+    assert derive_seed(KEY, *base, 63) == derive_seed(KEY, *base, 63)
 
 
 @pytest.mark.parametrize("bits", [31, 63])
 def test_a_seed_uses_all_of_its_bits_and_no_more(bits: int) -> None:
-    seeds = [seed_of(KEY, "check", "n=4", call, bits) for call in range(200)]
+    seeds = [derive_seed(KEY, "check", "n=4", call, bits) for call in range(200)]
     assert min(seeds) >= 0
     assert 2 ** (bits - 1) < max(seeds) < 2**bits
 
@@ -50,7 +50,7 @@ def test_an_output_buffer_is_no_input(torch: Any) -> None:
         data[1].copy_(data[0] * 2)
         return data[1]
 
-    shape = probe(Teacher(lambda _: (torch.ones(3), torch.empty(3)), answer), CASE, KEY)
+    shape = probe_shape(Teacher(lambda _: (torch.ones(3), torch.empty(3)), answer), CASE, KEY)
     assert shape.shown == (0,)
     assert shape.data == ["tuple", [["tensor", 0], ["buffer", 0]]]
     assert shape.answer == ["buffer", 0]
@@ -58,7 +58,7 @@ def test_an_output_buffer_is_no_input(torch: Any) -> None:
 
 
 def test_a_buffer_that_is_read_is_an_input(torch: Any) -> None:
-    shape = probe(Teacher(lambda _: torch.rand(3), lambda data: data.mul_(2)), CASE, KEY)
+    shape = probe_shape(Teacher(lambda _: torch.rand(3), lambda data: data.mul_(2)), CASE, KEY)
     assert shape.shown == (0,)
     assert shape.data == ["tensor", 0]
     assert shape.answer == ["tensor", 0]
@@ -70,7 +70,7 @@ def test_a_generator_that_refuses_long_seeds_gets_short_ones(torch: Any) -> None
             raise ProblemFault("too long")
         return torch.ones(3)
 
-    assert probe(Teacher(generate, lambda data: data + 1), CASE, KEY).seed_bits == 31
+    assert probe_shape(Teacher(generate, lambda data: data + 1), CASE, KEY).seed_bits == 31
 
 
 def test_a_generator_that_refuses_every_seed_is_a_fault() -> None:
@@ -78,17 +78,17 @@ def test_a_generator_that_refuses_every_seed_is_a_fault() -> None:
         raise ProblemFault("never")
 
     with pytest.raises(ProblemFault, match="never"):
-        probe(Teacher(generate, lambda data: data), CASE, KEY)
+        probe_shape(Teacher(generate, lambda data: data), CASE, KEY)
 
 
 @pytest.mark.parametrize("answer", [None, 3.0, [], ["text"]])
 def test_an_answer_must_be_made_of_tensors(torch: Any, answer: object) -> None:
     with pytest.raises(ProblemFault, match="ref_kernel must return"):
-        probe(Teacher(lambda _: torch.ones(3), lambda _: answer), CASE, KEY)
+        probe_shape(Teacher(lambda _: torch.ones(3), lambda _: answer), CASE, KEY)
 
 
 def test_data_of_another_shape_than_laid_out_is_a_fault(torch: Any) -> None:
-    shape = probe(Teacher(lambda _: torch.ones(3), lambda data: data + 1), CASE, KEY)
+    shape = probe_shape(Teacher(lambda _: torch.ones(3), lambda data: data + 1), CASE, KEY)
     assert len(shape.inputs_of(flatten(torch.zeros(3), "the test"))) == 1
     for other in (torch.ones(4), torch.ones(3).double(), [torch.ones(3), torch.ones(3)]):
         with pytest.raises(ProblemFault, match="other shapes"):
@@ -96,7 +96,9 @@ def test_data_of_another_shape_than_laid_out_is_a_fault(torch: Any) -> None:
 
 
 def test_the_layout_is_plain_json(torch: Any) -> None:
-    shape = probe(Teacher(lambda _: [torch.ones(2, 3), 5], lambda data: data[0] + 1), CASE, KEY)
+    shape = probe_shape(
+        Teacher(lambda _: [torch.ones(2, 3), 5], lambda data: data[0] + 1), CASE, KEY
+    )
     layout = json.loads(shape.layout())
     assert layout["inputs"] == [[0, 24, "float32", [2, 3], [3, 1]]]
     assert layout["data"] == ["list", [["tensor", 0], ["scalar", 0]]]
@@ -105,4 +107,4 @@ def test_the_layout_is_plain_json(torch: Any) -> None:
 def test_tensors_must_be_made_where_the_run_is(torch: Any) -> None:
     author = Teacher(lambda _: torch.ones(3), lambda data: data * 2)
     with pytest.raises(ProblemFault, match=r"on cpu, this run is on cuda:0.*get_device"):
-        probe(author, CASE, KEY, 0, "cuda:0")
+        probe_shape(author, CASE, KEY, 0, "cuda:0")

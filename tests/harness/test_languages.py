@@ -1,4 +1,4 @@
-"""Native files, from the request to the report, in boxes of their own."""
+"""Native files, from the request to the report, in their own boxes."""
 
 import shutil
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""What an author's code leaves behind must not meet the run of another problem."""
+"""What an author's code leaves behind must not affect the run of another problem."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.messages import RunReport
+from harness.report.messages import RunReport
 from tests.support.harness import HONEST, REFERENCE, Host
 
 DAEMON = """

@@ -1,4 +1,4 @@
-"""The worker's view of a case: fresh tensors on shared memory, and an exact commit."""
+"""The worker's view of a case: new tensors on shared memory, and an exact commit."""
 
 import json
 import os
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.worker.loading import loaded
-from harness.worker.memory import Mismatch, SharedCase
+from harness.worker.memory import AnswerMismatch, SharedCase
+from harness.worker.submission import load_submission
 
 PAGE = 4096
 
@@ -82,15 +82,15 @@ def test_what_does_not_fit_is_named(torch: Any, returned: str, text: str) -> Non
     value = eval(returned, {"torch": torch})  # noqa: S307  (the texts above)
     if not isinstance(value, tuple) and value is not None and "list" not in text:
         value = [value, torch.zeros(2, dtype=torch.bool)]
-    with pytest.raises(Mismatch) as caught:
+    with pytest.raises(AnswerMismatch) as caught:
         case.commit(value)
     assert text in str(caught.value)
     os.close(descriptor)
 
 
 def test_a_call_of_a_null_worker_copies_no_answer() -> None:
-    """Nobody is to be given the time of a copy that an answer written in place never makes."""
+    """A submission that writes in place must not be credited with the time of a copy."""
     case, descriptor = _case(["tensor", 0], ["list", [["tensor", 0], ["tensor", 1]]])
     os.pwrite(descriptor, b"\1" * PAGE, 0)
-    loaded(Path("/"), {"is_null": True}, [], "")(case)(b"")
+    load_submission(Path("/"), {"is_null": True}, [], "")(case)(b"")
     assert _held(descriptor)[:PAGE] == b"\1" * PAGE

@@ -1,15 +1,15 @@
-"""A run that needs more memory than there is ends with both figures, before a case is run."""
+"""A run that needs too much memory ends with both figures before a case runs."""
 
 import re
 
 import pytest
 
+from harness.check.inputs import Shape
+from harness.check.memory import AvailableMemory, measure_sizes, needed_bytes
+from harness.check.structure import Leaf
 from harness.entry import Progress
 from harness.problem import Case, MemoryShortage
-from harness.sandbox.host_memory import total_bytes
-from harness.supervisor.inputs import Shape
-from harness.supervisor.memory import MemoryOffer, needed_bytes, sizes_of
-from harness.supervisor.structure import Leaf
+from harness.sandbox.host import total_bytes
 from tests.support.harness import HONEST, REFERENCE, Host
 
 GIB = 1024**3
@@ -26,7 +26,7 @@ def shape(inputs: int, outputs: int, *, is_buffer: bool) -> Shape:
 
 
 def answering(size: int) -> str:
-    """A problem whose reference answers with so many numbers of four bytes."""
+    """A problem whose reference returns this many 4-byte numbers."""
     head, _, tail = BUFFERLESS.partition("    matrix, out = data\n")
     return head + ANSWER.format(size=size) + "\n\n" + tail.partition("\n\n\n")[2]
 
@@ -35,19 +35,19 @@ def answering(size: int) -> str:
 def test_a_case_needs_every_copy_of_its_tensors(
     is_timed: bool, is_buffer: bool, tensors: int
 ) -> None:
-    case = [sizes_of(shape(GIB, GIB, is_buffer=is_buffer))]
+    case = [measure_sizes(shape(GIB, GIB, is_buffer=is_buffer))]
     needed = needed_bytes(case, is_timed=bool(is_timed))
     assert needed >= tensors * GIB
     assert needed_bytes(case * 2, is_timed=bool(is_timed)) == 2 * needed
 
 
 def test_what_does_not_fit_is_said_with_both_figures() -> None:
-    case, small = Case("size=7", {}), [sizes_of(shape(GIB, GIB, is_buffer=False))]
-    MemoryOffer(machine=64 * GIB, sandbox=GIB).require(case, small, is_timed=True)
+    case, small = Case("size=7", {}), [measure_sizes(shape(GIB, GIB, is_buffer=False))]
+    AvailableMemory(machine=64 * GIB, sandbox=GIB).require(case, small, is_timed=True)
     with pytest.raises(MemoryShortage, match=r"size=7 needs \d+ GiB .* machine offers 4 GiB"):
-        MemoryOffer(machine=4 * GIB, sandbox=GIB).require(case, small, is_timed=False)
+        AvailableMemory(machine=4 * GIB, sandbox=GIB).require(case, small, is_timed=False)
     with pytest.raises(MemoryShortage, match=r"to size=7 needs 1 GiB .* offers 0.9 GiB"):
-        MemoryOffer(machine=64 * GIB, sandbox=GIB - 1).require(case, small, is_timed=False)
+        AvailableMemory(machine=64 * GIB, sandbox=GIB - 1).require(case, small, is_timed=False)
 
 
 def test_a_case_that_the_machine_cannot_hold_is_not_begun(host: Host) -> None:
@@ -77,7 +77,7 @@ def test_an_allocation_of_the_author_that_fails_is_a_want_of_memory(host: Host, 
     report = host.run(HONEST)
     assert report.failure_code == "memory"
     name = "generate_input" if "randn" in where else "ref_kernel"
-    assert re.match(rf"{name} on size=\d+.* needs \d+ GiB of memory more", report.reason)
+    assert re.match(rf"{name} on size=\d+.* needs \d+ GiB more memory", report.reason)
 
 
 def test_a_case_that_cannot_even_be_generated_is_said_with_both_figures(host: Host) -> None:

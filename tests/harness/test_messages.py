@@ -4,14 +4,15 @@ import json
 
 import pytest
 
-from harness.messages import (
+from harness.report.messages import (
+    Accepted,
     CaseReport,
     Progress,
     RunReport,
     RunRequest,
     StageFinished,
     Started,
-    failed,
+    failed_run,
     from_line,
     request_from_line,
     to_line,
@@ -24,14 +25,15 @@ REPORT = RunReport("passed", "time", "every case passed", 1.5, "00", [CASE], usa
 @pytest.mark.parametrize(
     "message",
     [
+        Accepted(480.0),
         Started("1", "none", "C2", "ab", {"cores": "2"}),
         Progress("check", "n=1", 0, 2),
         StageFinished("check", "passed", 0.5, 2),
         REPORT,
-        failed("supervisor", "it died", 1.0),
+        failed_run("supervisor", "it died", 1.0),
     ],
 )
-def test_a_message_survives_its_line(message: Started | Progress | RunReport) -> None:
+def test_a_message_survives_its_line(message: Accepted | Started | Progress | RunReport) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert from_line(line) == message

@@ -1,4 +1,4 @@
-"""Objects of a problem's own classes cross as their attributes, and nothing else of them does."""
+"""Objects of a problem's own classes are sent as their attributes, and nothing else."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def custom_kernel(data):
 
 @pytest.fixture
 def own(host: Host) -> Host:
-    """A problem with classes of its own."""
+    """A problem with its own classes."""
     host.files["reference.py"] = REFERENCE
     return host
 
@@ -74,7 +74,7 @@ def test_a_wrong_answer_to_objects_is_found(own: Host) -> None:
     ("old", "new", "words"),
     [
         ('["a", "b"]', "open", "generate_input made an object of type"),
-        ('["a", "b"]', "self", "holds itself"),
+        ('["a", "b"]', "self", "contains itself"),
         (".detach()\ndef check", ", data[0]\ndef check", "ref_kernel must return a tensor"),
     ],
 )

@@ -1,10 +1,10 @@
 """A worker's output is kept at both ends and counted in between."""
 
-from harness.supervisor.output import KEPT_BYTES, OUTPUT_BYTES_MAX, REPORTED_BYTES, Log
+from harness.report.verdict import KEPT_BYTES, OUTPUT_BYTES_MAX, REPORTED_BYTES, OutputLog
 
 
-def _log(*chunks: bytes) -> Log:
-    log = Log()
+def _log(*chunks: bytes) -> OutputLog:
+    log = OutputLog()
     for chunk in chunks:
         log.add(chunk)
     return log

@@ -1,4 +1,4 @@
-"""A problem's folder is read whole, verified, or refused with the reason."""
+"""A problem's folder is read completely, verified, or refused with the reason."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness import entry
-from harness.problem import ProblemFault, load
+from harness.problem import ProblemFault, load_problem
+from harness.supervisor.server import run_budgets_s
 from tests.support.harness import HONEST, Host
 
 
@@ -20,27 +20,27 @@ def _changed(host: Host, **changes: Any) -> Path:
 
 
 def test_cases_keep_their_names_arguments_and_seeds(host: Host) -> None:
-    problem = load(_changed(host))
+    problem = load_problem(_changed(host))
     assert [case.name for case in problem.tests] == ["size=4 seed=7", "size=8 seed=7"]
     assert problem.tests[0].args == {"size": 4, "seed": 7}
     assert problem.tests[0].seed == 7
 
 
 def test_ranking_by_last_times_one_case(host: Host) -> None:
-    assert len(load(_changed(host)).cases("time", "ranked")) == 2
-    last = load(_changed(host, ranking_by="last")).cases("time", "ranked")
+    assert len(load_problem(_changed(host)).cases("time", "ranked")) == 2
+    last = load_problem(_changed(host, ranking_by="last")).cases("time", "ranked")
     assert [case.name for case in last] == ["size=32 seed=3"]
 
 
 def test_a_benchmark_run_checks_what_it_times(host: Host) -> None:
-    problem = load(_changed(host))
+    problem = load_problem(_changed(host))
     assert problem.cases("check", "benchmark") == problem.cases("time", "benchmark")
     assert problem.cases("check", "ranked") == problem.tests
 
 
 def test_each_stage_has_the_budget_of_its_kind(host: Host) -> None:
     budgets = {"build": 1, "test": 2, "benchmark": 3, "ranked": 4}
-    problem = load(_changed(host, budgets_s=budgets))
+    problem = load_problem(_changed(host, budgets_s=budgets))
     assert problem.budget_s("build", "ranked") == 1
     assert problem.budget_s("hidden_check", "ranked") == 2
     assert problem.budget_s("time", "benchmark") == 3
@@ -68,25 +68,25 @@ def test_each_stage_has_the_budget_of_its_kind(host: Host) -> None:
 )
 def test_a_manifest_that_cannot_be_used_is_refused(host: Host, changes: dict[str, Any]) -> None:
     with pytest.raises(ProblemFault):
-        load(_changed(host, **changes))
+        load_problem(_changed(host, **changes))
 
 
 def test_a_manifest_nested_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(ProblemFault, match=r"manifest\.json"):
-        load(tmp_path)
+        load_problem(tmp_path)
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemFault, match=r"manifest\.json"):
-        load(tmp_path)
+        load_problem(tmp_path)
 
 
 def test_a_run_whose_cases_change_their_ranks_has_time_for_every_team(host: Host) -> None:
     def limit_s(ranks: list[int]) -> float:
         cases = [{"name": str(at), "args": {"world_size": n}} for at, n in enumerate(ranks)]
         host.told_besides = {"tests": cases, "benchmarks": cases}
-        return entry._limit_s(host.request(HONEST, "ranked"))
+        return _budgets_s(host, "ranked")
 
     host.budgets_s = {"build": 7}
     # Both checks need a team for each change, and so does each of five timed processes at most.
@@ -98,9 +98,13 @@ def test_a_run_has_time_for_a_warm_up_of_every_case_in_every_process(host: Host)
     def limit_s(mode: str, count: int) -> float:
         cases = [{"name": str(at), "args": {"size": 1 + at}} for at in range(count)]
         host.told_besides = {"tests": cases, "benchmarks": cases}
-        return entry._limit_s(host.request(HONEST, mode))
+        return _budgets_s(host, mode)
 
     host.budgets_s = {"build": 7}
     assert limit_s("test", 4) - limit_s("test", 2) == 2 * 7
     # Both checks and five timed processes at most.
     assert limit_s("ranked", 4) - limit_s("ranked", 2) == 7 * 2 * 7
+
+
+def _budgets_s(host: Host, mode: str) -> float:
+    return run_budgets_s(load_problem(Path(host.request(HONEST, mode).problem)), mode)

@@ -1,4 +1,4 @@
-"""Profiles from the request to the report; ncu's part with a stand-in, for there is no GPU here."""
+"""Profiles from the request to the report; ncu is replaced by a stand-in, as there is no GPU."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from harness.entry import RunReport, isolation
 from tests.support.harness import HONEST, Host, Warm
-from tests.toolchains.workshop import CPP
+from tests.toolchains.builds import CPP
 
 pytestmark = [pytest.mark.box, pytest.mark.long]  # One of its runs hangs until its stage is over.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
@@ -39,7 +39,7 @@ def custom_kernel(data):
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Where the stand-in lies, for workers to read: it says what it finds in files beside it."""
+    """The stand-in's folder, readable for workers; files beside it control what it reports."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -57,7 +57,7 @@ def with_ncu(folder: Path) -> Iterator[Warm]:
 
 @pytest.fixture
 def profiled(tmp_path: Path, with_ncu: Warm, folder: Path) -> Host:
-    """Where submissions are profiled by the stand-in, which tells of one kernel."""
+    """A host whose submissions are profiled by the stand-in, which reports one kernel."""
     (folder / "rows.csv").write_text(ROWS)
     return Host(tmp_path, with_ncu)
 

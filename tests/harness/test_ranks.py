@@ -1,4 +1,4 @@
-"""Several ranks: a worker each, one box, one verdict, and the time of the slowest."""
+"""Several ranks: one worker each, one box, one verdict, and the time of the slowest."""
 
 import pytest
 
@@ -104,7 +104,7 @@ ENDS_EARLY = """\
 
 @pytest.fixture
 def speaking(host: Host) -> Host:
-    """A problem of two ranks that speak to each other."""
+    """A problem of two ranks that communicate."""
     host.files["reference.py"] = COLLECTIVE
     host.more = {"world_size": 2}
     host.budgets_s = {"author": 20}

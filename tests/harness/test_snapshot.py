@@ -1,4 +1,4 @@
-"""The snapshot of an answer: whoever says early that it is done gains nothing by its length."""
+"""Reporting done early gains nothing, however large the answer is."""
 
 import re
 

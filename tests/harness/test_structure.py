@@ -1,11 +1,11 @@
-"""Nests are taken apart and put together again, and laid out in pages."""
+"""Nests are flattened and rebuilt, and laid out in pages."""
 
 from typing import Any
 
 import pytest
 
+from harness.check.structure import PAGE_BYTES, flatten, lay_out, layout_bytes
 from harness.problem import ProblemFault
-from harness.supervisor.structure import PAGE_BYTES, flatten, lay_out, size_of
 
 
 def test_a_nest_survives_being_taken_apart(torch: Any) -> None:
@@ -49,7 +49,7 @@ def test_a_quantized_tensor_cannot_be_carried(torch: Any) -> None:
 def test_a_nest_without_end_is_a_fault_of_the_problem() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(ProblemFault, match="holds itself"):
+    with pytest.raises(ProblemFault, match="contains itself"):
         flatten(endless, "the test")
 
 
@@ -68,7 +68,7 @@ def test_leaves_begin_at_pages_and_views_keep_shape_dtype_and_order(torch: Any) 
         torch.tensor(3 + 4j),
     ]
     leaves = lay_out(tensors)
-    memory = torch.zeros(size_of(leaves), dtype=torch.uint8)
+    memory = torch.zeros(layout_bytes(leaves), dtype=torch.uint8)
     for leaf, tensor in zip(leaves, tensors, strict=True):
         leaf.view(memory).copy_(tensor)
     assert all(leaf.offset % PAGE_BYTES == 0 for leaf in leaves)
@@ -79,4 +79,4 @@ def test_leaves_begin_at_pages_and_views_keep_shape_dtype_and_order(torch: Any) 
 
 
 def test_no_leaf_still_takes_a_page() -> None:
-    assert size_of(()) == PAGE_BYTES
+    assert layout_bytes(()) == PAGE_BYTES

@@ -1,11 +1,11 @@
-"""What problems without utilities of their own may import as `utils`."""
+"""What problems without their own utilities can import as `utils`."""
 
 import random
 from typing import Any
 
 import pytest
 
-from harness.supervisor import utilities
+from harness.check import utilities
 
 
 def test_close_is_measured_against_the_expected_value(torch: Any) -> None:

@@ -1,10 +1,10 @@
-"""The wall time that the platform takes to stop a submission is not the submission's."""
+"""Time that the platform takes to freeze a submission is not the submission's."""
 
 import time
 from types import SimpleNamespace
 from typing import Any
 
-from harness.supervisor.timed import clock_without_freezing
+from harness.time.stage import clock_without_freezing
 
 
 def test_stopping_a_team_takes_nothing_of_its_wall_time_up_to_a_credit() -> None:

@@ -1,4 +1,4 @@
-"""A submission may compile for new shapes in a call of its own, which shows it no judged input."""
+"""A submission may compile for new shapes in its own call, which shows it no judged input."""
 
 from collections import defaultdict
 

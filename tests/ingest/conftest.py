@@ -1,4 +1,4 @@
-"""One door for every test that asks."""
+"""Fixtures: doors with and without believed names, and logins."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,57 +9,60 @@ import pytest_asyncio
 
 from ingest.http.document import read_paths
 from shared.memory import MemoryLog
-from tests.ingest.logins import Doorway
-from tests.ingest.logins import opened as ways_in
+from tests.ingest.logins import LoginHarness, open_logins
 from tests.support.documents import Document, watch
 from tests.support.door import Door, opened
 from tests.support.holders import role, token
 
-# To make a door takes 70 ms. Tests that change nothing share one, and the loop it lives in.
+# Opening a door takes 70 ms. Tests that change nothing share one, and its event loop.
 shares_a_door = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="session")
 def documents() -> list[Document]:
-    """The document of ingest's own routes, once a door made it."""
+    """The OpenAPI document of ingest's own routes, once a door has built it."""
     return []
 
 
-def watched(door: Door, documents: list[Document]) -> Door:
-    """A door that answers nothing but what its document says; the read side behind it is a toy."""
+def check_responses(door: Door, documents: list[Document]) -> Door:
+    """Check every response of a door against the OpenAPI document."""
     if not documents:
-        said = door.app.openapi()
+        openapi = door.app.openapi()
         reads = read_paths()
         own = {
-            path: {method: one for method, one in all_of_it.items() if method not in reads[path]}
+            path: {
+                method: operation
+                for method, operation in operations.items()
+                if method not in reads[path]
+            }
             if path in reads
-            else all_of_it
-            for path, all_of_it in said["paths"].items()
+            else operations
+            for path, operations in openapi["paths"].items()
         }
-        documents.append(Document(said | {"paths": own}))
+        documents.append(Document(openapi | {"paths": own}))
     watch(door.http, documents[0])
     return door
 
 
 @pytest.fixture
 async def door(documents: list[Document]) -> AsyncIterator[Door]:
-    """ingest over an empty log in memory, with one problem."""
-    async with opened(MemoryLog()) as found:
-        yield watched(found, documents)
+    """A door over an empty log in memory, with one problem."""
+    async with opened(MemoryLog()) as opened_door:
+        yield check_responses(opened_door, documents)
 
 
 @pytest.fixture
 async def strict(documents: list[Document]) -> AsyncIterator[Door]:
-    """A door where no name is believed, with the problem copy of the author ann."""
-    async with opened_strict(documents) as door:
+    """A door where names are not believed, with the problem copy of the author ann."""
+    async with open_strict_door(documents) as door:
         yield door
 
 
 @asynccontextmanager
-async def opened_strict(documents: list[Document]) -> AsyncIterator[Door]:
-    """The same, for as long as it is needed."""
+async def open_strict_door(documents: list[Document]) -> AsyncIterator[Door]:
+    """The same as a context manager."""
     async with opened(MemoryLog(), are_names_believed=False) as door:
-        watched(door, documents)
+        check_responses(door, documents)
         await role(door, "ann", "creator")
         ann = await token(door, "ann", "author", "account")
         answer = await door.publish(headers=ann)
@@ -69,34 +72,34 @@ async def opened_strict(documents: list[Document]) -> AsyncIterator[Door]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_door(documents: list[Document]) -> AsyncIterator[Door]:
-    """A door for all tests of a file that are refused, and so leave nothing behind."""
-    async with opened(MemoryLog()) as found:
-        yield watched(found, documents)
+    """A door shared by all tests of a file that change nothing."""
+    async with opened(MemoryLog()) as opened_door:
+        yield check_responses(opened_door, documents)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_strict(documents: list[Document]) -> AsyncIterator[Door]:
-    """A strict door for the same."""
-    async with opened_strict(documents) as door:
+    """A strict door shared by all tests of a file that change nothing."""
+    async with open_strict_door(documents) as door:
         yield door
 
 
 @pytest.fixture
-async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
-    """The ways in, with nobody known."""
-    async with ways_in(postgres_dsn) as found:
-        yield found
+async def doorway(postgres_dsn: str) -> AsyncIterator[LoginHarness]:
+    """The logins, without participants."""
+    async with open_logins(postgres_dsn) as opened_doorway:
+        yield opened_doorway
 
 
 @pytest.fixture
-async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that was never here."""
+async def browser(doorway: LoginHarness) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser without cookies."""
     async with doorway.browser() as opened_browser:
         yield opened_browser
 
 
 @pytest.fixture
-async def program(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A program somewhere."""
+async def program(doorway: LoginHarness) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client of a program."""
     async with doorway.browser() as opened_program:
         yield opened_program

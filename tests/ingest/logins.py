@@ -1,4 +1,4 @@
-"""The ways in as a browser and a program see them, over a log in memory and a real Postgres."""
+"""Logins for tests, over a log in memory and a real Postgres."""
 
 import asyncio
 import re
@@ -12,22 +12,20 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.http.who import Gate, Keys
-from ingest.login.argon import Hasher
-from ingest.login.http import login
+from ingest.access.feed import AccessFeed
+from ingest.accounts.service import Accounts
+from ingest.accounts.tokens import CliIdLinking, NewToken, Tokens
+from ingest.decisions import Decisions
+from ingest.http.auth import AuthConfig, Authenticator
+from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
-from ingest.login.wiring import Behind, logins, waiting
-from ingest.postgres import PostgresPeople
-from ingest.service.decisions import Decisions
-from ingest.service.gate import AccessFeed
-from ingest.service.linking import Linking
-from ingest.service.people import People
-from ingest.service.tokens import NewToken, Tokens
+from ingest.login.wiring import LoginDependencies, add_login_routes, build_logins, pending_cli_ids
+from ingest.postgres import PostgresAccountStore
 from ingest.settings import Settings
 from shared.clock import now
-from shared.http import install
+from shared.http import install_error_handlers
 from shared.memory import MemoryLog
-from shared.postgres import pool
+from shared.postgres import create_pool
 from shared.settings import Listen
 from shared.testing import eventually
 
@@ -47,25 +45,25 @@ SETTINGS = Settings(
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 
 
-class Time:
-    """A clock that a test puts forward."""
+class MovableClock:
+    """A clock that a test can move forward."""
 
     def __init__(self) -> None:
         self.ahead = timedelta()
 
     def __call__(self) -> datetime:
-        """This instant, as far ahead as was said."""
+        """Return the current time, moved forward."""
         return now() + self.ahead
 
-    def pass_(self, **amount: float) -> None:
-        """Let time pass: `minutes=10`."""
+    def advance(self, **amount: float) -> None:
+        """Move the clock forward: `minutes=10`."""
         self.ahead += timedelta(**amount)
 
 
-class Doorway:
-    """Everything a test asks of the ways in; each `browser` has cookies of its own."""
+class LoginHarness:
+    """The application with all logins; each `browser` has its own cookies."""
 
-    def __init__(self, app: FastAPI, all_ways: Logins, log: MemoryLog, clock: Time) -> None:
+    def __init__(self, app: FastAPI, all_ways: Logins, log: MemoryLog, clock: MovableClock) -> None:
         self.app = app
         self.logins = all_ways
         self.log = log
@@ -73,65 +71,67 @@ class Doorway:
         self.pool: AsyncConnectionPool | None = None
 
     def browser(self, address: str = "203.0.113.9") -> httpx.AsyncClient:
-        """Somebody at an address, who follows no redirect."""
+        """Return a client at an address that follows no redirects."""
         transport = httpx.ASGITransport(self.app, client=(address, 1))
         return httpx.AsyncClient(transport=transport, base_url=BASE)
 
     async def token(
         self, name: str, *scopes: str, problems: tuple[str, ...] = ()
     ) -> dict[str, str]:
-        """The header of a participant's token with these scopes."""
+        """Return the header of a token with these scopes for a participant."""
         account, _ = await self.logins.people.open(name, "test", "")
         new = NewToken("api", "test", scopes or ("account", "submit"), None, problems)
         issued = await self.logins.tokens.issue(account, new, f"account:{account}")
         return {"Authorization": f"Bearer {issued.secret}"}
 
-    def said(self, kind: str) -> list[object]:
-        """The events of a kind that are in the log."""
-        return [one.fact for one in self.log.since(0) if type(one.fact).__name__ == kind]
+    def events_of(self, kind: str) -> list[object]:
+        """Return the events of a type that are in the log."""
+        return [event.fact for event in self.log.since(0) if type(event.fact).__name__ == kind]
 
 
-async def csrf(browser: httpx.AsyncClient, path: str) -> str:
-    """What a page's form must send back."""
+async def form_token(browser: httpx.AsyncClient, path: str) -> str:
+    """Return the CSRF token in the form of a page."""
     page = await browser.get(path)
-    found = CSRF.search(page.text)
-    assert found, f"{path} answers {page.status_code} without a form: {page.text[:500]}"
-    return found[1]
+    match = CSRF.search(page.text)
+    assert match, f"{path} answers {page.status_code} without a form: {page.text[:500]}"
+    return match[1]
 
 
-async def send(
+async def send_form(
     browser: httpx.AsyncClient, page: str, action: str, **fields: str | list[str]
 ) -> httpx.Response:
     """Fill in the form of a page and send it."""
-    token = await csrf(browser, page)
+    token = await form_token(browser, page)
     return await browser.post(action, data={"csrf": token} | fields)
 
 
-async def registered(browser: httpx.AsyncClient, name: str = "ada") -> httpx.AsyncClient:
-    """The browser, logged in as a new participant."""
-    answer = await send(browser, "/register", "/register", name=name, password=PASSWORD)
+async def register_in_browser(browser: httpx.AsyncClient, name: str = "ada") -> httpx.AsyncClient:
+    """Register a new participant and return the logged-in browser."""
+    answer = await send_form(browser, "/register", "/register", name=name, password=PASSWORD)
     assert answer.status_code == 303, answer.text
     return browser
 
 
 @asynccontextmanager
-async def opened(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[Doorway]:
-    """The ways in that these settings allow, with nobody known yet."""
-    log, clock = MemoryLog(), Time()
-    async with pool(dsn, 1, 4) as connections, httpx.AsyncClient() as client:
-        decisions, register = Decisions(log, clock), PostgresPeople(connections)
+async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[LoginHarness]:
+    """Open the logins that these settings allow, without participants."""
+    log, clock = MemoryLog(), MovableClock()
+    async with create_pool(dsn, 1, 4) as connections, httpx.AsyncClient() as client:
+        decisions, register = Decisions(log, clock), PostgresAccountStore(connections)
         feed = AccessFeed(log, clock)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.ill())
-        people, tokens = People(decisions, feed, register), Tokens(decisions, feed, register)
-        linking = Linking(people, tokens, waits=waiting(connections, clock))
-        hashes = Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-        behind = Behind(connections, client, people, tokens, linking, hashes, clock)
-        found = logins(replace(settings, postgres_dsn=dsn), behind)
+        people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
+        linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections, clock))
+        hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        behind = LoginDependencies(connections, client, people, tokens, linking, hashes, clock)
+        all_logins = build_logins(replace(settings, postgres_dsn=dsn), behind)
         app = FastAPI()
-        install(app)
-        login(app, found, Gate(feed, people, tokens, linking, Keys()))
-        doorway = Doorway(app, found, log, clock)
+        install_error_handlers(app)
+        add_login_routes(
+            app, all_logins, Authenticator(feed, people, tokens, linking, AuthConfig())
+        )
+        doorway = LoginHarness(app, all_logins, log, clock)
         doorway.pool = connections
         try:
             yield doorway
@@ -140,8 +140,8 @@ async def opened(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[Doorw
             await asyncio.gather(following, return_exceptions=True)
 
 
-async def begun(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
-    """A device that waits."""
+async def begin_device_login(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
+    """Start a device login."""
     answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())

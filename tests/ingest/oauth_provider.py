@@ -1,4 +1,4 @@
-"""A small server that speaks GitHub's and Discord's side of OAuth 2's code flow, on a real port."""
+"""A small server that speaks the OAuth 2 code flow of GitHub and Discord, on a real port."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from shared.http import serve
-from shared.servers.cluster import free_ports
+from shared.servers.nats import find_free_ports
 from shared.testing import eventually
 
 CLIENT_ID, CLIENT_SECRET = "our-application", "our-secret"
@@ -22,7 +22,7 @@ CLIENT_ID, CLIENT_SECRET = "our-application", "our-secret"
 
 @dataclass
 class Person:
-    """Who is logged in at the provider, with the browser that comes."""
+    """The user that is logged in at the provider."""
 
     id: int
     login: str
@@ -38,35 +38,35 @@ class Provider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: dict[str, Person] = field(default_factory=dict)
 
-    def agreed(self, address: str) -> tuple[str, str]:
-        """The person agrees at this address: the code and the state that the browser takes back."""
+    def approve(self, address: str) -> tuple[str, str]:
+        """Let the user agree at this URL, and return the code and the state for the callback."""
         parts = urlsplit(address)
         assert f"{parts.scheme}://{parts.netloc}" == self.url
-        asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        assert asked["response_type"] == "code"
-        assert asked["client_id"] == CLIENT_ID
-        assert asked["code_challenge_method"] == "S256"
-        return self.code(asked), asked["state"]
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        assert query["response_type"] == "code"
+        assert query["client_id"] == CLIENT_ID
+        assert query["code_challenge_method"] == "S256"
+        return self.code(query), query["state"]
 
-    def code(self, asked: dict[str, str]) -> str:
-        """A code, good once."""
+    def code(self, query: dict[str, str]) -> str:
+        """Return a code that is valid once."""
         code = secrets.token_urlsafe(12)
-        self.codes[code] = asked
+        self.codes[code] = query
         return code
 
-    def exchanged(self, form: dict[str, str]) -> str | None:
-        """The token for a code, None if anything about it is not right."""
-        asked = self.codes.pop(form["code"], None)
-        if asked is None or (form["client_id"], form["client_secret"]) != (
+    def exchange_code(self, form: dict[str, str]) -> str | None:
+        """Return the token for a code, None if anything is wrong."""
+        query = self.codes.pop(form["code"], None)
+        if query is None or (form["client_id"], form["client_secret"]) != (
             CLIENT_ID,
             CLIENT_SECRET,
         ):
             return None
-        if asked.get("redirect_uri") != form["redirect_uri"]:
+        if query.get("redirect_uri") != form["redirect_uri"]:
             return None
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if asked.get("code_challenge", proof) != proof:
+        if query.get("code_challenge", proof) != proof:
             return None
         token = secrets.token_urlsafe(12)
         self.tokens[token] = self.person
@@ -82,7 +82,7 @@ def _application(provider: Provider) -> FastAPI:
         form = {key: str(value) for key, value in (await request.form()).items()}
         assert form["grant_type"] == "authorization_code"
         assert request.headers["accept"] == "application/json"
-        token = provider.exchanged(form)
+        token = provider.exchange_code(form)
         if token is None:
             return JSONResponse({"error": "bad_verification_code"}, refusal)
         return JSONResponse({"access_token": token, "token_type": "bearer"})
@@ -108,19 +108,19 @@ def _profiles(app: FastAPI, provider: Provider) -> None:
 
     @app.get("/user")
     async def github_user(request: Request) -> JSONResponse:
-        found = person(request)
+        user = person(request)
         if provider.mood == "huge":
             return JSONResponse({"id": 1, "login": "x" * 100_000})
-        if found is None:
+        if user is None:
             return JSONResponse({"message": "Bad credentials"}, 401)
-        return JSONResponse({"id": found.id, "login": found.login})
+        return JSONResponse({"id": user.id, "login": user.login})
 
     @app.get("/api/users/@me")
     async def discord_user(request: Request) -> JSONResponse:
-        found = person(request)
-        if found is None:
+        user = person(request)
+        if user is None:
             return JSONResponse({"message": "401: Unauthorized"}, 401)
-        return JSONResponse({"id": str(found.id), "username": found.login})
+        return JSONResponse({"id": str(user.id), "username": user.login})
 
 
 async def _is_up(url: str) -> bool:
@@ -134,8 +134,8 @@ async def _is_up(url: str) -> bool:
 
 @asynccontextmanager
 async def provider_server() -> AsyncIterator[Provider]:
-    """A provider that listens on this machine."""
-    (port,) = free_ports(1)
+    """Run a provider on this machine."""
+    (port,) = find_free_ports(1)
     provider, stopping = Provider(f"http://127.0.0.1:{port}"), asyncio.Event()
     serving = asyncio.create_task(serve(_application(provider), "127.0.0.1", port, stopping))
     try:

@@ -1,4 +1,4 @@
-"""The way in without a server: intake over a log in memory, and a clock that tests move."""
+"""Intake without a server, over a log in memory, with a clock that tests move."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from ingest.domain import problems
-from ingest.domain.callers import PARTICIPANT_SCOPES, Caller
-from ingest.memory import MemoryPeople
-from ingest.ranker_http import Ranker
-from ingest.service import Ingest, ingest
-from ingest.service.batches import Upload
-from ingest.service.boards import BoardWish
-from ingest.service.gate import AccessFeed
-from ingest.service.ports import Ports
-from ingest.service.room import USUAL, Bounds
+from ingest.access.callers import PARTICIPANT_SCOPES, Caller
+from ingest.access.feed import AccessFeed
+from ingest.bootstrap import Ingest, ingest
+from ingest.leaderboards import LeaderboardChange
+from ingest.memory import MemoryAccountStore
+from ingest.ports import Ports
+from ingest.problems import rules as problems
+from ingest.ranker_http import RankerClient
+from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
+from ingest.submissions.intake import SubmissionRequest
 from shared.errors import Refused
-from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
+from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.testing import eventually
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
 
@@ -27,17 +27,17 @@ ADA = Caller("account-of-ada", "ada", PARTICIPANT_SCOPES, kind="token")
 ANN = "account:account-of-ann"
 
 
-class Counter:
-    """The way in, and what is behind it; `at` is what time it is there."""
+class IntakeHarness:
+    """The services with their log; `at` is the current time of the clock."""
 
-    def __init__(self, commands: Ingest, log: MemoryLog, blobs: MemoryBlobs) -> None:
+    def __init__(self, commands: Ingest, log: MemoryLog, blobs: MemoryBlobStore) -> None:
         self.commands = commands
         self.log = log
         self.blobs = blobs
         self.at = T0
 
-    def pass_(self, **amount: float) -> None:
-        """Let time pass: `hours=1`."""
+    def advance(self, **amount: float) -> None:
+        """Move the clock forward: `hours=1`."""
         self.at += timedelta(**amount)
 
     async def submit(
@@ -47,41 +47,52 @@ class Counter:
         source: bytes = KERNEL,
         vouched_by: str = "",
     ) -> list[int]:
-        """The numbers of a submission of ada's."""
+        """Submit as ada and return the submission numbers."""
         gpus, name = ("CPU", "H100"), "kernel.py"
-        upload = Upload(ADA, "copy", "test", gpus, name, source, via, key, vouched_by)
-        return [one.number for one in await self.commands.intake.submit(upload)]
+        upload = SubmissionRequest(ADA, "copy", "test", gpus, name, source, via, key, vouched_by)
+        return [
+            receipt.number for receipt in (await self.commands.intake.submit(upload)).submissions
+        ]
 
     async def refusal(self, key: str | None = None, source: bytes = KERNEL) -> str:
-        """By which code a submission of ada's is refused."""
+        """Submit as ada and return the code of the refusal."""
         try:
             await self.submit(key, source=source)
         except Refused as refused:
             return refused.code
-        raise AssertionError("it was taken in")
+        raise AssertionError("it was accepted")
 
     async def close_at(self, at: datetime) -> None:
-        """Let copy have a deadline."""
+        """Set the deadline of copy."""
         change = problems.Change("r", has_deadline=True, deadline_at=at, is_forced=True)
-        await self.commands.boards.change(BoardWish("copy", change), "operator:olga")
+        await self.commands.boards.change(LeaderboardChange("copy", change), "operator:olga")
 
 
 @asynccontextmanager
-async def counter(
-    bounds: Bounds = USUAL, queue: Queue | None = None, log: MemoryLog | None = None
-) -> AsyncIterator[Counter]:
-    """A way in, with the problem copy."""
-    log, blobs = log or MemoryLog(), MemoryBlobs()
+async def open_intake(
+    bounds: AdmissionLimits = DEFAULT_LIMITS,
+    queue: Queue | None = None,
+    log: MemoryLog | None = None,
+) -> AsyncIterator[IntakeHarness]:
+    """Open the services, with the problem copy."""
+    log, blobs = log or MemoryLog(), MemoryBlobStore()
     letters = MemoryDeadLetters(log, MemoryBus(log))
     inner = httpx.ASGITransport(reading(log, queue))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
-        found: Counter
-        feed = AccessFeed(log, lambda: found.at)
-        ports = Ports(log, blobs, MemoryPeople(), Ranker(behind), letters, lambda: found.at)
-        found = Counter(ingest(ports, feed, bounds), log, blobs)
+        opened_counter: IntakeHarness
+        feed = AccessFeed(log, lambda: opened_counter.at)
+        ports = Ports(
+            log,
+            blobs,
+            MemoryAccountStore(),
+            RankerClient(behind),
+            letters,
+            lambda: opened_counter.at,
+        )
+        opened_counter = IntakeHarness(ingest(ports, feed, bounds), log, blobs)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.ill())
-        await found.commands.authors.publish(publication("copy", FILES), ANN)
-        yield found
+        await opened_counter.commands.problems.publish(publication("copy", FILES), ANN)
+        yield opened_counter
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from ingest.domain.access import Access, evolve
-from ingest.domain.callers import ANONYMOUS, Caller, allowed, check_scope, effective
+from ingest.access.callers import ANONYMOUS, Caller, allowed_scopes, check_scope, effective_scopes
+from ingest.access.rules import Access, evolve
 from shared import events, subjects
 from shared.errors import Refused
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import SCOPES, Blob, Fact
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = T0 + timedelta(days=1)
@@ -35,15 +35,15 @@ PUBLISHED = events.ProblemPublished(
 )
 
 
-def told(*said: tuple[str, Fact], actor: str = "account:ada") -> list[Recorded]:
+def record_events(*facts: tuple[str, Fact], actor: str = "account:ada") -> list[RecordedEvent]:
     """A log of facts about aggregates."""
     return [
-        Recorded(seq, seal(fact, agg, Stamp(f"e{seq}", T0, actor, "c", "t")))
-        for seq, (agg, fact) in enumerate(said, 1)
+        RecordedEvent(seq, make_envelope(fact, agg, EventMetadata(f"e{seq}", T0, actor, "c", "t")))
+        for seq, (agg, fact) in enumerate(facts, 1)
     ]
 
 
-def folded(log: Sequence[Recorded], access: Access | None = None) -> Access:
+def fold_access(log: Sequence[RecordedEvent], access: Access | None = None) -> Access:
     """What a log means."""
     access = access or Access()
     for event in log:
@@ -92,18 +92,18 @@ FACT = some.one_of(
 LOGS = some.lists(some.tuples(WHERE, FACT), max_size=30)
 
 
-def live(access: Access, at: datetime) -> list[Caller]:
+def live_tokens(access: Access, recorded_at: datetime) -> list[Caller]:
     """Everybody who gets in by any token."""
-    found = (access.token(digest, at) for digest in list(access.tokens))
-    return [access.caller(token, at) for token in found if token is not None]
+    tokens = (access.token(digest, recorded_at) for digest in list(access.tokens))
+    return [access.caller(token, recorded_at) for token in tokens if token is not None]
 
 
 @given(LOGS)
-def test_what_is_revoked_or_expired_never_passes(said: list[tuple[str, Fact]]) -> None:
-    access = folded(told(*said))
+def test_revoked_and_expired_tokens_are_never_accepted(facts: list[tuple[str, Fact]]) -> None:
+    access = fold_access(record_events(*facts))
     dead = {
         (subjects.last_token(agg), fact.token)
-        for agg, fact in said
+        for agg, fact in facts
         if isinstance(fact, events.TokenRevoked)
     }
     for digest in list(access.tokens):
@@ -114,9 +114,9 @@ def test_what_is_revoked_or_expired_never_passes(said: list[tuple[str, Fact]]) -
 
 
 @given(LOGS)
-def test_who_is_banned_may_do_nothing_but_read_their_own(said: list[tuple[str, Fact]]) -> None:
-    access = folded(told(*said))
-    for caller in live(access, T0):
+def test_a_banned_participant_can_only_read_their_own(facts: list[tuple[str, Fact]]) -> None:
+    access = fold_access(record_events(*facts))
+    for caller in live_tokens(access, T0):
         assert caller.account is not None
         ban = access.bans.get(caller.account)
         if ban is not None and (ban.until_at is None or ban.until_at > T0):
@@ -128,52 +128,54 @@ def test_who_is_banned_may_do_nothing_but_read_their_own(said: list[tuple[str, F
 
 
 @given(LOGS)
-def test_nobody_may_more_than_their_roles_allow(said: list[tuple[str, Fact]]) -> None:
-    access = folded(told(*said))
-    for caller in live(access, T0):
+def test_no_caller_exceeds_their_roles(facts: list[tuple[str, Fact]]) -> None:
+    access = fold_access(record_events(*facts))
+    for caller in live_tokens(access, T0):
         assert caller.account is not None
-        assert caller.scopes <= allowed(access.roles.get(caller.account, ()))
+        assert caller.scopes <= allowed_scopes(access.roles.get(caller.account, ()))
 
 
 @given(LOGS, some.integers(0, 30))
-def test_folding_again_changes_nothing(said: list[tuple[str, Fact]], again: int) -> None:
-    log = told(*said)
-    once, twice = folded(log), folded(log)
-    assert folded(log[-again:], twice) == once
+def test_folding_an_event_twice_changes_nothing(facts: list[tuple[str, Fact]], again: int) -> None:
+    log = record_events(*facts)
+    once, twice = fold_access(log), fold_access(log)
+    assert fold_access(log[-again:], twice) == once
 
 
 @given(LOGS)
-def test_a_secret_is_one_accounts_at_a_time(said: list[tuple[str, Fact]]) -> None:
-    access = folded(told(*said))
+def test_a_secret_belongs_to_one_account_at_a_time(facts: list[tuple[str, Fact]]) -> None:
+    access = fold_access(record_events(*facts))
     held = [digest for of in access.hashes.values() for digest in of.values()]
     assert sorted(held) == sorted(access.tokens)
 
 
-def test_a_second_owner_of_a_secret_gets_nothing() -> None:
-    log = told((ADA, issued("t1", secret="s")), (GRACE, issued("t2", secret="s")))
-    token = folded(log).token("s", T0)
+def test_a_second_owner_of_a_secret_gets_no_token() -> None:
+    log = record_events((ADA, issued("t1", secret="s")), (GRACE, issued("t2", secret="s")))
+    token = fold_access(log).token("s", T0)
     assert token is not None
     assert token.account == "ada"
 
 
-def test_a_revoked_token_is_dead_whatever_comes_after() -> None:
-    log = told((ADA, issued("t1")), (ADA, revoked("t1")), (ADA, issued("t1")))
-    assert folded(log).token("hash-t1", T0) is None
+def test_a_revoked_token_stays_revoked() -> None:
+    log = record_events((ADA, issued("t1")), (ADA, revoked("t1")), (ADA, issued("t1")))
+    assert fold_access(log).token("hash-t1", T0) is None
 
 
-def at(log: Sequence[Recorded], *hours: int) -> list[Recorded]:
+def recorded_at(log: Sequence[RecordedEvent], *hours: int) -> list[RecordedEvent]:
     """A log whose events happened so many hours after its beginning."""
     times = (T0 + timedelta(hours=after) for after in hours)
     return [
-        one._replace(envelope=replace(one.envelope, at=time))
-        for one, time in zip(log, times, strict=True)
+        event._replace(envelope=replace(event.envelope, at=time))
+        for event, time in zip(log, times, strict=True)
     ]
 
 
-def test_what_expired_or_was_revoked_a_day_ago_is_forgotten() -> None:
+def test_ended_tokens_are_forgotten_after_a_day() -> None:
     ends = T0 + timedelta(hours=1)
-    access = folded(at(told((ADA, issued("t1", ends=ends)), (ADA, issued("t2"))), 0, 0))
-    evolve(access, at(told((ADA, revoked("t2"))), 2)[0]._replace(seq=3))
+    access = fold_access(
+        recorded_at(record_events((ADA, issued("t1", ends=ends)), (ADA, issued("t2"))), 0, 0)
+    )
+    evolve(access, recorded_at(record_events((ADA, revoked("t2"))), 2)[0]._replace(seq=3))
     access.drop_ended(ends + timedelta(hours=23))
     assert (set(access.tokens), set(access.named)) == ({"hash-t1"}, {"t1", "t2"})
     access.drop_ended(ends + timedelta(hours=24))
@@ -182,52 +184,52 @@ def test_what_expired_or_was_revoked_a_day_ago_is_forgotten() -> None:
     assert access == Access(seq=3, has_accounts=True)
 
 
-def test_a_second_revocation_counts_alike_whether_the_first_was_forgotten_or_not() -> None:
-    first, second = at(told((ADA, revoked("t1")), (ADA, revoked("t1"))), 0, 24)
-    swept, whole = folded([first]), folded([first, second])
+def test_a_second_revocation_counts_the_same_after_the_first_was_forgotten() -> None:
+    first, second = recorded_at(record_events((ADA, revoked("t1")), (ADA, revoked("t1"))), 0, 24)
+    swept, unswept = fold_access([first]), fold_access([first, second])
     swept.drop_ended(second.envelope.at)
     evolve(swept, second)
-    assert swept == whole
+    assert swept == unswept
 
 
 HOURS = some.lists(some.integers(0, 20), min_size=30, max_size=30)
 
 
 @given(LOGS, HOURS, some.lists(some.booleans(), min_size=30, max_size=30))
-def test_when_it_is_forgotten_makes_no_difference(
-    said: list[tuple[str, Fact]], pauses: list[int], sweeps: list[bool]
+def test_the_time_of_forgetting_makes_no_difference(
+    facts: list[tuple[str, Fact]], pauses: list[int], sweeps: list[bool]
 ) -> None:
-    said = said[:30]
-    hours = list(accumulate(pauses[: len(said)]))
-    log = at(told(*said), *hours)
-    swept, whole = Access(), folded(log)
+    facts = facts[:30]
+    hours = list(accumulate(pauses[: len(facts)]))
+    log = recorded_at(record_events(*facts), *hours)
+    swept, unswept = Access(), fold_access(log)
     for event, is_due in zip(log, sweeps, strict=False):
         evolve(swept, event)
         if is_due:
             swept.drop_ended(event.envelope.at)
     end = T0 + timedelta(hours=hours[-1] if hours else 0)
-    assert {(one.account, one.token) for one in live(swept, end)} == {
-        (one.account, one.token) for one in live(whole, end)
+    assert {(token.account, token.token) for token in live_tokens(swept, end)} == {
+        (token.account, token.token) for token in live_tokens(unswept, end)
     }
     swept.drop_ended(end)
-    whole.drop_ended(end)
-    assert swept == whole
+    unswept.drop_ended(end)
+    assert swept == unswept
 
 
-def test_an_event_that_lies_where_it_does_not_belong_means_nothing() -> None:
-    log = told(
+def test_an_event_on_a_wrong_subject_is_ignored() -> None:
+    log = record_events(
         ("run.a1.r1", issued("t1")), ("run.a1.ada", events.RoleGranted(role="admin", reason=""))
     )
-    assert folded(log) == Access(seq=2)
+    assert fold_access(log) == Access(seq=2)
 
 
-def test_admin_implies_every_scope_of_operators() -> None:
-    found = effective(["admin"], ["admin"])
-    assert found == {scope for scope in SCOPES if scope.startswith("admin")}
+def test_admin_implies_every_operator_scope() -> None:
+    scopes = effective_scopes(["admin"], ["admin"])
+    assert scopes == {scope for scope in SCOPES if scope.startswith("admin")}
 
 
-def test_a_scope_without_its_role_is_worth_nothing() -> None:
-    assert effective(["admin", "author"], []) == frozenset()
+def test_a_scope_without_its_role_has_no_effect() -> None:
+    assert effective_scopes(["admin", "author"], []) == frozenset()
 
 
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="r")
@@ -243,9 +245,11 @@ def grace(access: Access) -> Caller:
     return access.caller(token, T0)
 
 
-def test_a_closed_leaderboard_is_its_members_and_its_owners() -> None:
-    log = told((COPY, PUBLISHED), (COPY, CLOSED), (GRACE, issued("t2")), (ADA, issued("t1")))
-    access = folded(log)
+def test_members_and_owners_see_a_closed_leaderboard() -> None:
+    log = record_events(
+        (COPY, PUBLISHED), (COPY, CLOSED), (GRACE, issued("t2")), (ADA, issued("t1"))
+    )
+    access = fold_access(log)
     with pytest.raises(Refused) as nobody:
         access.check_sees(ANONYMOUS, "copy")
     with pytest.raises(Refused) as stranger:
@@ -259,17 +263,20 @@ def test_a_closed_leaderboard_is_its_members_and_its_owners() -> None:
 
 
 def test_an_invite_makes_a_member_until_it_is_revoked() -> None:
-    log = told(
+    log = record_events(
         (COPY, PUBLISHED),
         (COPY, CLOSED),
         (GRACE, issued("t2")),
         (INVITE, INVITED),
         (INVITE, REDEEMED),
     )
-    access = folded(log)
+    access = fold_access(log)
     access.check_sees(grace(access), "copy")
-    over = Recorded(
-        6, seal(events.InviteRevoked(reason="r"), INVITE, Stamp("e6", T0, "a", "c", "t"))
+    over = RecordedEvent(
+        6,
+        make_envelope(
+            events.InviteRevoked(reason="r"), INVITE, EventMetadata("e6", T0, "a", "c", "t")
+        ),
     )
     evolve(access, over)
     with pytest.raises(Refused):
@@ -277,15 +284,15 @@ def test_an_invite_makes_a_member_until_it_is_revoked() -> None:
     assert access.invite("c") is None
 
 
-def test_a_visibility_that_is_not_known_is_closed() -> None:
+def test_an_unknown_visibility_counts_as_closed() -> None:
     odd = events.LeaderboardChanged(visibility="friends", reason="r")
-    access = folded(told((COPY, PUBLISHED), (COPY, odd)))
+    access = fold_access(record_events((COPY, PUBLISHED), (COPY, odd)))
     with pytest.raises(Refused):
         access.check_sees(ANONYMOUS, "copy")
 
 
-def test_a_leaderboard_is_run_by_its_author_alone() -> None:
-    access = folded(told((COPY, PUBLISHED)))
+def test_only_the_author_manages_a_leaderboard() -> None:
+    access = fold_access(record_events((COPY, PUBLISHED)))
     author = Caller(account="ada", scopes=frozenset({"author"}), kind="token")
     access.check_manages(author, "copy")
     other = Caller(account="grace", scopes=frozenset({"author"}), kind="token")

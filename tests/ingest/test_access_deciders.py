@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest.domain import accounts, invites, moderation, problems
+from ingest import invites
+from ingest.accounts import rules as accounts
+from ingest.moderation import rules as moderation
+from ingest.problems import rules as problems
 from shared.events import (
     AccountOpened,
     Fact,
@@ -26,7 +29,7 @@ from shared.events import (
     TokenIssued,
     TokenRevoked,
 )
-from shared.testing import example, given
+from shared.testing import example_event, given
 
 R = "because"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,7 +75,7 @@ def token(name: str = "t1", *scopes: str, ends: datetime | None = LATER) -> Toke
         ),
     ],
 )
-def test_what_an_account_may_not_have_is_refused(
+def test_invalid_account_commands_are_refused(
     history: Sequence[Fact], command: accounts.AccountCommand, code: str
 ) -> None:
     given(accounts.accounts, *history).when(command).then_refused(code)
@@ -92,13 +95,13 @@ def test_what_an_account_may_not_have_is_refused(
         ([token()], accounts.Revoke("t1", R), [TokenRevoked(token="t1", reason=R)]),
     ],
 )
-def test_an_account_gets_what_it_may_have_once(
+def test_valid_account_commands_are_recorded_once(
     history: Sequence[Fact], command: accounts.AccountCommand, expected: Sequence[Fact]
 ) -> None:
     given(accounts.accounts, *history).when(command).then(*expected)
 
 
-def test_expired_tokens_make_room() -> None:
+def test_expired_tokens_do_not_count() -> None:
     old = [token(f"t{place}", ends=T0) for place in range(accounts.TOKENS_MAX)]
     new = token("one more", ends=LATER + timedelta(days=1))
     given(accounts.accounts, *old).when(accounts.Issue(new, LATER)).then(new)
@@ -119,19 +122,19 @@ REVOKED = InviteRevoked(reason=R)
         ([ISSUED, REVOKED], invites.Revoke(R), "invalid_invite"),
     ],
 )
-def test_an_invite_that_is_none_is_refused(
+def test_an_invalid_invite_is_refused(
     history: Sequence[Fact], command: invites.Redeem | invites.Revoke, code: str
 ) -> None:
     given(invites.invites, *history).when(command).then_refused(code)
 
 
-def test_an_invite_is_one_participants() -> None:
+def test_an_invite_belongs_to_one_participant() -> None:
     given(invites.invites, ISSUED).when(invites.Redeem("ada", T0)).then(REDEEMED)
     given(invites.invites, ISSUED, REDEEMED).when(invites.Redeem("ada", LATER)).then()
     given(invites.invites, ISSUED, REDEEMED).when(invites.Revoke(R)).then(REVOKED)
 
 
-FIRST = example(ProblemPublished)
+FIRST = example_event(ProblemPublished)
 CLOSED = LeaderboardChanged(visibility="closed", reason=R)
 DATED = LeaderboardChanged(visibility=None, has_deadline=True, deadline_at=LATER, reason=R)
 FREE = LeaderboardChanged(visibility=None, has_deadline=False, reason=R)
@@ -161,16 +164,16 @@ def test_a_leaderboard_is_changed_once(
 def test_a_leaderboard_closes_at_its_last_deadline(history: list[Fact]) -> None:
     state = problems.problems.fold(history)
     dates = [
-        one
-        for one in history
-        if isinstance(one, LeaderboardChanged) and one.has_deadline is not None
+        fact
+        for fact in history
+        if isinstance(fact, LeaderboardChanged) and fact.has_deadline is not None
     ]
     is_open = not dates or not dates[-1].has_deadline
-    assert problems.lateness("copy", state, T0) is None
-    assert (problems.lateness("copy", state, LATER) is None) == is_open
+    assert problems.deadline_refusal("copy", state, T0) is None
+    assert (problems.deadline_refusal("copy", state, LATER) is None) == is_open
 
 
-def test_what_is_held_waits_for_its_withdrawal() -> None:
+def test_a_held_submission_is_withdrawn_after_review() -> None:
     held, gone = SubmissionHeld(rule="r", reason=R), SubmissionWithdrawn(reason=R)
     given(moderation.moderation, held).when(moderation.Withdraw(R)).then_refused("under_review")
     given(moderation.moderation).when(moderation.Withdraw(R)).then(gone)

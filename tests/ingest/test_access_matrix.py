@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ingest.domain.callers import ALLOWED
+from ingest.access.callers import ALLOWED
+from ingest.accounts.tokens import NewToken
 from ingest.http import document
-from ingest.service.tokens import NewToken
 from shared.clock import now
 from shared.testing import eventually
 from tests.support.door import FILES, KERNEL, OPERATOR, Door
@@ -38,32 +38,32 @@ BODIES: Mapping[str, Any] = {
 async def callers(door: Door) -> dict[str, dict[str, str]]:
     """One caller of each kind, each with a token that has every scope of their role."""
     roles = {"creator": "creator", "moderator": "moderator", "admin": "admin"}
-    found: dict[str, dict[str, str]] = {"nobody": {}, "operator's token": dict(OPERATOR)}
-    for name, wanted in roles.items():
-        await role(door, name, wanted)
+    headers: dict[str, dict[str, str]] = {"nobody": {}, "operator's token": dict(OPERATOR)}
+    for name, allowed in roles.items():
+        await role(door, name, allowed)
     for name in CALLERS:
-        if name in found:
+        if name in headers:
             continue
         scopes = sorted(ALLOWED[roles.get(name, "participant")])
         if name == "author":
             scopes = sorted(ALLOWED["creator"])
-        found[name] = await token(door, "ann" if name == "author" else name, *scopes)
+        headers[name] = await token(door, "ann" if name == "author" else name, *scopes)
     account = await door.commands.people.account("expired")
     assert account is not None
     ends = NewToken("api", "t", ["submit"], now() + timedelta(seconds=1))
     issued = await door.commands.tokens.issue(account, ends, "operator:olga")
-    found["expired"] = bearer(issued.secret)
+    headers["expired"] = bearer(issued.secret)
     gone = await made(door, "revoked", "submit", "account")
-    found["revoked"] = bearer(gone["token"])
-    await door.http.delete(f"/v1/tokens/{gone['id']}", headers=found["revoked"])
+    headers["revoked"] = bearer(gone["token"])
+    await door.http.delete(f"/v1/tokens/{gone['id']}", headers=headers["revoked"])
     await door.admin("POST", "participants/banned/ban", reason="r")
 
     async def has_expired() -> bool:
-        answer = await door.http.get("/v1/me", headers=found["expired"])
+        answer = await door.http.get("/v1/me", headers=headers["expired"])
         return answer.status_code == 401
 
     await eventually(has_expired)
-    return found
+    return headers
 
 
 def routes(door: Door) -> list[str]:
@@ -107,19 +107,19 @@ def table() -> dict[str, Sequence[str]]:
 
 
 async def test_each_caller_gets_what_the_table_says(strict: Door) -> None:
-    who = await callers(strict)
-    answer = await strict.submit(headers=who["owner"])
+    headers_by_caller = await callers(strict)
+    answer = await strict.submit(headers=headers_by_caller["owner"])
     number = int(answer.json()["submissions"][0]["number"])
     await strict.admin("POST", "participants", name="target", reason="r")
-    found = {
-        route: [await outcome(strict, route, who[name], number) for name in CALLERS]
+    results = {
+        route: [await outcome(strict, route, headers_by_caller[name], number) for name in CALLERS]
         for route in routes(strict)
     }
     expected = table()
     differing = [
         f"| `{route}` | {' | '.join(cells)} |"
-        for route, cells in found.items()
+        for route, cells in results.items()
         if list(expected.get(route, ())) != cells
     ]
     assert not differing, "docs/access.md says otherwise:\n" + "\n".join(differing)
-    assert sorted(expected) == sorted(found), "docs/access.md names routes that are not there"
+    assert sorted(expected) == sorted(results), "docs/access.md names routes that are not there"

@@ -8,19 +8,18 @@ from datetime import timedelta
 import pytest
 from nats.aio.client import Client
 
-from ingest.service.gate import AccessFeed
-from ingest.service.snapshots import NAME, AccessSnapshots
+from ingest.access.feed import SNAPSHOT_NAME, AccessFeed, AccessSnapshots
 from shared import events, subjects
 from shared.clock import new_id, now
-from shared.event_log import New, Recorded
+from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact
+from shared.nats.blobs import NatsSnapshots
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.raw import append_raw
-from shared.nats.snapshots import NatsSnapshots
-from shared.nats.streams import ensure
+from shared.nats.repair import append_raw
+from shared.nats.streams import ensure_streams
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.ingest.test_access import issued, revoked
 from tests.support.servers import SharedNats
 
@@ -33,7 +32,7 @@ KEPT = issued("t1"), issued("t2"), events.PreferenceSet(preference="overtaken", 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield nc
     await nc.close()
 
@@ -41,7 +40,12 @@ async def nc(nats_url: str) -> AsyncIterator[Client]:
 async def say(log: NatsLog, agg: str, *facts: Fact) -> None:
     """Append some facts."""
     for fact in facts:
-        await log.append(New(seal(fact, agg, Stamp(new_id(), now(), "account:x", "c", "t")), None))
+        await log.append(
+            NewEvent(
+                make_envelope(fact, agg, EventMetadata(new_id(), now(), "account:x", "c", "t")),
+                None,
+            )
+        )
 
 
 @asynccontextmanager
@@ -64,14 +68,16 @@ def tokens(feed: AccessFeed) -> set[str]:
 async def recorded(log: NatsLog) -> Sequence[tuple[str, str, bytes]]:
     """Every event as it is stored."""
     feed, last = log.follow(0), await log.last()
-    found: list[Recorded] = []
-    while len(found) < last:
-        found += await feed.take()
+    events: list[RecordedEvent] = []
+    while len(events) < last:
+        events += await feed.take()
     await feed.close()
-    return [(subjects.subject(one.envelope.agg), one.envelope.id, one.body) for one in found]
+    return [
+        (subjects.subject(event.envelope.agg), event.envelope.id, event.body) for event in events
+    ]
 
 
-async def test_after_a_snapshot_new_events_alone_are_read(nc: Client) -> None:
+async def test_after_a_snapshot_only_new_events_are_read(nc: Client) -> None:
     log = NatsLog(nc)
     await say(log, ADA, *KEPT)
     await say(log, GRACE, events.RoleGranted(role="moderator", reason="r"))
@@ -106,7 +112,7 @@ async def test_a_snapshot_ahead_of_a_restored_log_is_ignored(
         pass
     backup = (await recorded(log))[:2]
     other = await connect(shared_nats.fresh_url(), "test")
-    await ensure(other)
+    await ensure_streams(other)
     await append_raw(other, backup, 0)
     restored = NatsLog(other)
     async with followed(restored, nc) as feed:
@@ -115,7 +121,7 @@ async def test_a_snapshot_ahead_of_a_restored_log_is_ignored(
     await other.close()
 
 
-async def test_a_snapshot_of_a_log_that_went_on_otherwise_is_ignored(
+async def test_a_snapshot_of_a_diverged_log_is_ignored(
     nc: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = NatsLog(nc)
@@ -123,7 +129,7 @@ async def test_a_snapshot_of_a_log_that_went_on_otherwise_is_ignored(
     async with followed(log, nc):
         pass
     other = await connect(shared_nats.fresh_url(), "test")
-    await ensure(other)
+    await ensure_streams(other)
     restored = NatsLog(other)
     await append_raw(other, (await recorded(log))[:1], 0)
     await say(restored, ADA, revoked("t1"), issued("t4"))
@@ -141,25 +147,25 @@ async def test_a_damaged_snapshot_is_ignored(
     await say(log, ADA, *KEPT)
     async with followed(log, nc):
         pass
-    whole = await snapshots.load(NAME)
-    assert whole is not None
-    at = whole.index(b"hash-t1") - 1
-    flipped = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
-    damaged = {"empty": b"", "short": whole[:-9], "noise": b"what is this", "flipped": flipped}
-    await snapshots.save(NAME, damaged[damage])
+    intact = await snapshots.load(SNAPSHOT_NAME)
+    assert intact is not None
+    at = intact.index(b"hash-t1") - 1
+    flipped = intact[:at] + bytes([intact[at] ^ 0xFF]) + intact[at + 1 :]
+    damaged = {"empty": b"", "short": intact[:-9], "noise": b"what is this", "flipped": flipped}
+    await snapshots.save(SNAPSHOT_NAME, damaged[damage])
     async with followed(log, nc) as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
     assert "the snapshot is damaged" in capsys.readouterr().err
 
 
-async def test_a_snapshot_with_a_part_that_was_lost_is_ignored(
+async def test_an_incomplete_snapshot_is_ignored(
     nc: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = NatsLog(nc)
     await say(log, ADA, *KEPT)
     async with followed(log, nc):
         pass
-    await nc.request(f"snapshots.{NAME}.1", b"not this", 2)
+    await nc.request(f"snapshots.{SNAPSHOT_NAME}.1", b"not this", 2)
     async with followed(log, nc) as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
     assert "the snapshot ingest is damaged, and ignored" in capsys.readouterr().err
@@ -174,7 +180,7 @@ async def test_a_snapshot_of_other_code_is_ignored(nc: Client) -> None:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
 
 
-async def test_expired_tokens_are_not_remembered(nc: Client) -> None:
+async def test_expired_tokens_are_forgotten(nc: Client) -> None:
     log = NatsLog(nc)
     past, today = now() - timedelta(days=2), now() - timedelta(hours=1)
     await say(log, ADA, issued("old", ends=past), issued("new", ends=today), issued("t1"))

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.answers import every
-from tests.access.table import YES, cell, is_of, table
+from shared.response_types import iter_routes
+from tests.access.table import YES, cell, matches_route, table
 from tests.ingest.logins import PASSWORD
 from tests.ingest.test_access_matrix import table as own_table
-from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, founded
+from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, open_ways
 from tests.support.door import KERNEL
 from tests.support.holders import bearer, made
 
@@ -55,20 +55,20 @@ FORMS: Mapping[str, Mapping[str, str]] = {
 
 @pytest.fixture
 async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with founded(postgres_dsn) as found:
-        yield found
+    async with open_ways(postgres_dsn) as opened_ways:
+        yield opened_ways
 
 
 async def asked(ways: Ways, name: str, route: str, headers: Mapping[str, str]) -> httpx.Response:
     """What somebody is answered who shows these headers, or on a page their browser."""
     method, _, path = route.partition(" ")
-    filled, sent = ways.filled(path), sending(ways, route)
+    filled, sent = ways.fill_path(path), sending(ways, route)
     if not path.startswith(PAGES):
         async with ways.browser(name, headers) as http:
             return await http.request(method, filled, **sent)
-    cookies, token = ways.shown(name)
+    cookies, token = ways.browser_credentials(name)
     if method == "POST":
-        form = {key: ways.filled(value) for key, value in FORMS.get(route, {}).items()}
+        form = {key: ways.fill_path(value) for key, value in FORMS.get(route, {}).items()}
         sent = {"data": {"csrf": token} | form}
     if route == "POST /register":
         sent["data"] |= {"name": f"new-{name[:9].strip()}", "password": PASSWORD}
@@ -116,35 +116,35 @@ async def restored(ways: Ways, name: str, route: str) -> None:
 async def test_each_caller_gets_what_the_table_says(ways: Ways) -> None:
     differing = []
     for route, expected in ROWS.items():
-        found = {}
+        results = {}
         for name in expected:
             answer = await asked(ways, name, route, ways.people[name].headers)
             assert answer.status_code < 500, f"{name}, {route}: {answer.text}"
-            found[name] = outcome(answer)
-            if found[name] == YES:
+            results[name] = outcome(answer)
+            if results[name] == YES:
                 await restored(ways, name, route)
-        if found != expected:
-            differing.append(f"| `{route}` | {' | '.join(found.values())} |")
+        if results != expected:
+            differing.append(f"| `{route}` | {' | '.join(results.values())} |")
     assert not differing, "docs/access.md says otherwise:\n" + "\n".join(differing)
 
 
 async def test_every_route_of_the_application_is_in_a_table(ways: Ways) -> None:
     named, missing = {*own_table(), *ROWS}, []
-    for method, path, _ in every(ways.door.app.routes):
+    for method, path, _ in iter_routes(ways.door.app.routes):
         here = [row for row in (*ROWS, *READS) if row.startswith(f"{method} ")]
         is_there = f"{method} {path}" in named or any(
-            is_of(path, row.partition(" ")[2]) for row in here
+            matches_route(path, row.partition(" ")[2]) for row in here
         )
         if not (is_there or method == "HEAD"):
             missing.append(f"{method} {path}")
     assert missing == [], "docs/access.md does not name them"
 
 
-async def test_the_table_names_what_is_there_open_and_closed(ways: Ways) -> None:
+async def test_the_table_lists_open_and_closed_leaderboards(ways: Ways) -> None:
     rows: dict[str, list[str]] = {}
     for row in ROWS:
         method, _, path = row.partition(" ")
-        route = ways.route(method, ways.filled(path).partition("?")[0])
+        route = ways.route(method, ways.fill_path(path).partition("?")[0])
         assert route is not None, f"docs/access.md names {row}, which is not there"
         rows.setdefault(f"{method} {route.path}", []).append(path)
     for name, paths in rows.items():
@@ -152,8 +152,8 @@ async def test_the_table_names_what_is_there_open_and_closed(ways: Ways) -> None
         assert is_both or "{leaderboard}" not in name, f"{name}: name {OPEN} and {CLOSED}"
 
 
-async def test_the_clients_own_headers_make_an_operator_of_nobody(ways: Ways) -> None:
-    rows = [one for one in ROWS if not one.partition(" ")[2].startswith(PAGES)]
+async def test_the_clients_own_headers_make_no_operators(ways: Ways) -> None:
+    rows = [row for row in ROWS if not row.partition(" ")[2].startswith(PAGES)]
     for route in rows:
         method, is_admins = route.partition(" ")[0], "/admin/" in route
         for header in (CLI_ID, "X-Web-Auth-Id"):
@@ -168,13 +168,13 @@ async def test_the_clients_own_headers_make_an_operator_of_nobody(ways: Ways) ->
             assert outcome(answer) == ROWS[route]["participant"], f"{route}: {answer.text}"
 
 
-async def test_what_is_ones_own_follows_the_token(ways: Ways) -> None:
+async def test_own_items_follow_the_token(ways: Ways) -> None:
     """A limited token has nothing elsewhere; one that may delete alone reads nothing, and may."""
-    listed = {
+    own_items = {
         name: (await asked(ways, name, "GET /user/submissions", ways.people[name].headers)).json()
         for name in ("owner", "elsewhere")
     }
-    assert [len(listed[name]) for name in ("owner", "elsewhere")] == [2, 0]
+    assert [len(own_items[name]) for name in ("owner", "elsewhere")] == [2, 0]
     deleting = bearer((await made(ways.door, "owner", "delete:own"))["token"])
     answer = await asked(ways, "owner", "GET /user/submissions/{mine}", deleting)
     assert answer.status_code == 403

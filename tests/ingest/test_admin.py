@@ -8,7 +8,7 @@ import pytest
 from shared import subjects
 from shared.events import AgentRegistered, CanaryChosen, DeadLetterRedriven, RunStarted
 from shared.memory import MemoryLog
-from shared.testing import example
+from shared.testing import example_event
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, TOKEN, Door, opened
 
@@ -23,7 +23,7 @@ NAMED = {"Warpboard-Operator": "olga"}
 async def admin_routes(door: Door) -> list[tuple[str, str]]:
     """Every route of operators, with something in place of what varies."""
     paths = (await door.http.get("/v1/openapi.json")).json()["paths"]
-    found = [
+    routes = [
         (
             method.upper(),
             re.sub(r"\{\w+\}", "1", path.replace("{act}", "pause").replace("{role}", "admin")),
@@ -32,18 +32,18 @@ async def admin_routes(door: Door) -> list[tuple[str, str]]:
         if path.startswith("/v1/admin") and not AUTHORS.match(path)
         for method in methods
     ]
-    assert len(found) >= 17
-    return found
+    assert len(routes) >= 17
+    return routes
 
 
-async def test_without_a_secret_and_a_role_nobody_is_an_operator() -> None:
+async def test_nobody_is_an_operator_without_secret_or_role() -> None:
     async with opened(MemoryLog(), token="") as door:
         for method, path in await admin_routes(door):
             for headers in ({}, OPERATOR, NAMED | {"Authorization": "Bearer "}):
                 answer = await door.http.request(method, path, headers=headers, json={})
-                said = (answer.status_code, answer.json()["code"])
+                result = (answer.status_code, answer.json()["code"])
                 expected = "invalid_credential" if headers == OPERATOR else "missing_credential"
-                assert said == (401, expected), path
+                assert result == (401, expected), path
         answer = await door.http.post("/v1/submissions/2/cancel", headers=OPERATOR)
         assert answer.status_code == 401
 
@@ -65,16 +65,14 @@ async def test_without_a_secret_and_a_role_nobody_is_an_operator() -> None:
         {"Authorization": f"Bearer {TOKEN}", "Warpboard-Operator": "Olga O."},
     ],
 )
-async def test_who_is_no_operator_is_let_in_nowhere(
-    shared_door: Door, headers: dict[str, str]
-) -> None:
+async def test_only_operators_get_admin_routes(shared_door: Door, headers: dict[str, str]) -> None:
     for method, path in await admin_routes(shared_door):
         answer = await shared_door.http.request(method, path, headers=headers, json={})
         assert answer.status_code == 401, path
     assert len(shared_door.log.since(0)) == 1
 
 
-async def test_a_token_that_is_no_ascii_is_just_wrong(door: Door) -> None:
+async def test_a_token_that_is_not_ascii_is_invalid(door: Door) -> None:
     headers = {b"Authorization": "Bearer ключ".encode(), b"Warpboard-Operator": b"olga"}
     answer = await door.http.get("/v1/admin/deadletters", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (401, "invalid_credential")
@@ -132,10 +130,12 @@ async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
     ("act", "event"),
     [("cordon", "AgentCordoned"), ("drain", "AgentDrained"), ("revoke", "AgentRevoked")],
 )
-async def test_an_agent_is_treated_as_asked(door: Door, act: str, event: str) -> None:
+async def test_an_agent_is_cordoned_drained_released_and_revoked(
+    door: Door, act: str, event: str
+) -> None:
     unknown = await door.admin("POST", f"agents/a1/{act}", reason="r")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_agent")
-    await door.say(subjects.agent("a1"), example(AgentRegistered))
+    await door.say(subjects.agent("a1"), example_event(AgentRegistered))
     answer = await door.admin("POST", f"agents/a1/{act}", reason="too hot")
     fact = await door.said(answer)
     assert (type(fact).__name__, fact.reason) == (event, "too hot")  # type: ignore[attr-defined]
@@ -167,7 +167,7 @@ async def test_a_pool_is_paused_and_has_a_canary(door: Door) -> None:
 
 async def test_a_dead_letter_is_listed_and_redriven(door: Door) -> None:
     inbox = await door.bus.inbox("a1")
-    await door.say(subjects.run("a1", "r1"), example(RunStarted))
+    await door.say(subjects.run("a1", "r1"), example_event(RunStarted))
     delivery = await inbox.next(1)
     assert delivery is not None
     while delivery is not None:
@@ -190,7 +190,7 @@ async def test_a_projection_skips_an_event_once(door: Door) -> None:
     assert again.status_code == 409
 
 
-async def test_any_other_act_is_kept_too(door: Door) -> None:
+async def test_any_other_action_is_recorded(door: Door) -> None:
     fact = await door.said(
         await door.admin("POST", "acted", command="backup", target="log", reason="weekly")
     )

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ingest.domain.baselines import WAIT_S_MAX
+from ingest.baselines import WAIT_S_MAX
 from shared import subjects
 from shared.errors import Failed, Refused
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import (
     ProblemPublished,
     QuotaTaken,
@@ -17,8 +17,8 @@ from shared.events import (
 )
 from shared.ids import BASELINE_ACCOUNT
 from shared.memory import MemoryLog
-from shared.wire import Stamp, seal
-from tests.ingest.taking_in import ANN, T0, Counter, counter
+from shared.wire import EventMetadata, make_envelope
+from tests.ingest.taking_in import ANN, T0, IntakeHarness, open_intake
 from tests.support.door import FILES, FINISHED, OPERATOR, opened, publication
 
 EAGER = b"#!POPCORN gpus CPU H100\ndef custom_kernel(data):\n    return data\n"
@@ -39,8 +39,8 @@ FOUR = {("eager", "CPU"), ("eager", "H100"), ("cpp", "CPU"), ("cpp", "H100")}
 
 def runs(log: MemoryLog) -> list[SubmissionReceived]:
     """What was sent in for baselines, in order."""
-    facts = [one.fact for one in log.since(0)]
-    return [one for one in facts if isinstance(one, SubmissionReceived) and one.baseline]
+    facts = [event.fact for event in log.since(0)]
+    return [event for event in facts if isinstance(event, SubmissionReceived) and event.baseline]
 
 
 def is_run_of(fact: object, name: str) -> bool:
@@ -48,59 +48,59 @@ def is_run_of(fact: object, name: str) -> bool:
     return isinstance(fact, SubmissionReceived) and fact.baseline == name
 
 
-async def publish(at: Counter) -> None:
-    await at.commands.authors.publish(publication("copy", OURS), ANN)
+async def publish(at: IntakeHarness) -> None:
+    await at.commands.problems.publish(publication("copy", OURS), ANN)
 
 
-async def end(at: Counter, baseline: str, fact: SubmissionFinished = FINISHED) -> None:
+async def end(at: IntakeHarness, baseline: str, fact: SubmissionFinished = FINISHED) -> None:
     """Let every run of a baseline end."""
-    for one in at.log.since(0):
-        if isinstance(one.fact, SubmissionReceived) and one.fact.baseline == baseline:
-            agg = one.envelope.agg
-            stamp = Stamp(f"end of {agg}", T0, "service:test", "", "")
+    for event in at.log.since(0):
+        if isinstance(event.fact, SubmissionReceived) and event.fact.baseline == baseline:
+            agg = event.envelope.agg
+            stamp = EventMetadata(f"end of {agg}", T0, "service:test", "", "")
             if len(await at.log.history(agg)) == 1:
-                await at.log.append(New(seal(fact, agg, stamp), None))
+                await at.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
 
 
-async def test_a_new_version_is_measured_by_its_baselines_on_each_gpu_type() -> None:
-    async with counter() as at:
+async def test_a_new_version_runs_its_baselines_on_each_gpu_type() -> None:
+    async with open_intake() as at:
         await publish(at)
-        found = runs(at.log)
-        assert {(one.baseline, one.gpu) for one in found} == FOUR
-        one = next(one for one in found if one.baseline == "cpp")
-        assert (one.account, one.mode, one.class_, one.bucket) == (
+        started = runs(at.log)
+        assert {(run.baseline, run.gpu) for run in started} == FOUR
+        run = next(run for run in started if run.baseline == "cpp")
+        assert (run.account, run.mode, run.class_, run.bucket) == (
             BASELINE_ACCOUNT,
             "ranked",
             "rejudge",
             "",
         )
-        assert one.requires.toolchains == ["g++"]
-        assert (one.deadline_at - T0).total_seconds() > WAIT_S_MAX
-        assert await at.blobs.get(one.source.digest) == OURS["baselines/fast.cpp"]
+        assert run.requires.toolchains == ["g++"]
+        assert (run.deadline_at - T0).total_seconds() > WAIT_S_MAX
+        assert await at.blobs.get(run.source.digest) == OURS["baselines/fast.cpp"]
         version = [e.fact for e in at.log.since(0) if isinstance(e.fact, ProblemPublished)][-1]
         assert not {name for name in version.files if "baselines" in name}
-        assert [one.id for one in version.milestones] == ["twice"]
+        assert [run.id for run in version.milestones] == ["twice"]
         assert not [e for e in at.log.since(0) if isinstance(e.fact, QuotaTaken)]
 
 
-async def test_publishing_the_same_again_runs_nothing_twice() -> None:
-    async with counter() as at:
+async def test_publishing_again_runs_no_baseline_twice() -> None:
+    async with open_intake() as at:
         await asyncio.gather(publish(at), publish(at))
         await publish(at)
         assert len(runs(at.log)) == 4
 
 
-async def test_a_newer_version_leaves_no_baseline_of_the_one_before_waiting() -> None:
-    async with counter() as at:
+async def test_a_newer_version_cancels_waiting_baselines_of_the_previous() -> None:
+    async with open_intake() as at:
         await publish(at)
         await end(at, "eager")
         open_ones = [e.envelope.agg for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
         newer = {**OURS, "baselines/eager.py": EAGER + b"# better\n"}
-        await at.commands.authors.publish(publication("copy", newer), ANN)
+        await at.commands.problems.publish(publication("copy", newer), ANN)
         wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
         assert sorted(e.envelope.agg for e in wished) == sorted(open_ones)
         assert len(open_ones) == 2
-        await at.commands.authors.publish(publication("copy", FILES), ANN)
+        await at.commands.problems.publish(publication("copy", FILES), ANN)
         wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
         assert len(wished) == 2 + 4
 
@@ -110,16 +110,16 @@ class Dying(MemoryLog):
 
     left = 1000
 
-    async def append(self, event: New) -> int:
+    async def append(self, event: NewEvent) -> int:
         self.left -= 1
         if self.left < 0:
             raise Failed("the power is gone")
         return await super().append(event)
 
 
-async def test_who_died_between_a_version_and_its_baselines_makes_up_for_it() -> None:
+async def test_baselines_missed_by_a_crash_run_later() -> None:
     log = Dying()
-    async with counter(log=log) as at:
+    async with open_intake(log=log) as at:
         # One event is the version, two are runs.
         log.left = 3
         with pytest.raises(Failed):
@@ -127,39 +127,39 @@ async def test_who_died_between_a_version_and_its_baselines_makes_up_for_it() ->
         assert len(runs(log)) == 2
         log.left = 1000
         await publish(at)
-        assert {(one.baseline, one.gpu) for one in runs(log)} == FOUR
+        assert {(run.baseline, run.gpu) for run in runs(log)} == FOUR
         assert len(runs(log)) == 4
 
 
-async def test_an_operator_runs_again_what_is_over_and_no_more() -> None:
-    async with counter() as at:
+async def test_an_operator_reruns_only_ended_baselines() -> None:
+    async with open_intake() as at:
         await publish(at)
         baselines = at.commands.baselines
-        assert not any(one.is_new for one in await baselines.again("copy", "operator:olga"))
+        assert not any(run.is_new for run in await baselines.run_again("copy", "operator:olga"))
         await end(at, "eager")
-        twice = await asyncio.gather(*(baselines.again("copy", "operator:olga") for _ in "ab"))
-        new = [one for ordered in twice for one in ordered if one.is_new]
-        assert sorted((one.name, one.gpu) for one in new) == [("eager", "CPU"), ("eager", "H100")]
+        twice = await asyncio.gather(*(baselines.run_again("copy", "operator:olga") for _ in "ab"))
+        new = [run for ordered in twice for run in ordered if run.is_new]
+        assert sorted((run.name, run.gpu) for run in new) == [("eager", "CPU"), ("eager", "H100")]
         assert len(runs(at.log)) == 6
         history = await at.log.history(subjects.submission(new[0].submission))
         assert history[0].envelope.actor == "operator:olga"
 
 
 async def test_a_problem_without_baselines_has_none_to_run() -> None:
-    async with counter() as at:
+    async with open_intake() as at:
         with pytest.raises(Refused, match="has no baselines"):
-            await at.commands.baselines.again("copy", "operator:olga")
+            await at.commands.baselines.run_again("copy", "operator:olga")
 
 
 @pytest.mark.server
-async def test_operators_ask_for_baselines_over_http() -> None:
+async def test_operators_start_baselines_over_http() -> None:
     async with opened(MemoryLog()) as door:
         assert (await door.publish(OURS)).status_code == 201
         url, body = "/v1/admin/problems/COPY/baselines", {"reason": "a new driver"}
         answer = await door.http.post(url, json=body, headers=OPERATOR)
         assert answer.status_code == 202, answer.text
-        said = answer.json()
-        assert {(one["name"], one["gpu"], one["is_new"]) for one in said["items"]} == {
-            (*one, False) for one in FOUR
+        answer_body = answer.json()
+        assert {(item["name"], item["gpu"], item["is_new"]) for item in answer_body["items"]} == {
+            (*item, False) for item in FOUR
         }
         assert door.log.since(0)[-1].envelope.type == "OperatorActed"

@@ -10,17 +10,18 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ingest.domain import board_quotas, problems
-from ingest.domain.quotas import Limit, SetLimit
-from ingest.service.gate import REACH_S_MAX
+from ingest.access.feed import REACH_S_MAX
+from ingest.problems import rules as problems
+from ingest.quotas import rules as quotas
+from ingest.quotas.rules import Limit, SetLimit
 from shared.errors import Refused
 from shared.events import LeaderboardChanged, ProblemPublished, QuotaLimitSet
-from shared.testing import clean_report, example, given
+from shared.testing import clean_report, example_event, given
 from tests.support.door import ADA, FILES, OPERATOR, Door, report_of
 from tests.support.holders import code, role, token
 
 R = "because"
-FIRST = example(ProblemPublished)
+FIRST = example_event(ProblemPublished)
 OWN = FIRST.gpus[0]
 BOTH = LeaderboardChanged(visibility=None, reason=R, gpus=[OWN, "H100"])
 GPUS = st.sets(st.sampled_from(["A100", "H100", "CPU"]), min_size=1).map(sorted)
@@ -44,7 +45,7 @@ def test_gpu_types_are_changed_once(
 
 
 @every(GPUS, GPUS, GPUS, st.booleans())
-def test_no_gpu_type_with_entries_is_dropped_unless_forced(
+def test_dropping_a_gpu_type_with_entries_needs_force(
     before: list[str], after: list[str], used: list[str], is_forced: bool
 ) -> None:
     known = LeaderboardChanged(visibility=None, reason=R, gpus=before)
@@ -55,13 +56,13 @@ def test_no_gpu_type_with_entries_is_dropped_unless_forced(
         return
     state = problems.problems.fold([FIRST, known])
     facts = problems.decide(command, state)
-    made = problems.problems.fold([FIRST, known, *facts])
-    assert set(made.open_gpus) == set(after)
-    assert problems.known("a", made).gpus == list(made.open_gpus)
+    problem = problems.problems.fold([FIRST, known, *facts])
+    assert set(problem.open_gpus) == set(after)
+    assert problems.newest_version("a", problem).gpus == list(problem.open_gpus)
 
 
-def test_a_version_that_drops_a_gpu_type_with_entries_is_told_twice() -> None:
-    second = example(ProblemPublished)
+def test_a_version_that_drops_a_gpu_type_with_entries_needs_force() -> None:
+    second = example_event(ProblemPublished)
     moved = replace(second, digest="other", gpus=["B200"])
     for change, is_refused in (
         (problems.Change(R, used=frozenset([OWN])), True),
@@ -84,16 +85,16 @@ def test_a_version_that_drops_a_gpu_type_with_entries_is_told_twice() -> None:
         ("ranked=none", "copy.*.ranked", Limit(-1, 86400.0)),
     ],
 )
-def test_a_quota_says_how_many_in_which_time(text: str, bucket: str, limit: Limit) -> None:
-    said = board_quotas.quota("copy", text, R)
-    assert (said.bucket, Limit(said.limit, said.window_s)) == (bucket, limit)
-    assert board_quotas.shown("copy", {bucket: limit}) == [text]
+def test_a_quota_is_parsed(text: str, bucket: str, limit: Limit) -> None:
+    command = quotas.parse_quota("copy", text, R)
+    assert (command.bucket, Limit(command.limit, command.window_s)) == (bucket, limit)
+    assert quotas.format_quotas("copy", {bucket: limit}) == [text]
 
 
 @every(st.text(max_size=30))
-def test_what_is_no_quota_is_refused_with_its_form(text: str) -> None:
+def test_an_invalid_quota_is_refused_with_the_expected_form(text: str) -> None:
     with pytest.raises(Refused, match="write ranked=10/day"):
-        board_quotas.quota("copy", f"{text}!", R)
+        quotas.parse_quota("copy", f"{text}!", R)
 
 
 @pytest.mark.parametrize(
@@ -112,22 +113,22 @@ def test_what_is_no_quota_is_refused_with_its_form(text: str) -> None:
         ({}, SetLimit("copy.*.ranked", 0, 60.0, R), True),
     ],
 )
-def test_an_author_gives_nobody_more_than_there_is(
+def test_authors_cannot_raise_quotas(
     platform: dict[str, Limit], wanted: SetLimit, is_refused: bool
 ) -> None:
     facts = [
-        QuotaLimitSet(bucket=bucket, limit=one.limit, window_s=one.window_s, reason=R)
-        for bucket, one in platform.items()
+        QuotaLimitSet(bucket=bucket, limit=limit.limit, window_s=limit.window_s, reason=R)
+        for bucket, limit in platform.items()
     ]
-    test = given(board_quotas.tighter, *facts).when([wanted])
+    test = given(quotas.author_decider, *facts).when([wanted])
     if is_refused:
         test.then_refused("scope_missing")
-    assert board_quotas.decide([wanted], {}) != []
+    assert quotas.decide_all([wanted], {}) != []
 
 
 @pytest.mark.server
-async def test_a_leaderboard_is_made_whole_in_one_act(door: Door) -> None:
-    said: dict[str, Any] = {
+async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
+    form: dict[str, Any] = {
         "slug": "whole",
         "visibility": "closed",
         "deadline": "2126-12-01 18:00",
@@ -140,28 +141,28 @@ async def test_a_leaderboard_is_made_whole_in_one_act(door: Door) -> None:
         "licence_submissions": "Apache-2.0",
         "consent": "I agree.\n",
     }
-    missing = await door.publish(**said)
+    missing = await door.publish(**form)
     assert code(missing) == (409, "check_missing")
     assert "these files are" in missing.json()["detail"]
     before = len(door.log.since(0))
-    answer = await door.publish(headers=OPERATOR, **said, report="", unchecked="by hand")
+    answer = await door.publish(headers=OPERATOR, **form, report="", unchecked="by hand")
     assert answer.status_code == 201, answer.text
     (warning,) = answer.json()["warnings"]
-    assert "it is 2126-12-01T18:00:00+00:00" in warning
-    made = door.log.since(0)[before:]
-    assert [one.envelope.type for one in made] == [
+    assert "taken as 2126-12-01T18:00:00+00:00" in warning
+    events = door.log.since(0)[before:]
+    assert [event.envelope.type for event in events] == [
         *("LeaderboardChanged", "ProblemPublished", "QuotaLimitSet", "QuotaLimitSet")
     ]
-    first = made[1].fact
+    first = events[1].fact
     assert isinstance(first, ProblemPublished)
     assert (first.unchecked, first.report) == ("by hand", None)
-    told = await door.http.get("/v1/leaderboards/whole", headers=OPERATOR)
-    assert told.json() == {
+    response = await door.http.get("/v1/leaderboards/whole", headers=OPERATOR)
+    assert response.json() == {
         "slug": "whole",
         "title": "Copy it whole",
         "number": 1,
         "visibility": "closed",
-        "deadline_at": "2126-12-01T18:00:00+00:00",
+        "deadline_at": "2126-12-01T18:00:00Z",
         "is_archived": False,
         "gpus": ["H100"],
         "gpus_closed": [],
@@ -179,7 +180,7 @@ async def test_a_leaderboard_is_made_whole_in_one_act(door: Door) -> None:
 
 
 @pytest.mark.server
-async def test_nothing_is_kept_of_a_setting_that_is_none(door: Door) -> None:
+async def test_an_invalid_setting_changes_nothing(door: Door) -> None:
     before = len(door.log.since(0))
     for field, value, status in (
         ("deadline", "tomorrow", 422),
@@ -203,7 +204,7 @@ async def test_nothing_is_kept_of_a_setting_that_is_none(door: Door) -> None:
 
 
 @pytest.mark.server
-async def test_a_new_version_comes_with_a_clean_report(door: Door) -> None:
+async def test_a_new_version_needs_a_clean_report(door: Door) -> None:
     other = FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}
     clean = json.loads(clean_report("copy", other))
     finding = {"code": "entropy_low", "level": "error", "where": "case 0", "text": "8 bits"}
@@ -223,8 +224,8 @@ async def test_a_new_version_comes_with_a_clean_report(door: Door) -> None:
     fact = door.log.since(0)[-1].fact
     assert isinstance(fact, ProblemPublished)
     assert fact.report is not None
-    kept = await door.commands.authors.ports.blobs.get(fact.report.digest)
-    assert json.loads(kept)["digest"] == fact.digest
+    stored_report = await door.commands.problems.ports.blobs.get(fact.report.digest)
+    assert json.loads(stored_report)["digest"] == fact.digest
 
 
 @pytest.mark.server
@@ -238,7 +239,7 @@ async def test_a_new_version_comes_with_a_clean_report(door: Door) -> None:
         (9000, 6000, "H100", 9000),
     ],
 )
-async def test_a_machine_must_have_the_memory_that_was_declared_or_measured(
+async def test_the_larger_of_declared_and_measured_memory_is_required(
     door: Door, declared: int, measured: int, gpus: str, required: int
 ) -> None:
     text = f"requires: {{memory_mib: {declared}}}\nlimits: {{memory_mib: 2000}}\n"
@@ -252,19 +253,19 @@ async def test_a_machine_must_have_the_memory_that_was_declared_or_measured(
 
 
 @pytest.mark.server
-async def test_a_dropped_gpu_type_takes_nothing_in(door: Door) -> None:
+async def test_a_dropped_gpu_type_accepts_no_submissions(door: Door) -> None:
     number = await door.number(mode="ranked", gpu="H100")
     assert number
     url = "/v1/admin/leaderboards/copy"
 
-    async def change(**said: Any) -> httpx.Response:
-        return await door.http.put(url, json={"reason": R, **said}, headers=ADA)
+    async def change(**changes: Any) -> httpx.Response:
+        return await door.http.put(url, json={"reason": R, **changes}, headers=ADA)
 
     assert code(await change(gpus=["CPU"])) == (409, "gpu_has_entries")
     assert (await change(gpus=["CPU"], force=True)).json()["event"] == "LeaderboardChanged"
     assert code(await door.submit(gpu="H100")) == (400, "unknown_gpu")
-    told = (await door.http.get("/v1/leaderboards/copy")).json()
-    assert (told["gpus"], told["gpus_closed"]) == (["CPU"], ["H100"])
+    settings = (await door.http.get("/v1/leaderboards/copy")).json()
+    assert (settings["gpus"], settings["gpus_closed"]) == (["CPU"], ["H100"])
     # Another version of the same GPU types does not open it again, and says so.
     second = FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}
     answer = await door.publish(second)
@@ -275,7 +276,7 @@ async def test_a_dropped_gpu_type_takes_nothing_in(door: Door) -> None:
 
 
 @pytest.mark.server
-async def test_a_leaderboards_quota_is_set_by_its_author_and_loosened_by_operators(
+async def test_authors_set_quotas_and_operators_raise_them(
     strict: Door,
 ) -> None:
     ann = await token(strict, "ann", "author", "account")

@@ -42,11 +42,11 @@ async def invited(door: Door, count: int = 1, **more: Any) -> list[str]:
     return codes
 
 
-async def join(door: Door, code: str, who: dict[str, str] = GRACE) -> httpx.Response:
-    return await door.http.post("/v1/user/join", json={"code": code}, headers=who)
+async def join(door: Door, code: str, headers: dict[str, str] = GRACE) -> httpx.Response:
+    return await door.http.post("/v1/user/join", json={"code": code}, headers=headers)
 
 
-async def test_a_stranger_submits_to_no_closed_leaderboard(closed: Door) -> None:
+async def test_only_members_submit_to_a_closed_leaderboard(closed: Door) -> None:
     answer = await closed.submit(headers=GRACE)
     assert code(answer) == (403, "no_access")
     assert "join" in answer.json()["detail"]
@@ -55,7 +55,7 @@ async def test_a_stranger_submits_to_no_closed_leaderboard(closed: Door) -> None
     assert code(answer) == (403, "no_access")
 
 
-async def test_a_submission_of_a_closed_leaderboard_is_not_there_for_strangers(
+async def test_submissions_of_a_closed_leaderboard_are_hidden(
     closed: Door,
 ) -> None:
     number = await closed.number()
@@ -77,21 +77,21 @@ async def test_an_invite_lets_one_participant_in(closed: Door) -> None:
     assert (await join(closed, invite)).status_code == 200
     assert (await closed.submit(headers=GRACE)).status_code == 202
     assert code(await join(closed, invite, EVE)) == (400, "invite_claimed")
-    assert invite.encode() not in b"".join(one.body for one in closed.log.since(0))
+    assert invite.encode() not in b"".join(event.body for event in closed.log.since(0))
 
 
 async def test_invites_are_listed_with_who_used_them(closed: Door) -> None:
     first, second = await invited(closed, 2)
     await join(closed, first)
     answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
-    used, free = sorted(answer.json()["items"], key=lambda one: one["name"] is None)
+    used, free = sorted(answer.json()["items"], key=lambda invite: invite["name"] is None)
     assert (used["code"], used["name"], free["code"]) == (first, "grace", second)
     assert used["claimed_at"] is not None
     answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=EVE)
     assert code(answer) == (404, "unknown_leaderboard")
 
 
-async def test_a_revoked_invite_lets_nobody_in_and_its_user_out(closed: Door) -> None:
+async def test_a_revoked_invite_ends_the_membership(closed: Door) -> None:
     used, free = await invited(closed, 2)
     await join(closed, used)
     for invite, was_claimed in ((used, True), (free, False)):
@@ -104,12 +104,12 @@ async def test_a_revoked_invite_lets_nobody_in_and_its_user_out(closed: Door) ->
     assert code(await closed.submit(headers=GRACE)) == (403, "no_access")
 
 
-async def test_an_invite_ends_in_time(closed: Door) -> None:
+async def test_an_invite_expires(closed: Door) -> None:
     (invite,) = await invited(closed, expires_at=(now() - timedelta(seconds=1)).isoformat())
     assert code(await join(closed, invite)) == (400, "invite_expired")
 
 
-async def test_codes_are_not_to_be_guessed(closed: Door) -> None:
+async def test_invite_codes_cannot_be_guessed(closed: Door) -> None:
     (invite,) = await invited(closed)
     for _ in range(10):
         assert code(await join(closed, "wrong")) == (400, "invalid_invite")
@@ -120,12 +120,12 @@ async def test_codes_are_not_to_be_guessed(closed: Door) -> None:
     assert (await join(closed, invite, EVE)).status_code == 200
 
 
-async def test_many_invites_are_made_at_once(closed: Door) -> None:
+async def test_many_invites_are_created_in_one_request(closed: Door) -> None:
     assert len(set(await invited(closed, 1100))) == 1100
     await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
 
 
-async def test_a_leaderboard_is_run_by_its_author_and_operators(closed: Door) -> None:
+async def test_authors_and_operators_manage_a_leaderboard(closed: Door) -> None:
     body = {"visibility": "public", "reason": "over"}
     answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=EVE)
     assert code(answer) == (404, "unknown_leaderboard")
@@ -138,7 +138,7 @@ async def test_a_leaderboard_is_run_by_its_author_and_operators(closed: Door) ->
     assert (await closed.submit(headers=GRACE)).status_code == 202
 
 
-async def test_a_problem_may_be_closed_from_its_first_moment(door: Door) -> None:
+async def test_a_problem_can_be_closed_from_the_start(door: Door) -> None:
     files = [("files", ("task.yml", b"")), ("files", ("x.py", b""))]
     parts = {"slug": "secret", "visibility": "closed"}
     answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
@@ -151,15 +151,15 @@ async def test_a_problem_may_be_closed_from_its_first_moment(door: Door) -> None
     assert code(await door.submit(headers=GRACE, problem="secret")) == (403, "no_access")
 
 
-async def test_after_the_deadline_nothing_is_taken_in(door: Door) -> None:
+async def test_no_submission_is_accepted_after_the_deadline(door: Door) -> None:
     ends_at = (now() - timedelta(seconds=1)).isoformat()
-    said = {"deadline_at": ends_at, "reason": "r"}
-    refused = await door.admin("PUT", BOARD, **said)
+    change = {"deadline_at": ends_at, "reason": "r"}
+    refused = await door.admin("PUT", BOARD, **change)
     assert code(refused) == (422, "invalid_request")
-    assert "is over, and nothing would be taken in" in refused.json()["detail"]
-    assert (await door.admin("PUT", BOARD, **said, force=True)).status_code == 200
+    assert "UTC has passed, so nothing could be submitted" in refused.json()["detail"]
+    assert (await door.admin("PUT", BOARD, **change, force=True)).status_code == 200
     # What is so already is not said twice.
-    assert (await door.admin("PUT", BOARD, **said)).json()["event"] is None
+    assert (await door.admin("PUT", BOARD, **change)).json()["event"] is None
     answer = await door.submit()
     assert code(answer) == (403, "deadline_passed")
     assert ends_at[:19] in answer.json()["detail"]
@@ -172,7 +172,7 @@ async def test_after_the_deadline_nothing_is_taken_in(door: Door) -> None:
     assert code(await door.admin("PUT", BOARD, reason="r")) == (422, "invalid_request")
 
 
-async def test_a_repeat_of_what_came_in_time_is_never_late(door: Door) -> None:
+async def test_a_repeat_of_a_timely_submission_is_never_late(door: Door) -> None:
     headers = ADA | {"Idempotency-Key": "k1"}
     first = await door.submit(headers=headers)
     ends_at = now().isoformat()
@@ -184,35 +184,35 @@ async def test_a_repeat_of_what_came_in_time_is_never_late(door: Door) -> None:
     assert code(late) == (403, "deadline_passed")
 
 
-async def test_an_archived_leaderboard_takes_nothing_in(door: Door) -> None:
+async def test_an_archived_leaderboard_accepts_no_submissions(door: Door) -> None:
     await door.said(await door.admin("POST", f"{BOARD}/archive", reason="old"))
     assert code(await door.submit()) == (403, "deadline_passed")
     assert code(await door.admin("POST", "leaderboards/nope/archive", reason="r"))[0] == 404
 
 
-async def test_what_is_withdrawn_is_cancelled_first(door: Door) -> None:
+async def test_a_withdrawal_cancels_first(door: Door) -> None:
     number = await door.number()
     path = f"/v1/submissions/{number}"
     assert code(await door.http.delete(path, headers=GRACE)) == (403, "not_yours")
     answer = await door.http.delete(path, headers=ADA)
     assert (answer.status_code, answer.json()["event"]) == (200, "SubmissionWithdrawn")
-    cancelled, withdrawn = (one.fact for one in door.log.since(0)[-2:])
+    cancelled, withdrawn = (event.fact for event in door.log.since(0)[-2:])
     assert isinstance(cancelled, SubmissionCancelRequested)
     assert isinstance(withdrawn, SubmissionWithdrawn)
     again = await door.http.delete(path, headers=ADA)
     assert (again.status_code, again.json()["event"]) == (200, None)
 
 
-async def test_what_is_held_is_not_withdrawn(door: Door) -> None:
+async def test_a_held_submission_cannot_be_withdrawn(door: Door) -> None:
     number = await door.number()
     await door.admin("POST", f"submissions/{number}/hold", rule="x", reason="r")
-    said = len(door.log.since(0))
+    event_count = len(door.log.since(0))
     answer = await door.http.delete(f"/v1/submissions/{number}", headers=ADA)
     assert code(answer) == (409, "under_review")
-    assert len(door.log.since(0)) == said
+    assert len(door.log.since(0)) == event_count
 
 
-async def test_an_operator_withdraws_anybodys(door: Door) -> None:
+async def test_operators_withdraw_any_submission(door: Door) -> None:
     number = await door.number()
     await door.finish(number)
     body = {"reason": "asked for by mail"}
@@ -225,7 +225,7 @@ async def test_an_operator_withdraws_anybodys(door: Door) -> None:
 
 
 @pytest.mark.parametrize("at", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
-async def test_an_instant_beyond_every_calendar_is_refused(closed: Door, at: str) -> None:
+async def test_an_impossible_date_is_refused(closed: Door, at: str) -> None:
     wish = {"leaderboards": ["copy"], "expires_at": at, "reason": "r"}
     for answer in (
         await closed.admin("PUT", BOARD, deadline_at=at, reason="r"),

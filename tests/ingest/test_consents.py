@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ingest.domain import consents
+from ingest.consents import rules as consents
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
 from tests.ingest.test_submissions import version
@@ -23,20 +23,20 @@ def asking(digest: str) -> ProblemPublished:
 
 
 @given(COMMANDS)
-def test_who_gave_the_text_that_is_asked_now_submits(steps: list[str]) -> None:
+def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) -> None:
     state: consents.Consents = {}
     published = asking("1")
     for step in steps:
-        what, _, digest = step.partition(" ")
-        if what == "publish":
+        action, _, digest = step.partition(" ")
+        if action == "publish":
             published = asking(digest)
             continue
         command: consents.GiveConsent | consents.WithdrawConsent
         command = consents.WithdrawConsent("copy")
-        if what == "give":
+        if action == "give":
             command = consents.GiveConsent("copy", digest, published)
         before = dict(state)
-        if what == "give" and consents.text_of(published) != digest:
+        if action == "give" and consents.consent_digest(published) != digest:
             with pytest.raises(Refused, match="read it again"):
                 consents.consents.decide(command, state)
             continue
@@ -45,10 +45,10 @@ def test_who_gave_the_text_that_is_asked_now_submits(steps: list[str]) -> None:
             state = consents.evolve(state, fact)
         assert bool(facts) == (state != before)
     given_now = state.get("copy")
-    if given_now == consents.text_of(published):
+    if given_now == consents.consent_digest(published):
         consents.check(state, "copy", published)
     else:
-        with pytest.raises(Refused, match="warpboard consent copy"):
+        with pytest.raises(Refused, match="warpboard problem consent copy"):
             consents.check(state, "copy", published)
     consents.check(state, "copy", version())
 
@@ -59,28 +59,32 @@ def account_of(door: Door, seq: int) -> str:
 
 
 @pytest.mark.server
-async def test_consent_is_asked_given_once_and_taken_back(door: Door) -> None:
+async def test_a_consent_is_required_given_and_withdrawn(door: Door) -> None:
     nothing = (await door.http.get(URL, headers=ADA)).json()
     assert (nothing["is_asked"], nothing["digest"], nothing["text"]) == (False, None, "")
     assert (await door.publish(ASKING)).status_code == 201
     for mode in ("test", "ranked"):
         answer = await door.submit(mode=mode)
         assert (answer.status_code, answer.json()["code"]) == (409, "consent_missing")
-        assert "warpboard consent copy" in answer.json()["detail"]
-    asked = (await door.http.get(URL, headers=ADA)).json()
-    assert (asked["text"], asked["file"], asked["is_given"]) == (TEXT.decode(), "CONSENT.md", False)
+        assert "warpboard problem consent copy" in answer.json()["detail"]
+    status = (await door.http.get(URL, headers=ADA)).json()
+    assert (status["text"], status["file"], status["is_given"]) == (
+        TEXT.decode(),
+        "CONSENT.md",
+        False,
+    )
     wrong = await door.http.post(URL, json={"digest": "0" * 64}, headers=ADA)
     assert (wrong.status_code, wrong.json()["code"]) == (409, "wrong_state")
-    given_ = {"digest": asked["digest"]}
-    said = [(await door.http.post(URL, json=given_, headers=ADA)).json() for _ in range(2)]
-    assert [one["event"] for one in said] == ["ConsentGiven", None]
-    fact = door.log.since(said[0]["seq"] - 1)[0].fact
-    assert fact == ConsentGiven(problem="copy", number=2, digest=asked["digest"])
+    given_ = {"digest": status["digest"]}
+    answers = [(await door.http.post(URL, json=given_, headers=ADA)).json() for _ in range(2)]
+    assert [reply["event"] for reply in answers] == ["ConsentGiven", None]
+    fact = door.log.since(answers[0]["seq"] - 1)[0].fact
+    assert fact == ConsentGiven(problem="copy", number=2, digest=status["digest"])
     assert (await door.submit()).status_code == 202
     assert (await door.submit(headers={"Warpboard-Participant": "eve"})).status_code == 409
-    ada = account_of(door, said[0]["seq"])
-    accepted = door.commands.consents.accepted
-    assert await accepted(ada, "copy") == {asked["digest"]}
+    ada = account_of(door, answers[0]["seq"])
+    accepted = door.commands.consents.accepted_digests
+    assert await accepted(ada, "copy") == {status["digest"]}
     assert await accepted("somebody", "copy") == frozenset()
     await door.publish({**ASKING, "reference.py": FILES["reference.py"] + b"# 2\n"})
     assert (await door.submit()).status_code == 202

@@ -8,51 +8,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.domain import problems
-from ingest.service.room import Bounds
+from ingest.problems import rules as problems
+from ingest.submissions.admission import AdmissionLimits
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import LeaderboardChanged
 from shared.memory import MemoryLog
 from shared.testing import eventually
-from tests.ingest.taking_in import T0, counter
+from tests.ingest.taking_in import T0, open_intake
 from tests.support.door import ADA, KERNEL, Door, opened
 
 DEADLINES = st.none() | st.integers(1, 9).map(lambda days: T0 + timedelta(days=days))
 BOARD = "leaderboards/copy"
 
 
-async def test_the_instant_of_its_event_decides_whether_it_came_in_time() -> None:
-    async with counter(Bounds(at_once_max=1)) as found:
-        await found.close_at(T0 + timedelta(hours=1))
-        room = found.commands.intake.room
-        early = await found.submit("k")
-        async with room.place("eve"):
-            late = asyncio.create_task(found.refusal())
-            again = asyncio.create_task(found.submit("k"))
+async def test_the_time_of_the_event_decides_about_the_deadline() -> None:
+    async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
+        await intake.close_at(T0 + timedelta(hours=1))
+        room = intake.commands.intake.admission
+        early = await intake.submit("k")
+        async with room.admit("eve"):
+            late = asyncio.create_task(intake.refusal())
+            again = asyncio.create_task(intake.submit("k"))
             await eventually(lambda: room.waiting == 2)
-            found.pass_(hours=1)
+            intake.advance(hours=1)
         assert await late == "deadline_passed"
         assert await again == early
         assert all(
-            one.envelope.at < T0 + timedelta(hours=1)
-            for one in found.log.since(0)
-            if one.envelope.type == "SubmissionReceived"
+            event.envelope.at < T0 + timedelta(hours=1)
+            for event in intake.log.since(0)
+            if event.envelope.type == "SubmissionReceived"
         )
 
 
-async def test_a_deadline_that_is_moved_meanwhile_counts() -> None:
-    async with counter(Bounds(at_once_max=1)) as found:
-        room = found.commands.intake.room
-        async with room.place("eve"):
-            late = asyncio.create_task(found.refusal())
+async def test_a_deadline_moved_meanwhile_counts() -> None:
+    async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
+        room = intake.commands.intake.admission
+        async with room.admit("eve"):
+            late = asyncio.create_task(intake.refusal())
             await eventually(lambda: room.waiting == 1)
-            await found.close_at(T0)
+            await intake.close_at(T0)
         assert await late == "deadline_passed"
 
 
 @given(DEADLINES, DEADLINES)
-def test_an_author_may_put_a_deadline_off_alone(
+def test_authors_may_only_postpone_a_deadline(
     before: datetime | None, after: datetime | None
 ) -> None:
     known = LeaderboardChanged(
@@ -63,7 +63,7 @@ def test_an_author_may_put_a_deadline_off_alone(
         "r", has_deadline=after is not None, deadline_at=after, is_no_sooner=True
     )
     if after is not None and (before is None or after < before):
-        with pytest.raises(Refused, match="an operator moves it so"):
+        with pytest.raises(Refused, match="ask an operator"):
             problems.problems.decide(change, state)
     else:
         facts = problems.problems.decide(change, state)
@@ -71,7 +71,7 @@ def test_an_author_may_put_a_deadline_off_alone(
 
 
 @given(DEADLINES, DEADLINES, st.booleans())
-def test_a_deadline_that_is_over_is_set_by_force_alone(
+def test_a_past_deadline_needs_force(
     before: datetime | None, after: datetime | None, is_forced: bool
 ) -> None:
     at = T0 + timedelta(days=5)
@@ -83,7 +83,9 @@ def test_a_deadline_that_is_over_is_set_by_force_alone(
         "r", has_deadline=after is not None, deadline_at=after, is_forced=is_forced, at=at
     )
     if after is not None and after <= at and after != before and not is_forced:
-        with pytest.raises(Refused, match="is over, and nothing would be taken in: name one ahead"):
+        with pytest.raises(
+            Refused, match="has passed, so nothing could be submitted: choose a later one"
+        ):
             problems.problems.decide(change, state)
     else:
         facts = problems.problems.decide(change, state)
@@ -91,16 +93,16 @@ def test_a_deadline_that_is_over_is_set_by_force_alone(
 
 
 @pytest.mark.server
-async def test_a_leaderboard_is_not_made_closed_by_a_slip_of_the_pen(door: Door) -> None:
+async def test_a_mistyped_deadline_does_not_close_a_leaderboard(door: Door) -> None:
     before = len(door.log.since(0))
     answer = await door.publish(slug="over", deadline="2020-01-02")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-    assert "the deadline 2020-01-02 00:00 UTC is over" in answer.json()["detail"]
+    assert "the deadline 2020-01-02 00:00 UTC has passed" in answer.json()["detail"]
     assert len(door.log.since(0)) == before
 
 
 @pytest.mark.server
-async def test_nobody_sees_others_sources_sooner_by_an_authors_will(door: Door) -> None:
+async def test_authors_cannot_reveal_sources_early(door: Door) -> None:
     soon, later = ((now() + timedelta(days=days)).isoformat() for days in (1, 2))
 
     async def moved(at: str | None) -> int:
@@ -115,7 +117,7 @@ async def test_nobody_sees_others_sources_sooner_by_an_authors_will(door: Door) 
 
 
 @pytest.mark.server
-async def test_a_file_that_is_still_coming_at_the_deadline_is_late() -> None:
+async def test_an_upload_that_ends_after_the_deadline_is_late() -> None:
     ahead = timedelta()
     async with opened(MemoryLog(), clock=lambda: now() + ahead) as door:
         ends_at = now() + timedelta(hours=1)

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest.domain import accounts, agents, endings, moderation, platform, pools
+from ingest import platform, rejudges
+from ingest.accounts import rules as accounts
+from ingest.agents import rules as agents
+from ingest.moderation import rules as moderation
+from ingest.submissions import rules as submissions
 from shared.decider import Decider
 from shared.errors import Refused
 from shared.events import (
@@ -46,16 +50,16 @@ from shared.events import (
     SubmissionReleased,
     SubmissionRestored,
 )
-from shared.testing import example, given
+from shared.testing import example_event, given
 
 R = "because"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = T0 + timedelta(hours=1)
 KEY, OTHER = (b64encode(bytes([byte]) * 32).decode() for byte in (1, 2))
 TEXT = Blob(digest="d", bytes=1)
-REGISTERED = example(AgentRegistered)
+REGISTERED = example_event(AgentRegistered)
 ENROLLED = AgentEnrolled(sign_key=KEY, owner="lab", reason=R)
-RECEIVED = example(SubmissionReceived)
+RECEIVED = example_event(SubmissionReceived)
 REJECTED = SubmissionRejected(code="c", reason=R)
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 HELD_AT_ONCE = SubmissionFinished(
@@ -64,11 +68,11 @@ HELD_AT_ONCE = SubmissionFinished(
 BAN = AccountBanned(reason=R, until_at=LATER)
 HELD, OFF = SubmissionHeld(rule="r", reason=R), SubmissionDisqualified(rule="r", reason=R)
 FILED = AppealFiled(text=TEXT)
-CANARY = example(CanaryChosen)
-REQUESTED, PREVIEWED = example(RejudgeRequested), example(RejudgePreviewed)
+CANARY = example_event(CanaryChosen)
+REQUESTED, PREVIEWED = example_event(RejudgeRequested), example_event(RejudgePreviewed)
 
-AGENTS, POOLS, CASES = agents.agents, pools.pools, moderation.moderation
-PEOPLE, ENDS, REJUDGES = accounts.accounts, endings.submissions, endings.rejudges
+AGENTS, POOLS, CASES = agents.agents, agents.pools, moderation.moderation
+PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, rejudges.rejudges
 
 
 @pytest.mark.parametrize(
@@ -92,10 +96,10 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, endings.submissions, endings.rejudge
             agents.Enroll(OTHER, "lab", R),
             AgentEnrolled(sign_key=OTHER, owner="lab", reason=R),
         ),
-        (POOLS, [], pools.Pause(R), PoolPaused(reason=R)),
-        (POOLS, [PoolPaused(reason=R)], pools.Resume(R), PoolResumed(reason=R)),
-        (POOLS, [], pools.ChooseCanary(CANARY), CANARY),
-        (POOLS, [CANARY], pools.RemoveCanary(R), CanaryRemoved(reason=R)),
+        (POOLS, [], agents.Pause(R), PoolPaused(reason=R)),
+        (POOLS, [PoolPaused(reason=R)], agents.Resume(R), PoolResumed(reason=R)),
+        (POOLS, [], agents.ChooseCanary(CANARY), CANARY),
+        (POOLS, [CANARY], agents.RemoveCanary(R), CanaryRemoved(reason=R)),
         (PEOPLE, [], accounts.Ban(R, T0, LATER), BAN),
         (PEOPLE, [], accounts.Ban(R, T0), AccountBanned(reason=R)),
         (PEOPLE, [BAN], accounts.Unban(R, T0), AccountUnbanned(reason=R)),
@@ -131,14 +135,14 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, endings.submissions, endings.rejudge
             moderation.Appeal(TEXT),
             FILED,
         ),
-        (ENDS, [RECEIVED], endings.Cancel(R), SubmissionCancelRequested(reason=R)),
-        (REJUDGES, [REQUESTED, PREVIEWED], endings.Apply(R), RejudgeApplied(reason=R)),
-        (REJUDGES, [REQUESTED], endings.Discard(R), RejudgeDiscarded(reason=R)),
-        (platform.intake, [], platform.PauseIntake(R), IntakePaused(reason=R)),
+        (ENDS, [RECEIVED], submissions.Cancel(R), SubmissionCancelRequested(reason=R)),
+        (REJUDGES, [REQUESTED, PREVIEWED], rejudges.Apply(R), RejudgeApplied(reason=R)),
+        (REJUDGES, [REQUESTED], rejudges.Discard(R), RejudgeDiscarded(reason=R)),
+        (submissions.intake, [], submissions.PauseIntake(R), IntakePaused(reason=R)),
         (
-            platform.intake,
+            submissions.intake,
             [IntakePaused(reason=R)],
-            platform.ResumeIntake(R),
+            submissions.ResumeIntake(R),
             IntakeResumed(reason=R),
         ),
         (
@@ -149,7 +153,7 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, endings.submissions, endings.rejudge
         ),
     ],
 )
-def test_what_makes_sense_is_said(
+def test_valid_decisions_are_recorded(
     decider: Decider[Any, Any, Fact], history: Sequence[Fact], command: Any, fact: Fact
 ) -> None:
     given(decider, *history).when(command).then(fact)
@@ -173,9 +177,9 @@ def test_what_makes_sense_is_said(
         (AGENTS, [], agents.Enroll("AAAA", "lab", R), "invalid_request"),
         (AGENTS, [], agents.Enroll("not base64!", "lab", R), "invalid_request"),
         (AGENTS, [], agents.Enroll("ключ", "lab", R), "invalid_request"),
-        (POOLS, [PoolPaused(reason=R)], pools.Pause(R), "wrong_state"),
-        (POOLS, [], pools.Resume(R), "wrong_state"),
-        (POOLS, [CANARY, CanaryRemoved(reason=R)], pools.RemoveCanary(R), "wrong_state"),
+        (POOLS, [PoolPaused(reason=R)], agents.Pause(R), "wrong_state"),
+        (POOLS, [], agents.Resume(R), "wrong_state"),
+        (POOLS, [CANARY, CanaryRemoved(reason=R)], agents.RemoveCanary(R), "wrong_state"),
         (PEOPLE, [BAN], accounts.Ban(R, T0), "wrong_state"),
         (PEOPLE, [], accounts.Unban(R, T0), "wrong_state"),
         (PEOPLE, [BAN], accounts.Unban(R, LATER), "wrong_state"),
@@ -195,23 +199,23 @@ def test_what_makes_sense_is_said(
             "wrong_state",
         ),
         (CASES, [OFF], moderation.DecideAppeal(True, R), "wrong_state"),
-        (ENDS, [RECEIVED, PASSED], endings.Cancel(R), "already_ended"),
-        (ENDS, [RECEIVED, REJECTED], endings.Cancel(R), "already_ended"),
-        (REJUDGES, [], endings.Discard(R), "unknown_rejudge"),
-        (REJUDGES, [REQUESTED], endings.Apply(R), "wrong_state"),
+        (ENDS, [RECEIVED, PASSED], submissions.Cancel(R), "already_ended"),
+        (ENDS, [RECEIVED, REJECTED], submissions.Cancel(R), "already_ended"),
+        (REJUDGES, [], rejudges.Discard(R), "unknown_rejudge"),
+        (REJUDGES, [REQUESTED], rejudges.Apply(R), "wrong_state"),
         (
             REJUDGES,
             [REQUESTED, PREVIEWED, RejudgeApplied(reason=R)],
-            endings.Discard(R),
+            rejudges.Discard(R),
             "wrong_state",
         ),
         (
-            platform.intake,
+            submissions.intake,
             [IntakePaused(reason=R)],
-            platform.PauseIntake(R),
+            submissions.PauseIntake(R),
             "wrong_state",
         ),
-        (platform.intake, [], platform.ResumeIntake(R), "wrong_state"),
+        (submissions.intake, [], submissions.ResumeIntake(R), "wrong_state"),
         (platform.skips, [], platform.Skip("ranker", 10, 9, R), "invalid_request"),
         (
             platform.skips,
@@ -221,7 +225,7 @@ def test_what_makes_sense_is_said(
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_decisions_are_refused(
     decider: Decider[Any, Any, Fact], history: Sequence[Fact], command: Any, code: str
 ) -> None:
     given(decider, *history).when(command).then_refused(code)
@@ -231,11 +235,11 @@ def test_what_makes_no_sense_is_refused(
     ("decider", "history", "command"),
     [
         (AGENTS, [ENROLLED], agents.Enroll(KEY, "lab", "again")),
-        (POOLS, [CANARY], pools.ChooseCanary(CANARY)),
-        (ENDS, [RECEIVED, SubmissionCancelRequested(reason=R)], endings.Cancel(R)),
+        (POOLS, [CANARY], agents.ChooseCanary(CANARY)),
+        (ENDS, [RECEIVED, SubmissionCancelRequested(reason=R)], submissions.Cancel(R)),
     ],
 )
-def test_what_may_be_asked_again_is_said_once(
+def test_a_repeated_withdrawal_is_recorded_once(
     decider: Decider[Any, Any, Fact], history: Sequence[Fact], command: Any
 ) -> None:
     given(decider, *history).when(command).then()
@@ -243,7 +247,7 @@ def test_what_may_be_asked_again_is_said_once(
 
 def test_an_accepted_appeal_lifts_the_decision() -> None:
     state = CASES.fold([OFF, FILED, AppealDecided(is_accepted=True, reason=R)])
-    assert state == moderation.Moderated(appeal="decided")
+    assert state == moderation.ModerationState(appeal="decided")
 
 
 VERBS: list[moderation.ModerationCommand] = [
@@ -258,7 +262,7 @@ VERBS: list[moderation.ModerationCommand] = [
 
 
 @every(st.lists(st.sampled_from(VERBS), max_size=30))
-def test_no_order_of_decisions_leaves_nonsense(
+def test_no_order_of_decisions_leaves_an_invalid_state(
     commands: list[moderation.ModerationCommand],
 ) -> None:
     state, filed, decided = CASES.initial, 0, 0

@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from ingest.http.reads import DOWNLOADS_MAX, reads
-from ingest.ranker_http import Ranker
-from shared.http import install
+from ingest.ranker_http import RankerClient
+from ingest.reads import DOWNLOADS_MAX, reads_router
+from shared.http import install_error_handlers
 from tests.support.door import nobodys_gate
 
 PIECES = [b"x" * 1000] * 50
@@ -42,14 +42,14 @@ async def door() -> AsyncIterator[httpx.AsyncClient]:
     inner = httpx.ASGITransport(ranker())
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
         app = FastAPI()
-        install(app)
-        reads(app, Ranker(behind), nobodys_gate())
+        install_error_handlers(app)
+        app.include_router(reads_router(RankerClient(behind), nobodys_gate()))
         outer = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=outer, base_url="http://test") as client:
             yield client
 
 
-async def test_a_download_comes_whole_and_as_a_file(door: httpx.AsyncClient) -> None:
+async def test_a_download_is_complete_and_sent_as_a_file(door: httpx.AsyncClient) -> None:
     answer = await door.get("/v1/submissions/7/files/samples.json.gz")
     assert answer.content == b"".join(PIECES)
     assert answer.headers["content-type"] == "application/gzip"
@@ -64,13 +64,13 @@ async def test_a_harness_code_is_a_download_like_any_other(door: httpx.AsyncClie
     assert (await door.get("/v1/harnesses/..%2Fqueue")).status_code == 404
 
 
-async def test_many_downloads_at_once_all_come(door: httpx.AsyncClient) -> None:
-    asked = [door.get("/v1/submissions/7/files/log.txt") for _ in range(3 * DOWNLOADS_MAX)]
-    answers = await asyncio.gather(*asked)
+async def test_many_concurrent_downloads_all_succeed(door: httpx.AsyncClient) -> None:
+    requests = [door.get("/v1/submissions/7/files/log.txt") for _ in range(3 * DOWNLOADS_MAX)]
+    answers = await asyncio.gather(*requests)
     assert {answer.status_code for answer in answers} == {200}
 
 
-async def test_a_file_that_is_not_there_is_answered_as_ranker_does(
+async def test_a_missing_file_gets_rankers_response(
     door: httpx.AsyncClient,
 ) -> None:
     assert (await door.get("/v1/submissions/8/files/log.txt")).status_code == 404

@@ -21,7 +21,7 @@ async def passed(door: Door, source: bytes = KERNEL, **fields: Any) -> int:
     return number
 
 
-async def test_a_duel_names_both_sources_and_takes_no_quota(door: Door) -> None:
+async def test_a_duel_names_both_sources_and_uses_no_quota(door: Door) -> None:
     first, second = await passed(door), await passed(door, OTHER)
     taken = [event for event in door.log.since(0) if isinstance(event.fact, QuotaTaken)]
     answer = await door.admin("POST", "duels", first=first, second=second, reason="alike")
@@ -35,14 +35,14 @@ async def test_a_duel_names_both_sources_and_takes_no_quota(door: Door) -> None:
     assert len(after) == len(taken)
 
 
-async def test_a_duel_of_what_cannot_be_compared_is_refused(door: Door) -> None:
+async def test_a_duel_of_incomparable_submissions_is_refused(door: Door) -> None:
     first, second = await passed(door), await passed(door, OTHER)
     same = await passed(door)
     elsewhere = await passed(door, OTHER, gpu="H100")
     is_open = await door.number()
 
-    async def refused(one: int, other: int, **more: str) -> tuple[int, str]:
-        body = {"first": one, "second": other, "reason": "r"} | more
+    async def refused(first: int, second: int, **more: str) -> tuple[int, str]:
+        body = {"first": first, "second": second, "reason": "r"} | more
         return code(await door.admin("POST", "duels", **body))
 
     assert await refused(first, same) == (400, "bad_duel")
@@ -55,7 +55,7 @@ async def test_a_duel_of_what_cannot_be_compared_is_refused(door: Door) -> None:
     assert answer.status_code == 201
 
 
-async def test_only_operators_ask_for_duels(door: Door) -> None:
+async def test_only_operators_request_duels(door: Door) -> None:
     first, second = await passed(door), await passed(door, OTHER)
     body = {"first": first, "second": second, "reason": "r"}
     for headers, status in ((ADA, 401), (OPERATOR, 201)):

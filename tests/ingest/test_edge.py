@@ -27,13 +27,15 @@ async def door(postgres_dsn: str) -> AsyncIterator[Door]:
             stores=stores,
             are_names_believed=False,
             edge=(EDGE_TOKEN, frozenset({"admin"})),
-        ) as found,
+        ) as opened_door,
     ):
-        said = {"slug": "copy", "report": report_of(FILES)}
+        form = {"slug": "copy", "report": report_of(FILES)}
         parts = [("files", (name, text)) for name, text in FILES.items()]
-        answer = await found.http.post("/v1/problems", data=said, files=parts, headers=OPERATOR)
+        answer = await opened_door.http.post(
+            "/v1/problems", data=form, files=parts, headers=OPERATOR
+        )
         assert answer.status_code == 201, answer.text
-        yield found
+        yield opened_door
 
 
 def user(number: int, name: str = "Ada%20L", **more: str) -> Mapping[str, str]:
@@ -42,24 +44,24 @@ def user(number: int, name: str = "Ada%20L", **more: str) -> Mapping[str, str]:
     return EDGE | named | more
 
 
-async def test_somebody_on_discord_is_one_participant(door: Door) -> None:
+async def test_a_discord_user_is_one_participant(door: Door) -> None:
     again = {"Idempotency-Key": "77"}
     answers = [await door.submit(headers=user(7, **again)) for _ in range(2)]
-    assert [one.status_code for one in answers] == [202, 202]
+    assert [answer.status_code for answer in answers] == [202, 202]
     assert answers[0].json()["submissions"][0]["id"] == answers[1].json()["submissions"][0]["id"]
     other = await door.submit(headers=user(8))
     assert other.status_code == 202
-    [first, second] = [one for _, _, one in taken_in(door.log)]
+    [first, second] = [answer for _, _, answer in taken_in(door.log)]
     assert isinstance(first, SubmissionReceived)
     assert first.via == "discord"
     assert first.account != second.account
     me = (await door.http.get("/v1/me", headers=user(7))).json()
     assert (me["participant_id"], me["name"]) == (first.account, "ada-l")
-    assert [one["provider"] for one in me["identities"]] == ["discord"]
+    assert [answer["provider"] for answer in me["identities"]] == ["discord"]
     assert (await door.http.get("/v1/me", headers=user(8))).json()["name"] == "ada-l-2"
 
 
-async def test_who_was_known_before_is_the_same_participant(door: Door) -> None:
+async def test_a_known_identity_is_the_same_participant(door: Door) -> None:
     await door.admin("POST", "participants", name="grace", reason="known")
     linked = await door.admin(
         "POST", "participants/grace/identities", provider="discord", subject="9", reason="known"
@@ -68,54 +70,54 @@ async def test_who_was_known_before_is_the_same_participant(door: Door) -> None:
     assert (await door.http.get("/v1/me", headers=user(9))).json()["name"] == "grace"
 
 
-async def test_the_edge_makes_nobody_an_operator_and_no_token(door: Door) -> None:
+async def test_the_edge_grants_no_operator_scopes_and_no_tokens(door: Door) -> None:
     assert (await door.submit(headers=user(7))).status_code == 202
-    given = await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
-    assert given.is_success, given.text
+    granted = await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
+    assert granted.is_success, granted.text
     refused = await door.http.post("/v1/admin/intake/pause", json={"reason": "r"}, headers=user(7))
     assert code(refused) == (403, "scope_missing")
-    asked = {"name": "t", "scopes": ["submit"]}
-    refused = await door.http.post("/v1/tokens", json=asked, headers=user(7))
+    token_request = {"name": "t", "scopes": ["submit"]}
+    refused = await door.http.post("/v1/tokens", json=token_request, headers=user(7))
     assert code(refused) == (403, "scope_missing")
     me = (await door.http.get("/v1/me", headers=user(7))).json()
     assert "author" in me["scopes"]
-    assert not [one for one in me["scopes"] if one.startswith("admin")]
+    assert not [scope for scope in me["scopes"] if scope.startswith("admin")]
 
 
-async def test_an_operator_on_discord_has_their_role_in_both_places(door: Door) -> None:
+async def test_a_discord_operator_needs_the_role_in_both_places(door: Door) -> None:
     assert (await door.submit(headers=user(7))).status_code == 202
-    shown = {"Warpboard-Discord-Roles": "creator, admin"}
+    role_headers = {"Warpboard-Discord-Roles": "creator, admin"}
 
     async def pauses(more: Mapping[str, str]) -> httpx.Response:
-        asked = {"reason": "a test on Discord"}
+        body = {"reason": "a test on Discord"}
         return await door.http.post(
-            "/v1/admin/intake/pause", json=asked, headers=user(7, "Ada%20L", **more)
+            "/v1/admin/intake/pause", json=body, headers=user(7, "Ada%20L", **more)
         )
 
     # A role on Discord alone makes nobody an operator, and neither does one of the log alone.
-    assert code(await pauses(shown)) == (403, "scope_missing")
+    assert code(await pauses(role_headers)) == (403, "scope_missing")
     await door.admin("POST", "participants/ada-l/roles", role="moderator", reason="r")
-    assert code(await pauses(shown)) == (403, "scope_missing")
+    assert code(await pauses(role_headers)) == (403, "scope_missing")
     await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
     assert code(await pauses({})) == (403, "scope_missing")
     assert code(await pauses({"Warpboard-Discord-Roles": "moderator"})) == (403, "scope_missing")
-    paused = await pauses(shown)
+    paused = await pauses(role_headers)
     assert paused.status_code == 200, paused.text
     # Nothing that makes somebody mightier, or outlives the visit.
     for path in ("participants/ada-l/roles", "participants/ada-l/identities"):
         refused = await door.http.post(
             f"/v1/admin/{path}",
             json={"role": "admin", "reason": "r"},
-            headers=user(7, "Ada%20L", **shown),
+            headers=user(7, "Ada%20L", **role_headers),
         )
         assert code(refused) == (403, "scope_missing"), path
     await door.admin("POST", "participants/ada-l/ban", reason="a test")
-    assert code(await pauses(shown)) == (403, "user_banned")
+    assert code(await pauses(role_headers)) == (403, "user_banned")
 
 
-async def test_tokens_are_listed_and_ended_on_discord(door: Door) -> None:
+async def test_tokens_are_listed_and_revoked_on_discord(door: Door) -> None:
     assert (await door.submit(headers=user(7))).status_code == 202
-    made = await door.admin(
+    created = await door.admin(
         "POST",
         "tokens",
         participant="ada-l",
@@ -124,16 +126,16 @@ async def test_tokens_are_listed_and_ended_on_discord(door: Door) -> None:
         expires_in_days=1,
         reason="r",
     )
-    assert made.status_code == 201, made.text
+    assert created.status_code == 201, created.text
     items = (await door.http.get("/v1/tokens", headers=user(7))).json()["items"]
-    assert [one["name"] for one in items] == ["laptop"]
+    assert [token["name"] for token in items] == ["laptop"]
     ended = await door.http.delete(f"/v1/tokens/{items[0]['id']}", headers=user(7))
     assert ended.json()["state"] == "revoked"
     await door.admin("POST", "participants/ada-l/ban", reason="a test")
     assert code(await door.http.get("/v1/tokens", headers=user(7))) == (403, "user_banned")
 
 
-async def test_who_is_banned_is_told_so_on_discord(door: Door) -> None:
+async def test_a_ban_is_reported_on_discord(door: Door) -> None:
     assert (await door.submit(headers=user(7))).status_code == 202
     banned = await door.admin("POST", "participants/ada-l/ban", reason="a test")
     assert banned.is_success, banned.text
@@ -142,7 +144,7 @@ async def test_who_is_banned_is_told_so_on_discord(door: Door) -> None:
     assert "a test" in refused.json()["detail"]
 
 
-async def test_wrong_codes_are_counted_by_who_tries(door: Door) -> None:
+async def test_wrong_codes_are_counted_per_participant(door: Door) -> None:
     codes = set()
     for number in range(40):
         refused = await door.http.post(
@@ -152,7 +154,7 @@ async def test_wrong_codes_are_counted_by_who_tries(door: Door) -> None:
     assert (429, "rate_limited") not in codes
 
 
-async def test_without_a_user_the_edge_is_nobody(door: Door) -> None:
+async def test_without_a_user_the_edge_is_anonymous(door: Door) -> None:
     assert code(await door.submit(headers=EDGE)) == (401, "missing_credential")
     assert (await door.http.get("/v1/me", headers=user(5))).status_code == 401
     wrong = await door.submit(headers=EDGE | {"Warpboard-Discord-User": "ada"})
@@ -169,14 +171,14 @@ def test_a_weak_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "127.0.0.1:1")
     monkeypatch.setenv("WARPBOARD_INGEST_READER_KEY", "k" * 16)
     monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "short")
-    with pytest.raises(Refused, match="EDGE_TOKEN is no token"):
+    with pytest.raises(Refused, match="EDGE_TOKEN is not a token"):
         load()
-    for roles, said in (("creator", "expected moderator, admin"), ("admin", "EDGE_TOKEN: set")):
+    for roles, expected in (("creator", "expected moderator, admin"), ("admin", "EDGE_TOKEN: set")):
         monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "")
         monkeypatch.setenv("WARPBOARD_INGEST_EDGE_ROLES", roles)
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=expected):
             load()
     for name in ("EDGE_TOKEN", "OPERATOR_TOKEN"):
         monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "the-same-for-both")
-    with pytest.raises(Refused, match="operators' own"):
+    with pytest.raises(Refused, match="equals the operator token"):
         load()

@@ -8,25 +8,25 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from ingest.http.reads import reads
-from ingest.http.who import COOKIE, CSRF
-from ingest.ranker_http import Ranker
-from ingest.service import gate
-from ingest.service.gate import AccessFeed
-from ingest.service.tokens import NewToken, csrf
+from ingest.access import feed as access_feed
+from ingest.access.feed import AccessFeed
+from ingest.accounts.tokens import NewToken, csrf_token
+from ingest.http.auth import COOKIE, CSRF
+from ingest.ranker_http import RankerClient
+from ingest.reads import reads_router
 from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Failed
-from shared.event_log import EventLog, New
+from shared.event_log import EventLog, NewEvent
 from shared.events import TokenRevoked
-from shared.http import install
+from shared.http import install_error_handlers
 from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.ingest.conftest import shares_a_door
 from tests.support.damage import FILLER_BYTES, FILLERS, find_blocks, flip_bit
 from tests.support.door import ADA, Door, nobodys_gate, opened, postgres_stores
@@ -36,19 +36,19 @@ pytestmark = pytest.mark.server
 
 
 async def test_a_token_works_at_once_and_is_in_no_event(strict: Door) -> None:
-    found = await made(strict, "ada")
-    assert found["token"].startswith("wb_")
-    assert found["prefix"] == found["token"][:10]
-    assert (await submit(strict, bearer(found["token"]))).status_code == 202
-    said = b"".join(one.body for one in strict.log.since(0))
-    assert found["token"].encode() not in said
-    assert b'"ada"' not in said
+    token_ = await made(strict, "ada")
+    assert token_["token"].startswith("wb_")
+    assert token_["prefix"] == token_["token"][:10]
+    assert (await submit(strict, bearer(token_["token"]))).status_code == 202
+    log_bytes = b"".join(event.body for event in strict.log.since(0))
+    assert token_["token"].encode() not in log_bytes
+    assert b'"ada"' not in log_bytes
 
 
-async def test_a_revoked_token_is_dead_at_once(strict: Door) -> None:
-    found = await made(strict, "ada")
-    headers = bearer(found["token"])
-    answer = await strict.http.delete(f"/v1/tokens/{found['id']}", headers=headers)
+async def test_a_revoked_token_is_refused_at_once(strict: Door) -> None:
+    issued = await made(strict, "ada")
+    headers = bearer(issued["token"])
+    answer = await strict.http.delete(f"/v1/tokens/{issued['id']}", headers=headers)
     assert (answer.status_code, answer.json()["state"]) == (200, "revoked")
     assert isinstance(strict.log.since(answer.json()["seq"] - 1)[0].fact, TokenRevoked)
     refused = await submit(strict, headers)
@@ -56,7 +56,7 @@ async def test_a_revoked_token_is_dead_at_once(strict: Door) -> None:
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_an_expired_token_is_dead(strict: Door) -> None:
+async def test_an_expired_token_is_refused(strict: Door) -> None:
     account = await strict.commands.people.account("ann")
     assert account is not None
     ends = now() + timedelta(seconds=1)
@@ -86,13 +86,13 @@ async def test_an_expired_token_is_dead(strict: Door) -> None:
         {"Cookie": f"{COOKIE}="},
     ],
 )
-async def test_who_shows_nothing_is_told_to_show_something(
+async def test_a_missing_credential_is_refused(
     shared_strict: Door, headers: dict[str, str]
 ) -> None:
     assert code(await submit(shared_strict, headers)) == (401, "missing_credential")
 
 
-async def test_an_unknown_token_is_nobodys(strict: Door) -> None:
+async def test_an_unknown_token_is_refused(strict: Door) -> None:
     assert code(await submit(strict, bearer("wb_" + "x" * 43))) == (401, "invalid_credential")
     # Yet what anybody may read is read by anybody.
     answer = await strict.http.get("/v1/intake", headers=bearer("wb_unknown"))
@@ -100,19 +100,17 @@ async def test_an_unknown_token_is_nobodys(strict: Door) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Popcorn-Cli-Id", "X-Web-Auth-Id"])
-async def test_a_clients_header_makes_a_participant_and_no_operator(
-    strict: Door, header: str
-) -> None:
+async def test_a_cli_id_header_never_makes_an_operator(strict: Door, header: str) -> None:
     await role(strict, "adm", "admin")
-    found = await made(strict, "adm", *USUAL, "admin")
-    assert (await submit(strict, {header: found["token"]})).status_code == 202
-    answer = await strict.http.get("/v1/admin/deadletters", headers={header: found["token"]})
+    issued = await made(strict, "adm", *USUAL, "admin")
+    assert (await submit(strict, {header: issued["token"]})).status_code == 202
+    answer = await strict.http.get("/v1/admin/deadletters", headers={header: issued["token"]})
     assert code(answer) == (401, "missing_credential")
-    answer = await strict.http.get("/v1/admin/deadletters", headers=bearer(found["token"]))
+    answer = await strict.http.get("/v1/admin/deadletters", headers=bearer(issued["token"]))
     assert answer.status_code == 200
 
 
-async def test_tokens_of_two_people_are_a_conflict(strict: Door) -> None:
+async def test_tokens_of_two_participants_conflict(strict: Door) -> None:
     ada, grace = await made(strict, "ada"), await made(strict, "grace")
     headers = bearer(ada["token"]) | {"X-Popcorn-Cli-Id": grace["token"]}
     assert code(await submit(strict, headers)) == (400, "conflicting_credentials")
@@ -137,7 +135,7 @@ async def test_each_mode_needs_its_scope(
     assert lacks in answer.json()["detail"]
 
 
-async def test_a_token_for_one_problem_is_for_no_other(strict: Door) -> None:
+async def test_a_limited_token_works_for_its_problem_only(strict: Door) -> None:
     mine = await token(strict, "ada", "submit", problems=["other"])
     assert code(await submit(strict, mine)) == (403, "scope_missing")
     assert (
@@ -145,27 +143,27 @@ async def test_a_token_for_one_problem_is_for_no_other(strict: Door) -> None:
     ).is_success
 
 
-async def test_who_is_banned_is_told_so_everywhere(strict: Door) -> None:
-    found = await made(strict, "ada")
+async def test_every_route_tells_banned_participants(strict: Door) -> None:
+    issued = await made(strict, "ada")
     await strict.admin("POST", "participants/ada/ban", reason="copied")
-    answer = await submit(strict, bearer(found["token"]))
+    answer = await submit(strict, bearer(issued["token"]))
     assert code(answer) == (403, "user_banned")
     assert "copied" in answer.json()["detail"]
-    answer = await strict.http.get("/v1/tokens", headers=bearer(found["token"]))
+    answer = await strict.http.get("/v1/tokens", headers=bearer(issued["token"]))
     assert code(answer) == (403, "user_banned")
-    assert (await strict.http.get("/v1/quota", headers=bearer(found["token"]))).status_code == 200
+    assert (await strict.http.get("/v1/quota", headers=bearer(issued["token"]))).status_code == 200
 
 
-async def test_a_cookie_changes_nothing_without_its_page(strict: Door) -> None:
-    found = await made(strict, "ada")
-    cookie = {"Cookie": f"{COOKIE}={found['token']}"}
+async def test_a_cookie_needs_its_csrf_token_for_changes(strict: Door) -> None:
+    issued = await made(strict, "ada")
+    cookie = {"Cookie": f"{COOKIE}={issued['token']}"}
     assert (await strict.http.get("/v1/me", headers=cookie)).json()["name"] == "ada"
     assert code(await submit(strict, cookie)) == (403, "bad_csrf")
     assert code(await submit(strict, cookie | {CSRF: "x"})) == (403, "bad_csrf")
-    assert (await submit(strict, cookie | {CSRF: csrf(found["token"])})).status_code == 202
+    assert (await submit(strict, cookie | {CSRF: csrf_token(issued["token"])})).status_code == 202
 
 
-async def test_every_cli_id_is_somebodys_where_that_is_wanted() -> None:
+async def test_autolink_links_every_cli_id() -> None:
     async with opened(MemoryLog(), autolink="dev") as door:
         headers = {"X-Popcorn-Cli-Id": "c" * 32}
         assert (await door.http.get("/v1/me", headers=headers)).json()["name"] == "dev"
@@ -177,35 +175,35 @@ async def test_every_cli_id_is_somebodys_where_that_is_wanted() -> None:
 async def real(nats_url: str) -> AsyncIterator[EventLog]:
     """A log on a server."""
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield NatsLog(nc)
     await nc.close()
 
 
-async def test_a_token_works_on_every_ingest_and_ends_on_all(
+async def test_a_token_works_and_is_revoked_on_every_ingest(
     postgres_dsn: str, real: EventLog
 ) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real, stores=stores, are_names_believed=False) as one,
+        opened(real, stores=stores, are_names_believed=False) as first_door,
         opened(real, stores=stores, are_names_believed=False) as two,
     ):
-        found = await made(one, "ada")
-        headers = bearer(found["token"])
+        issued = await made(first_door, "ada")
+        headers = bearer(issued["token"])
 
         async def answers(status: int) -> bool:
             return (await two.http.get("/v1/me", headers=headers)).status_code == status
 
         await eventually(lambda: answers(200))
-        revoked = await one.http.delete(f"/v1/tokens/{found['id']}", headers=headers)
+        revoked = await first_door.http.delete(f"/v1/tokens/{issued['id']}", headers=headers)
         assert revoked.status_code == 200
         await eventually(lambda: answers(401))
 
 
-async def test_while_rights_are_not_known_a_token_is_not_judged() -> None:
+async def test_tokens_are_not_judged_before_rights_are_known() -> None:
     app = FastAPI()
-    install(app)
-    reads(app, Ranker(httpx.AsyncClient()), nobodys_gate())
+    install_error_handlers(app)
+    app.include_router(reads_router(RankerClient(httpx.AsyncClient()), nobodys_gate()))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
         answer = await http.get("/v1/problems", headers=bearer("wb_" + "x" * 43))
@@ -214,9 +212,9 @@ async def test_while_rights_are_not_known_a_token_is_not_judged() -> None:
 
 
 @pytest.mark.long
-async def test_once_the_log_is_silent_nobodys_rights_are_sure(own_nats: NatsServer) -> None:
+async def test_a_silent_log_makes_rights_uncertain(own_nats: NatsServer) -> None:
     nc = await connect(own_nats.url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     feed = AccessFeed(NatsLog(nc), silent_s_max=6)
     following = asyncio.create_task(feed.run())
     await eventually(lambda: not feed.ill())
@@ -234,20 +232,20 @@ async def test_once_the_log_is_silent_nobodys_rights_are_sure(own_nats: NatsServ
 async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: EventLog) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real, stores=stores, are_names_believed=False) as one,
+        opened(real, stores=stores, are_names_believed=False) as first_door,
     ):
-        kept, ended = await made(one, "ada"), await made(one, "ada")
-        await one.admin("DELETE", f"tokens/{ended['id']}", reason="lost")
+        live_token, ended = await made(first_door, "ada"), await made(first_door, "ada")
+        await first_door.admin("DELETE", f"tokens/{ended['id']}", reason="lost")
     async with (
         postgres_stores(postgres_dsn) as stores,
         opened(real, stores=stores, are_names_believed=False) as two,
     ):
-        answer = await two.http.get("/v1/me", headers=bearer(kept["token"]))
+        answer = await two.http.get("/v1/me", headers=bearer(live_token["token"]))
         assert (answer.status_code, answer.json()["name"]) == (200, "ada")
         assert (await two.http.get("/v1/me", headers=bearer(ended["token"]))).status_code == 401
 
 
-async def test_while_the_log_is_damaged_nobodys_rights_are_sure() -> None:
+async def test_a_damaged_log_makes_rights_uncertain() -> None:
     reasons = [""]
     feed = AccessFeed(MemoryLog(), damage=lambda: reasons[0])
     running = asyncio.create_task(feed.run())
@@ -260,17 +258,19 @@ async def test_while_the_log_is_damaged_nobodys_rights_are_sure() -> None:
 
 
 @pytest.mark.long
-async def test_an_event_that_the_server_cannot_read_keeps_the_gate_shut(
+async def test_an_unreadable_event_keeps_requests_refused(
     own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "STUCK_S_MIN", 6.0)
+    monkeypatch.setattr(access_feed, "STUCK_S_MIN", 6.0)
     nc = await connect(own_nats.url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     reason = "x" * FILLER_BYTES
     for number in range(FILLERS):
         fact = TokenRevoked(token=f"t{number}", reason=reason)
-        stamp = Stamp(new_id(), now(), "service:test", "", "")
-        await NatsLog(nc).append(New(seal(fact, subjects.account("ada"), stamp), None))
+        stamp = EventMetadata(new_id(), now(), "service:test", "", "")
+        await NatsLog(nc).append(
+            NewEvent(make_envelope(fact, subjects.account("ada"), stamp), None)
+        )
     await nc.close()
     # After an orderly stop the server believes its index, and counts what it cannot read.
     own_nats.stop()

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from ingest.domain.quotas import Quota, folded
-from ingest.service.histories import Histories
+from ingest.decisions import HistoryCache
+from ingest.quotas.rules import Quota, fold_uses
 from shared import subjects
 from shared.clock import new_id, now
-from shared.event_log import New, Recorded
+from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, QuotaLimitSet
 from shared.memory import MemoryLog
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 
 
 class Counting(MemoryLog):
@@ -20,11 +20,11 @@ class Counting(MemoryLog):
 
     handed = 0
 
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
         """Those after a sequence, counted."""
-        found = await super().history(agg, after)
-        self.handed += len(found)
-        return found
+        events = await super().history(agg, after)
+        self.handed += len(events)
+        return events
 
 
 class Slow(MemoryLog):
@@ -35,44 +35,44 @@ class Slow(MemoryLog):
         self.open = asyncio.Event()
         self.readings = 0
 
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
         """What was there when it was asked."""
         self.readings += 1
-        found = await super().history(agg, after)
+        events = await super().history(agg, after)
         async with asyncio.timeout(30):
             await self.open.wait()
-        return found
+        return events
 
 
 async def say(log: MemoryLog, account: str, most: int) -> None:
     fact = QuotaLimitSet(bucket="*.*.*", limit=most, window_s=60, reason="r")
-    stamp = Stamp(new_id(), now(), "operator:o", account, "test")
-    await log.append(New(seal(fact, subjects.quota(account), stamp), None))
+    stamp = EventMetadata(new_id(), now(), "operator:o", account, "test")
+    await log.append(NewEvent(make_envelope(fact, subjects.quota(account), stamp), None))
 
 
 def fold(state: Quota, facts: Iterable[Fact]) -> Quota:
-    return folded(state, facts)
+    return fold_uses(state, facts)
 
 
-async def test_a_heavy_history_is_handed_over_once() -> None:
+async def test_a_long_history_is_read_once() -> None:
     log = Counting()
-    histories = Histories(log)
+    histories = HistoryCache(log)
     for most in range(50):
         await say(log, "a1", most)
-        found = await histories.load(subjects.quota("a1"), Quota(), fold)
-        assert found.state.limits["*.*.*"].limit == most
-        assert found.seq == most + 1
+        folded = await histories.load(subjects.quota("a1"), Quota(), fold)
+        assert folded.state.limits["*.*.*"].limit == most
+        assert folded.seq == most + 1
     assert log.handed == 50
 
 
-async def test_those_who_ask_at_once_share_a_reading() -> None:
+async def test_concurrent_requests_share_a_read() -> None:
     log = Slow()
-    histories = Histories(log)
+    histories = HistoryCache(log)
     await say(log, "a1", 1)
 
     async def most() -> int:
-        found = await histories.load(subjects.quota("a1"), Quota(), fold)
-        return found.state.limits["*.*.*"].limit
+        folded = await histories.load(subjects.quota("a1"), Quota(), fold)
+        return folded.state.limits["*.*.*"].limit
 
     early = [asyncio.create_task(most()) for _ in range(20)]
     await eventually(lambda: log.readings)
@@ -84,9 +84,9 @@ async def test_those_who_ask_at_once_share_a_reading() -> None:
     assert log.readings == 2
 
 
-async def test_a_reader_who_hangs_up_takes_nobody_along() -> None:
+async def test_a_cancelled_reader_does_not_cancel_others() -> None:
     log = Slow()
-    histories = Histories(log)
+    histories = HistoryCache(log)
     await say(log, "a1", 1)
     load = partial(histories.load, subjects.quota("a1"), Quota(), fold)
     first, second = asyncio.create_task(load()), asyncio.create_task(load())
@@ -96,9 +96,9 @@ async def test_a_reader_who_hangs_up_takes_nobody_along() -> None:
     assert (await second).seq == 1
 
 
-async def test_those_used_last_are_kept() -> None:
+async def test_recently_used_entries_are_kept() -> None:
     log = Counting()
-    histories = Histories(log, kept_max=2)
+    histories = HistoryCache(log, kept_max=2)
     for account in ("a1", "a2", "a1", "a3", "a1"):
         await say(log, account, 1)
         await histories.load(subjects.quota(account), Quota(), fold)

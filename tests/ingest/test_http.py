@@ -8,11 +8,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from ingest.http.body_limits import SUBMISSION_BYTES_MAX
-from ingest.http.reads import reads
-from ingest.ranker_http import Ranker, client
+from ingest.http.middleware import SUBMISSION_BYTES_MAX
+from ingest.ranker_http import RankerClient, open_client
+from ingest.reads import reads_router
 from shared.events import ProblemPublished, SubmissionReceived
-from shared.http import install
+from shared.http import install_error_handlers
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
 
@@ -31,17 +31,17 @@ async def test_an_accepted_submission_is_in_the_log(door: Door) -> None:
 
 async def test_no_name_and_no_source_is_in_an_event(door: Door) -> None:
     await door.submit(b"def custom_kernel(data): return 'very-own-trick'\n")
-    said = b"".join(bytes(event.envelope.data) for event in door.log.since(0))
+    log_bytes = b"".join(bytes(event.envelope.data) for event in door.log.since(0))
     actors = " ".join(event.envelope.actor for event in door.log.since(0))
-    assert b"very-own-trick" not in said
+    assert b"very-own-trick" not in log_bytes
     # As a word: the digits of an id may spell it.
     assert re.search(r"\bada\b", actors) is None
-    assert b'"ada"' not in said
+    assert b'"ada"' not in log_bytes
 
 
-async def test_a_submission_says_what_a_machine_must_have(door: Door) -> None:
-    asked = b"requires: {count: 2, memory_mib: 9, toolchains: [triton]}"
-    await door.publish(FILES | {"warpboard.yml": asked})
+async def test_a_submission_names_its_requirements(door: Door) -> None:
+    requires = b"requires: {count: 2, memory_mib: 9, toolchains: [triton]}"
+    await door.publish(FILES | {"warpboard.yml": requires})
     await door.submit(b"//!WARPBOARD compiler: nvrtc\nint x;", "kernel.cu")
     published, received = (event.fact for event in door.log.since(1))
     assert isinstance(published, ProblemPublished)
@@ -53,7 +53,7 @@ async def test_a_submission_says_what_a_machine_must_have(door: Door) -> None:
 
 async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
     answer = await door.submit(gpu=["CPU", "h100", "CPU"])
-    assert [one["gpu"] for one in answer.json()["submissions"]] == ["CPU", "H100"]
+    assert [submission["gpu"] for submission in answer.json()["submissions"]] == ["CPU", "H100"]
 
 
 @shares_a_door
@@ -118,7 +118,7 @@ async def test_a_request_without_a_file_names_the_field(door: Door) -> None:
     assert isinstance(answer.json()["detail"], str)
 
 
-async def test_a_single_case_is_kept_and_is_part_of_the_request(door: Door) -> None:
+async def test_a_single_case_is_part_of_the_request(door: Door) -> None:
     keyed = {**ADA, "Idempotency-Key": "k1"}
     answer = await door.ask({"mode": "profile", "case": "1"}, headers=keyed)
     assert answer.status_code == 202
@@ -131,7 +131,7 @@ async def test_a_single_case_is_kept_and_is_part_of_the_request(door: Door) -> N
     assert refused.json()["errors"][0]["field"] == "case"
 
 
-async def test_a_field_that_is_none_is_refused(door: Door) -> None:
+async def test_an_unknown_field_is_refused(door: Door) -> None:
     answer = await door.ask({"pool": "CPU"})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["errors"][0]["field"] == "pool"
@@ -166,12 +166,12 @@ async def test_a_key_with_another_gpu_type_is_refused(door: Door) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
 
 
-async def test_a_key_is_its_participants_own(door: Door) -> None:
+async def test_a_key_belongs_to_its_participant(door: Door) -> None:
     numbers = [
-        (await door.submit(headers={"Warpboard-Participant": who, "Idempotency-Key": "k1"})).json()[
-            "submissions"
-        ][0]["number"]
-        for who in ("ada", "grace")
+        (
+            await door.submit(headers={"Warpboard-Participant": name, "Idempotency-Key": "k1"})
+        ).json()["submissions"][0]["number"]
+        for name in ("ada", "grace")
     ]
     assert len(set(numbers)) == 2
 
@@ -197,7 +197,7 @@ async def test_publishing_other_files_makes_the_next_version(door: Door) -> None
         FILES | {"task.yml": TASK.replace("source: reference.py", "source: ../x.py").encode()},
     ],
 )
-async def test_a_bad_problem_is_refused_by_one_sentence(
+async def test_an_invalid_problem_is_refused_with_one_sentence(
     shared_door: Door, files: dict[str, bytes]
 ) -> None:
     answer = await shared_door.publish(files)
@@ -205,11 +205,11 @@ async def test_a_bad_problem_is_refused_by_one_sentence(
     assert "task.yml" in answer.json()["detail"]
 
 
-async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
+async def test_reads_without_a_ranker_say_when_to_retry() -> None:
     app = FastAPI()
-    install(app)
-    async with client("http://127.0.0.1:1", "k" * 16) as nobody:
-        reads(app, Ranker(nobody), nobodys_gate())
+    install_error_handlers(app)
+    async with open_client("http://127.0.0.1:1", "k" * 16) as nobody:
+        app.include_router(reads_router(RankerClient(nobody), nobodys_gate()))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
             answer = await http.get("/v1/problems")
@@ -221,18 +221,18 @@ async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
     "path",
     ["%2e%2e/internal/rejudge-items", "a/%2E%2e/%2e%2e/internal/rejudge-items", "%2e/problems"],
 )
-async def test_no_path_leads_to_what_is_internal(shared_door: Door, path: str) -> None:
+async def test_no_path_leads_to_internal_routes(shared_door: Door, path: str) -> None:
     answer = await shared_door.http.get(f"/v1/{path}?problem=copy&from_version=1&select=all")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_an_unknown_path_is_answered_in_the_same_shape(door: Door) -> None:
+async def test_an_unknown_path_gets_the_same_form_of_error(door: Door) -> None:
     answer = await door.http.post("/v1/nowhere")
     assert answer.status_code in (404, 405)
     assert isinstance(answer.json()["detail"], str)
 
 
-async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
+async def test_a_file_name_with_half_a_character_is_handled(door: Door) -> None:
     body = (
         b'--b\r\nContent-Disposition: form-data; name="file"; filename="a\\ud800.py"\r\n\r\n'
         + KERNEL
@@ -247,7 +247,7 @@ async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
 
 @shares_a_door
 @pytest.mark.parametrize("path", ["problems/%00", "problems/a%3Fb", "problems/%E2%82%AC"])
-async def test_an_odd_path_is_passed_on_as_it_is(shared_door: Door, path: str) -> None:
+async def test_an_odd_path_is_forwarded_unchanged(shared_door: Door, path: str) -> None:
     answer = await shared_door.http.get(f"/v1/{path}")
     assert answer.status_code == 404
 
@@ -263,12 +263,12 @@ async def test_the_page_docs_needs_no_other_server(door: Door) -> None:
 
 
 async def test_every_body_of_the_document_has_an_example(door: Door) -> None:
-    told = (await door.http.get("/v1/openapi.json")).json()
+    document = (await door.http.get("/v1/openapi.json")).json()
     bodies = [
-        (path, content, _fields(told, content["schema"]))
-        for path, said in told["paths"].items()
-        for one in said.values()
-        for media, content in one.get("requestBody", {}).get("content", {}).items()
+        (path, content, _fields(document, content["schema"]))
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        for media, content in operation.get("requestBody", {}).get("content", {}).items()
         if media == "application/json"
     ]
     assert len(bodies) > 25
@@ -277,19 +277,19 @@ async def test_every_body_of_the_document_has_an_example(door: Door) -> None:
         assert set(fields) == set(content["example"]), f"{path}: name them in ingest.http.examples"
 
 
-def _fields(told: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = schema.get("$ref", str(schema.get("anyOf", [{}])[0].get("$ref", ""))).rpartition("/")[2]
-    found: Mapping[str, Any] = told["components"]["schemas"][name] if name else schema
-    return found.get("properties", {})  # type: ignore[no-any-return]
+    target: Mapping[str, Any] = document["components"]["schemas"][name] if name else schema
+    return target.get("properties", {})  # type: ignore[no-any-return]
 
 
-async def test_a_wrong_method_is_told_which_there_are(door: Door) -> None:
+async def test_a_wrong_method_gets_the_allowed_ones(door: Door) -> None:
     answer = await door.http.put("/v1/tokens")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, POST"
 
 
-async def test_who_submits_is_told_what_is_in_front(door: Door) -> None:
+async def test_a_receipt_shows_the_queue(door: Door) -> None:
     answer = await door.submit()
     (receipt,) = answer.json()["submissions"]
     assert (receipt["queue"]["gpu"], receipt["queue"]["waiting"]) == ("CPU", 0)

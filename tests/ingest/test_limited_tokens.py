@@ -11,7 +11,7 @@ EVERYTHING = ("submit", "account", "webhooks", "read:own")
 HOOK = {"url": "https://hooks.example.org/a", "events": ["submission.ended"]}
 
 
-async def test_a_limited_token_looks_after_itself_alone(strict: Door) -> None:
+async def test_a_limited_token_can_only_revoke_itself(strict: Door) -> None:
     ada = await token(strict, "ada", *EVERYTHING)
     other = await made(strict, "ada", "submit")
     limited = await made(strict, "ada", *EVERYTHING, problems=["copy"])
@@ -28,25 +28,25 @@ async def test_a_limited_token_looks_after_itself_alone(strict: Door) -> None:
     assert answer.status_code == 200
 
 
-async def test_a_limited_token_sees_the_webhooks_of_its_problems_alone(strict: Door) -> None:
+async def test_a_limited_token_sees_only_webhooks_of_its_problems(strict: Door) -> None:
     ada = await token(strict, "ada", *EVERYTHING)
     own = await token(strict, "ada", *EVERYTHING, problems=["copy"])
     of_all = (await strict.http.post("/v1/webhooks", json=HOOK, headers=ada)).json()["id"]
     of_copy = HOOK | {"problems": ["copy"]}
-    seen = (await strict.http.post("/v1/webhooks", json=of_copy, headers=ada)).json()["id"]
-    listed = (await strict.http.get("/v1/webhooks", headers=own)).json()["items"]
-    assert [one["id"] for one in listed] == [seen]
+    visible_id = (await strict.http.post("/v1/webhooks", json=of_copy, headers=ada)).json()["id"]
+    webhooks = (await strict.http.get("/v1/webhooks", headers=own)).json()["items"]
+    assert [webhook["id"] for webhook in webhooks] == [visible_id]
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
         answer = await strict.http.request(method, f"/v1/webhooks/{of_all}{path}", headers=own)
         assert code(answer) == (404, "unknown_webhook"), (method, path)
-    assert (await strict.http.delete(f"/v1/webhooks/{seen}", headers=own)).status_code == 200
+    assert (await strict.http.delete(f"/v1/webhooks/{visible_id}", headers=own)).status_code == 200
 
 
-async def test_a_limited_token_sees_no_closed_leaderboard_of_others(strict: Door) -> None:
-    made = await strict.publish(
+async def test_a_limited_token_sees_no_other_closed_leaderboard(strict: Door) -> None:
+    published = await strict.publish(
         FILES, OPERATOR, slug="hush", visibility="closed", report="", unchecked="r"
     )
-    assert made.status_code == 201, made.text
+    assert published.status_code == 201, published.text
     ada = await token(strict, "ada", "join", *EVERYTHING)
     invited = await strict.admin("POST", "invites", leaderboards=["hush"], reason="r")
     joined = {"code": invited.json()["codes"][0]}

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from ingest.http.limits import RateLimits, Rates, RequestIds
-from ingest.http.who import whence
+from ingest.http.auth import client_address
+from ingest.http.middleware import RateLimitMiddleware, RateLimitRules, RequestIdMiddleware
 from tests.support.door import nobodys_gate
 
 TOKEN = {"Authorization": "Bearer wb_unknown"}
@@ -17,8 +17,10 @@ TOKEN = {"Authorization": "Bearer wb_unknown"}
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """A service that an address may ask five times a minute."""
     app = FastAPI()
-    app.add_middleware(RateLimits, gate=nobodys_gate(), rates=Rates("5/minute", "5/minute"))
-    app.add_middleware(RequestIds)
+    app.add_middleware(
+        RateLimitMiddleware, auth=nobodys_gate(), rates=RateLimitRules("5/minute", "5/minute")
+    )
+    app.add_middleware(RequestIdMiddleware)
 
     @app.get("/{path:path}")
     async def answer(path: str) -> str:
@@ -29,7 +31,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_who_asks_too_often_is_told_when_to_come_again(http: httpx.AsyncClient) -> None:
+async def test_too_many_requests_get_a_retry_time(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         assert (await http.get("/v1/problems")).status_code == 200
     answer = await http.get("/v1/problems")
@@ -40,7 +42,7 @@ async def test_who_asks_too_often_is_told_when_to_come_again(http: httpx.AsyncCl
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
-async def test_an_unknown_token_buys_nothing(http: httpx.AsyncClient) -> None:
+async def test_an_unknown_token_gets_no_own_rate(http: httpx.AsyncClient) -> None:
     for number in range(5):
         await http.get("/v1/problems", headers={"Authorization": f"Bearer wb_{number}"})
     assert (await http.get("/v1/problems", headers=TOKEN)).status_code == 429
@@ -49,7 +51,7 @@ async def test_an_unknown_token_buys_nothing(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/user/submissions/7", "/v1/submissions/7", "//user/submissions/7"]
 )
-async def test_who_polls_once_in_two_seconds_is_never_refused(
+async def test_polling_every_two_seconds_is_never_refused(
     http: httpx.AsyncClient, path: str
 ) -> None:
     for _ in range(6):
@@ -58,13 +60,13 @@ async def test_who_polls_once_in_two_seconds_is_never_refused(
         assert (await http.get(f"http://door{path}")).status_code == 200
 
 
-async def test_polling_all_numbers_there_are_is_refused(http: httpx.AsyncClient) -> None:
-    found = [(await http.get(f"/v1/submissions/{number}")).status_code for number in range(2000)]
+async def test_polling_every_number_is_refused(http: httpx.AsyncClient) -> None:
+    statuses = [(await http.get(f"/v1/submissions/{number}")).status_code for number in range(2000)]
     # A minute that ends meanwhile lets a few more through.
-    assert 1925 <= found.count(200) < 1990
+    assert 1925 <= statuses.count(200) < 1990
 
 
-async def test_a_number_is_one_however_it_is_written(http: httpx.AsyncClient) -> None:
+async def test_a_number_counts_once_however_it_is_written(http: httpx.AsyncClient) -> None:
     paths = [f"/v1/submissions/{'0' * count}7" for count in range(80)]
     answers = [(await http.get(path)).status_code for path in paths]
     assert 65 <= answers.count(200) < 75
@@ -83,21 +85,21 @@ async def test_a_number_is_one_however_it_is_written(http: httpx.AsyncClient) ->
     ],
 )
 def test_one_machine_is_one_address(host: str, counted: str) -> None:
-    assert whence(Request({"type": "http", "client": (host, 1)})) == counted
+    assert client_address(Request({"type": "http", "client": (host, 1)})) == counted
 
 
-async def test_health_is_asked_as_often_as_one_likes(http: httpx.AsyncClient) -> None:
+async def test_health_has_no_rate_limit(http: httpx.AsyncClient) -> None:
     for _ in range(10):
         assert (await http.get("/health")).status_code == 200
 
 
-async def test_every_answer_has_a_name(http: httpx.AsyncClient) -> None:
+async def test_every_response_has_a_request_id(http: httpx.AsyncClient) -> None:
     ids = {(await http.get("/v1/problems")).headers["x-request-id"] for _ in range(3)}
     assert len(ids) == 3
 
 
 @pytest.mark.parametrize("name", ["authorization", "x-popcorn-cli-id"])
-async def test_a_credential_that_comes_twice_breaks_no_limit(
+async def test_a_repeated_credential_does_not_evade_the_limit(
     http: httpx.AsyncClient, name: str
 ) -> None:
     answer = await http.get("/v1/problems", headers=[(name, "Bearer a"), (name, "Bearer b")])

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from shared.events import TokenRevoked
-from tests.ingest.logins import PASSWORD, Doorway, registered, send
+from tests.ingest.logins import PASSWORD, LoginHarness, register_in_browser, send_form
 
 pytestmark = pytest.mark.server
 
@@ -14,29 +14,29 @@ Fields = dict[str, str | list[str]]
 
 
 async def test_a_token_is_shown_once_listed_and_revoked(
-    doorway: Doorway, browser: httpx.AsyncClient
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await registered(browser)
+    await register_in_browser(browser)
     fields: Fields = {"name": "my <laptop>", "scope": ["submit", "read:own"], "days": "30"}
-    page = await send(browser, "/account", "/account/tokens", **fields)
+    page = await send_form(browser, "/account", "/account/tokens", **fields)
     assert page.status_code == 200
-    found = re.search(r">(wb_[A-Za-z0-9_-]{43})<", page.text)
-    assert found
-    token = doorway.logins.tokens.known(found[1])
+    match = re.search(r">(wb_[A-Za-z0-9_-]{43})<", page.text)
+    assert match
+    token = doorway.logins.tokens.known(match[1])
     assert token is not None
     assert (token.kind, token.scopes) == ("api", ("submit", "read:own"))
     assert "my &lt;laptop&gt;" in page.text
     overview = (await browser.get("/account")).text
-    assert found[1] not in overview
-    assert found[1][:10] in overview
-    answer = await send(browser, "/account", f"/account/tokens/{token.number}/revoke")
+    assert match[1] not in overview
+    assert match[1][:10] in overview
+    answer = await send_form(browser, "/account", f"/account/tokens/{token.number}/revoke")
     assert answer.status_code == 303
-    assert doorway.logins.tokens.known(found[1]) is None
-    assert isinstance(doorway.said("TokenRevoked")[0], TokenRevoked)
+    assert doorway.logins.tokens.known(match[1]) is None
+    assert isinstance(doorway.events_of("TokenRevoked")[0], TokenRevoked)
 
 
-async def test_a_token_that_makes_no_sense_is_refused(browser: httpx.AsyncClient) -> None:
-    await registered(browser)
+async def test_an_invalid_token_form_is_refused(browser: httpx.AsyncClient) -> None:
+    await register_in_browser(browser)
     right: Fields = {"name": "laptop", "scope": ["submit"], "days": "30"}
     wrongs: list[Fields] = [
         {"name": ""},
@@ -47,41 +47,45 @@ async def test_a_token_that_makes_no_sense_is_refused(browser: httpx.AsyncClient
         {"days": "x"},
     ]
     for wrong in wrongs:
-        answer = await send(browser, "/account", "/account/tokens", **(right | wrong))
+        answer = await send_form(browser, "/account", "/account/tokens", **(right | wrong))
         assert answer.status_code in (403, 422), wrong
         assert 'role="alert"' in answer.text
 
 
-async def test_nobody_revokes_anothers_token(doorway: Doorway, browser: httpx.AsyncClient) -> None:
+async def test_nobody_revokes_tokens_of_others(
+    doorway: LoginHarness, browser: httpx.AsyncClient
+) -> None:
     header = await doorway.token("grace")
     token = doorway.logins.tokens.known(header["Authorization"].removeprefix("Bearer "))
     assert token is not None
-    await registered(browser)
-    answer = await send(browser, "/account", f"/account/tokens/{token.number}/revoke")
+    await register_in_browser(browser)
+    answer = await send_form(browser, "/account", f"/account/tokens/{token.number}/revoke")
     assert answer.status_code == 404
-    assert not doorway.said("TokenRevoked")
+    assert not doorway.events_of("TokenRevoked")
 
 
-async def test_the_only_way_to_log_in_stays(doorway: Doorway, browser: httpx.AsyncClient) -> None:
-    await registered(browser)
+async def test_the_last_identity_cannot_be_unlinked(
+    doorway: LoginHarness, browser: httpx.AsyncClient
+) -> None:
+    await register_in_browser(browser)
     account = (await doorway.logins.people.account("ada")) or ""
     (identity,) = await doorway.logins.people.identities(account)
     path = f"/account/identities/{identity.id}/unlink"
-    assert (await send(browser, "/account", path)).status_code == 409
+    assert (await send_form(browser, "/account", path)).status_code == 409
     await doorway.logins.people.link(account, "github", "42", f"account:{account}")
-    assert (await send(browser, "/account", path)).status_code == 303
+    assert (await send_form(browser, "/account", path)).status_code == 303
     async with doorway.browser() as other:
-        answer = await send(other, "/login", "/login", name="ada", password=PASSWORD)
+        answer = await send_form(other, "/login", "/login", name="ada", password=PASSWORD)
         assert answer.status_code == 401
 
 
-async def test_who_was_renamed_logs_in_by_the_new_name(
-    doorway: Doorway, browser: httpx.AsyncClient
+async def test_a_renamed_participant_logs_in_with_the_new_name(
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await registered(browser)
+    await register_in_browser(browser)
     for old, new in (("ada", "lovelace"), ("lovelace", "ada")):
         await doorway.logins.people.rename(old, new, "operator:test")
         async with doorway.browser() as other:
             for name, status in ((old, 401), (new, 303)):
-                answer = await send(other, "/login", "/login", name=name, password=PASSWORD)
+                answer = await send_form(other, "/login", "/login", name=name, password=PASSWORD)
                 assert answer.status_code == status, name

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from shared.events import TokenIssued
-from tests.ingest.logins import BASE, Doorway, begun
+from tests.ingest.logins import BASE, LoginHarness, begin_device_login
 
 pytestmark = pytest.mark.server
 
@@ -13,53 +13,57 @@ ADA = "ada"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-async def poll(doorway: Doorway, program: httpx.AsyncClient, code: str) -> httpx.Response:
+async def poll(doorway: LoginHarness, program: httpx.AsyncClient, code: str) -> httpx.Response:
     """The device asks, as late as it was told to."""
-    doorway.clock.pass_(seconds=5)
+    doorway.clock.advance(seconds=5)
     form = {"grant_type": GRANT, "device_code": code, "client_id": "laptop"}
     return await program.post("/v1/auth/device/token", data=form)
 
 
-async def test_a_device_is_let_in_by_its_code(doorway: Doorway, program: httpx.AsyncClient) -> None:
+async def test_a_device_is_approved_by_its_code(
+    doorway: LoginHarness, program: httpx.AsyncClient
+) -> None:
     ada = await doorway.token(ADA, "account", "submit", "read:own")
-    device = await begun(program, scope="submit read:own")
+    device = await begin_device_login(program, scope="submit read:own")
     assert device["verification_uri"] == f"{BASE}/device"
     assert device["verification_uri_complete"] == f"{BASE}/device/{device['user_code']}"
     claim = {"user_code": device["user_code"].lower(), "confirm": False}
-    asked = (await program.post("/v1/auth/device/claim", json=claim, headers=ada)).json()
-    assert (asked["client"], asked["scopes"]) == ("laptop", ["submit", "read:own"])
+    preview = (await program.post("/v1/auth/device/claim", json=claim, headers=ada)).json()
+    assert (preview["client"], preview["scopes"]) == ("laptop", ["submit", "read:own"])
     answer = await program.post(
         "/v1/auth/device/claim", json=claim | {"confirm": True}, headers=ada
     )
     assert (answer.status_code, answer.json()["status"]) == (200, "ok"), answer.text
-    given = (await poll(doorway, program, device["device_code"])).json()
-    assert (given["token_type"], given["scope"]) == ("Bearer", "submit read:own")
-    token = doorway.logins.tokens.known(given["access_token"])
+    grant = (await poll(doorway, program, device["device_code"])).json()
+    assert (grant["token_type"], grant["scope"]) == ("Bearer", "submit read:own")
+    token = doorway.logins.tokens.known(grant["access_token"])
     assert token is not None
-    assert (token.kind, token.account) == ("device", given["user_id"])
-    assert given["user_name"] == ADA
+    assert (token.kind, token.account) == ("device", grant["user_id"])
+    assert grant["user_name"] == ADA
 
 
-async def test_a_device_whose_answer_was_lost_gets_the_same_again(
-    doorway: Doorway, program: httpx.AsyncClient
+async def test_a_device_that_polls_again_gets_the_same_token(
+    doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
     ada, device = (
         await doorway.token(ADA, "account", "submit"),
-        await begun(program, scope="submit"),
+        await begin_device_login(program, scope="submit"),
     )
     claim = {"user_code": device["user_code"], "confirm": True}
     await program.post("/v1/auth/device/claim", json=claim, headers=ada)
     first, second = [await poll(doorway, program, device["device_code"]) for _ in range(2)]
     assert first.json()["access_token"] == second.json()["access_token"]
-    kinds = [fact.kind for fact in doorway.said("TokenIssued") if isinstance(fact, TokenIssued)]
+    kinds = [
+        fact.kind for fact in doorway.events_of("TokenIssued") if isinstance(fact, TokenIssued)
+    ]
     assert kinds.count("device") == 1
 
 
-async def test_a_device_gets_its_token_though_nobody_noted_that_it_was_given(
-    doorway: Doorway, program: httpx.AsyncClient
+async def test_a_device_gets_its_token_after_a_crash(
+    doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
     ada = await doorway.token(ADA, "account", "submit")
-    device = await begun(program, scope="submit")
+    device = await begin_device_login(program, scope="submit")
     claim = {"user_code": device["user_code"], "confirm": True}
     await program.post("/v1/auth/device/claim", json=claim, headers=ada)
     first = await poll(doorway, program, device["device_code"])
@@ -70,12 +74,12 @@ async def test_a_device_gets_its_token_though_nobody_noted_that_it_was_given(
     assert (again.status_code, again.json()["access_token"]) == (200, first.json()["access_token"])
 
 
-async def test_a_device_waits_is_slowed_down_and_runs_out_of_time(
-    doorway: Doorway, program: httpx.AsyncClient
+async def test_a_device_waits_is_slowed_down_and_expires(
+    doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
-    device = await begun(program)
+    device = await begin_device_login(program)
 
-    async def said(answer: httpx.Response) -> str:
+    async def error_code(answer: httpx.Response) -> str:
         body = answer.json()
         assert answer.status_code == 400
         assert body["error"] == body["code"]
@@ -84,20 +88,20 @@ async def test_a_device_waits_is_slowed_down_and_runs_out_of_time(
         return str(body["error"])
 
     code = device["device_code"]
-    assert await said(await poll(doorway, program, code)) == "authorization_pending"
+    assert await error_code(await poll(doorway, program, code)) == "authorization_pending"
     form = {"grant_type": GRANT, "device_code": code}
-    assert await said(await program.post("/v1/auth/device/token", data=form)) == "slow_down"
-    doorway.clock.pass_(minutes=10)
-    assert await said(await poll(doorway, program, code)) == "expired_token"
-    assert await said(await poll(doorway, program, "nobody's")) == "invalid_grant"
+    assert await error_code(await program.post("/v1/auth/device/token", data=form)) == "slow_down"
+    doorway.clock.advance(minutes=10)
+    assert await error_code(await poll(doorway, program, code)) == "expired_token"
+    assert await error_code(await poll(doorway, program, "nobody's")) == "invalid_grant"
 
 
-async def test_a_device_that_is_turned_away_is_told_so(
-    doorway: Doorway, program: httpx.AsyncClient
+async def test_a_denied_device_gets_the_refusal(
+    doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
     ada, device = (
         await doorway.token(ADA, "account", "submit"),
-        await begun(program, scope="submit"),
+        await begin_device_login(program, scope="submit"),
     )
     claim = {"user_code": device["user_code"], "confirm": True, "deny": True}
     answer = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
@@ -108,7 +112,9 @@ async def test_a_device_that_is_turned_away_is_told_so(
     assert (again.status_code, again.json()["code"]) == (409, "user_code_used")
 
 
-async def test_user_codes_cannot_be_guessed(doorway: Doorway, program: httpx.AsyncClient) -> None:
+async def test_user_codes_cannot_be_guessed(
+    doorway: LoginHarness, program: httpx.AsyncClient
+) -> None:
     ada = await doorway.token(ADA)
     codes = []
     for _ in range(31):
@@ -118,10 +124,10 @@ async def test_user_codes_cannot_be_guessed(doorway: Doorway, program: httpx.Asy
     assert codes == ["unknown_user_code"] * 30 + ["rate_limited"]
 
 
-async def test_a_device_cannot_get_more_than_its_participant_has(
-    doorway: Doorway, program: httpx.AsyncClient
+async def test_a_device_gets_no_more_scopes_than_its_participant(
+    doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
-    ada, device = await doorway.token(ADA), await begun(program, scope="admin")
+    ada, device = await doorway.token(ADA), await begin_device_login(program, scope="admin")
     claim = {"user_code": device["user_code"], "confirm": True}
     answer = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
     assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")

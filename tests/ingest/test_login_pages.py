@@ -5,8 +5,17 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.who import COOKIE
-from tests.ingest.logins import BASE, PASSWORD, SETTINGS, Doorway, csrf, opened, registered, send
+from ingest.http.auth import COOKIE
+from tests.ingest.logins import (
+    BASE,
+    PASSWORD,
+    SETTINGS,
+    LoginHarness,
+    form_token,
+    open_logins,
+    register_in_browser,
+    send_form,
+)
 
 pytestmark = pytest.mark.server
 
@@ -23,42 +32,46 @@ FORMS = (
 
 
 async def test_a_new_account_is_logged_in_and_can_log_in_again(
-    doorway: Doorway, browser: httpx.AsyncClient
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await registered(browser)
+    await register_in_browser(browser)
     assert "ada" in (await browser.get("/account")).text
-    assert [type(one).__name__ for one in (doorway.said("AccountOpened"))] == ["AccountOpened"]
-    assert len(doorway.said("IdentityLinked")) == 1
+    assert [type(fact).__name__ for fact in (doorway.events_of("AccountOpened"))] == [
+        "AccountOpened"
+    ]
+    assert len(doorway.events_of("IdentityLinked")) == 1
     async with doorway.browser() as other:
-        wrong = await send(other, "/login", "/login", name="ada", password="not the password")
+        wrong = await send_form(other, "/login", "/login", name="ada", password="not the password")
         assert wrong.status_code == 401
-        assert "do not belong together" in wrong.text
-        right = await send(other, "/login", "/login", name="Ada", password=PASSWORD, next="/device")
+        assert "rong name or password" in wrong.text
+        right = await send_form(
+            other, "/login", "/login", name="Ada", password=PASSWORD, next="/device"
+        )
         assert (right.status_code, right.headers["location"]) == (303, "/device")
         assert (await other.get("/account")).status_code == 200
 
 
-async def test_the_cookie_is_for_this_browser_and_no_script(
-    doorway: Doorway, browser: httpx.AsyncClient
+async def test_the_cookie_is_http_only_and_same_site(
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    answer = await send(browser, "/register", "/register", name="ada", password=PASSWORD)
+    answer = await send_form(browser, "/register", "/register", name="ada", password=PASSWORD)
     (cookie,) = [c for c in answer.headers.get_list("set-cookie") if c.startswith(COOKIE)]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert "Max-Age=43200" in cookie
     assert "Secure" not in cookie  # on loopback alone
-    doorway.clock.pass_(hours=13)
+    doorway.clock.advance(hours=13)
     assert (await browser.get("/account")).headers["location"] == "/login?next=/account"
 
 
 async def test_away_from_loopback_cookies_need_https(postgres_dsn: str) -> None:
     settings = replace(SETTINGS, public_url="https://kernels.example.org/")
-    async with opened(postgres_dsn, settings) as doorway, doorway.browser() as browser:
+    async with open_logins(postgres_dsn, settings) as doorway, doorway.browser() as browser:
         answer = await browser.get("/login")
         assert "Secure" in answer.headers["set-cookie"]
 
 
-async def test_every_page_keeps_others_out_of_it(browser: httpx.AsyncClient) -> None:
+async def test_every_page_has_security_headers(browser: httpx.AsyncClient) -> None:
     for path in ("/login", "/register", "/device", "/static/login.css"):
         assert (await browser.get(path)).status_code in (200, 303)
     page = await browser.get("/login")
@@ -80,10 +93,10 @@ async def test_a_form_of_another_site_is_refused(browser: httpx.AsyncClient) -> 
         assert COOKIE not in answer.headers.get("set-cookie", "")
 
 
-async def test_nothing_is_done_for_a_logged_in_browser_without_our_form(
-    doorway: Doorway, browser: httpx.AsyncClient
+async def test_a_logged_in_browser_needs_the_form_token(
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await registered(browser)
+    await register_in_browser(browser)
     before = len(doorway.log.since(0))
     for action in FORMS:
         for token in ("", "0" * 64):
@@ -91,47 +104,47 @@ async def test_nothing_is_done_for_a_logged_in_browser_without_our_form(
     assert len(doorway.log.since(0)) == before
 
 
-async def test_a_form_that_is_huge_or_no_form_is_refused(browser: httpx.AsyncClient) -> None:
+async def test_a_huge_or_invalid_form_is_refused(browser: httpx.AsyncClient) -> None:
     assert (await browser.post("/login", content=b"a=" + b"x" * 20_000)).status_code == 413
     assert (await browser.post("/login", content=b"\xff\xfe")).status_code == 422
     assert (await browser.post("/login", content=b"a=1&" * 100)).status_code == 422
 
 
-async def test_a_login_goes_on_to_no_other_site(browser: httpx.AsyncClient) -> None:
-    await registered(browser)
+async def test_a_login_never_redirects_to_another_site(browser: httpx.AsyncClient) -> None:
+    await register_in_browser(browser)
     for to in ("//evil.example", "https://evil.example", "/\\evil", "javascript:x", "/a?b"):
         answer = await browser.get("/login", params={"next": to})
         assert answer.headers["location"] == "/account", to
 
 
-async def test_names_are_not_tried_for_ever(doorway: Doorway) -> None:
+async def test_login_attempts_are_limited(doorway: LoginHarness) -> None:
     codes = []
     async with doorway.browser() as browser:
-        token = await csrf(browser, "/login")
+        token = await form_token(browser, "/login")
         for _ in range(21):
             data = {"csrf": token, "name": "ada", "password": "a guess"}
             codes.append((await browser.post("/login", data=data)).status_code)
     assert codes == [401] * 20 + [429]
     async with doorway.browser("198.51.100.7") as elsewhere:
-        answer = await send(elsewhere, "/login", "/login", name="ada", password="a guess")
+        answer = await send_form(elsewhere, "/login", "/login", name="ada", password="a guess")
         assert answer.status_code == 429
-        answer = await send(elsewhere, "/login", "/login", name="grace", password="a guess")
+        answer = await send_form(elsewhere, "/login", "/login", name="grace", password="a guess")
         assert answer.status_code == 401
 
 
-async def test_a_name_that_is_none_is_a_wrong_login(browser: httpx.AsyncClient) -> None:
+async def test_an_invalid_name_is_a_wrong_login(browser: httpx.AsyncClient) -> None:
     for name in ("", "Ada Lovelace", "\x00", "x" * 200, "ада"):
-        answer = await send(browser, "/login", "/login", name=name, password="a guess")
+        answer = await send_form(browser, "/login", "/login", name=name, password="a guess")
         assert answer.status_code == 401, name
 
 
-async def test_a_taken_name_and_a_short_password_are_told(
-    doorway: Doorway, browser: httpx.AsyncClient
+async def test_a_taken_name_and_a_short_password_are_refused(
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
     await doorway.logins.people.open("grace", "test", "")
-    taken = await send(browser, "/register", "/register", name="grace", password=PASSWORD)
+    taken = await send_form(browser, "/register", "/register", name="grace", password=PASSWORD)
     assert (taken.status_code, "is taken" in taken.text) == (409, True)
-    short = await send(browser, "/register", "/register", name="ada", password="short")
+    short = await send_form(browser, "/register", "/register", name="ada", password="short")
     assert (short.status_code, "10 to 200" in short.text) == (400, True)
     assert 'value="ada"' in short.text
     assert "short" not in short.text.replace("shortest", "")
@@ -139,7 +152,7 @@ async def test_a_taken_name_and_a_short_password_are_told(
 
 async def test_nobody_signs_up_where_it_is_off(postgres_dsn: str) -> None:
     async with (
-        opened(postgres_dsn, replace(SETTINGS, web_signup=False)) as doorway,
+        open_logins(postgres_dsn, replace(SETTINGS, web_signup=False)) as doorway,
         doorway.browser() as browser,
     ):
         assert (await browser.get("/register")).status_code == 404
@@ -149,43 +162,43 @@ async def test_nobody_signs_up_where_it_is_off(postgres_dsn: str) -> None:
 
 
 async def test_logging_out_ends_the_session_everywhere(
-    doorway: Doorway, browser: httpx.AsyncClient
+    doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await registered(browser)
+    await register_in_browser(browser)
     secret = browser.cookies[COOKIE]
-    answer = await send(browser, "/logout", "/logout")
+    answer = await send_form(browser, "/logout", "/logout")
     assert answer.headers["location"] == "/login"
     assert doorway.logins.tokens.known(secret) is None
     browser.cookies.set(COOKIE, secret)
     assert (await browser.get("/account")).status_code == 303
 
 
-async def test_a_token_that_is_no_session_is_no_cookie(doorway: Doorway) -> None:
+async def test_an_api_token_is_not_a_session(doorway: LoginHarness) -> None:
     header = await doorway.token("ada")
     async with doorway.browser() as browser:
         browser.cookies.set(COOKIE, header["Authorization"].removeprefix("Bearer "))
         assert (await browser.get("/account")).status_code == 303
 
 
-async def test_ten_browsers_may_be_logged_in(doorway: Doorway) -> None:
+async def test_ten_browsers_may_be_logged_in(doorway: LoginHarness) -> None:
     account, _ = await doorway.logins.people.open("ada", "test", "")
     secrets = [await doorway.logins.sessions.open(account) for _ in range(12)]
-    alive = [doorway.logins.tokens.known(one) is not None for one in secrets]
+    alive = [doorway.logins.tokens.known(secret) is not None for secret in secrets]
     assert alive == [False] * 2 + [True] * 10
 
 
-async def test_a_device_is_let_in_on_the_page(browser: httpx.AsyncClient) -> None:
-    asked = {"client_id": "<b>laptop</b>", "scope": "submit account"}
-    device = (await browser.post("/v1/auth/device", data=asked)).json()
+async def test_a_device_is_approved_on_the_page(browser: httpx.AsyncClient) -> None:
+    form = {"client_id": "<b>laptop</b>", "scope": "submit account"}
+    device = (await browser.post("/v1/auth/device", data=form)).json()
     path = f"/device/{device['user_code']}"
     assert (await browser.get(path)).headers["location"] == f"/login?next={path}"
-    await registered(browser)
+    await register_in_browser(browser)
     page = await browser.get(path)
     assert "&lt;b&gt;laptop&lt;/b&gt;" in page.text
     assert "203.0.113.0/24" in page.text
     assert device["user_code"] in page.text
     assert "submit tests and benchmarks" in page.text
-    answer = await send(
+    answer = await send_form(
         browser, path, "/device/answer", user_code=device["user_code"], answer="yes"
     )
     assert (answer.status_code, "Connected" in answer.text) == (200, True)
@@ -195,44 +208,48 @@ async def test_a_device_is_let_in_on_the_page(browser: httpx.AsyncClient) -> Non
     assert polled.status_code == 200, polled.text
 
 
-async def test_a_device_is_turned_away_unless_the_answer_is_yes(
+async def test_a_device_is_denied_unless_the_answer_is_yes(
     browser: httpx.AsyncClient,
 ) -> None:
     device = (await browser.post("/v1/auth/device", data={"scope": "submit"})).json()
-    await registered(browser)
-    answer = await send(browser, "/device", "/device/answer", user_code=device["user_code"])
-    assert "Turned away" in answer.text
+    await register_in_browser(browser)
+    answer = await send_form(browser, "/device", "/device/answer", user_code=device["user_code"])
+    assert "Denied" in answer.text
     polled = await browser.post(
         "/v1/auth/device/token", data={"device_code": device["device_code"]}
     )
     assert polled.json()["error"] == "access_denied"
 
 
-async def test_a_wrong_code_is_asked_for_again(browser: httpx.AsyncClient) -> None:
-    await registered(browser)
-    answer = await send(browser, "/device", "/device", user_code="<script>")
+async def test_a_wrong_code_shows_the_form_again(browser: httpx.AsyncClient) -> None:
+    await register_in_browser(browser)
+    answer = await send_form(browser, "/device", "/device", user_code="<script>")
     assert (answer.status_code, 'role="alert"' in answer.text) == (404, True)
     assert "<script" not in answer.text
 
 
-async def test_a_cli_id_is_linked_on_the_page(doorway: Doorway, browser: httpx.AsyncClient) -> None:
+async def test_a_cli_id_is_linked_on_the_page(
+    doorway: LoginHarness, browser: httpx.AsyncClient
+) -> None:
     cli_id = (await browser.get("/auth/init?provider=github")).json()["state"]
-    await registered(browser)
-    asked = await send(browser, "/link", "/link", cli_id=f" {cli_id} ")
-    assert "Did you start this?" in asked.text
+    await register_in_browser(browser)
+    page = await send_form(browser, "/link", "/link", cli_id=f" {cli_id} ")
+    assert "Did you start this?" in page.text
     assert doorway.logins.tokens.known(cli_id) is None
-    declined = await send(browser, "/link", "/link/answer", cli_id=cli_id, answer="no")
+    declined = await send_form(browser, "/link", "/link/answer", cli_id=cli_id, answer="no")
     assert "Not linked" in declined.text
     assert doorway.logins.tokens.known(cli_id) is None
-    linked = await send(browser, "/link", "/link/answer", cli_id=cli_id, answer="yes")
+    linked = await send_form(browser, "/link", "/link/answer", cli_id=cli_id, answer="yes")
     assert "Linked" in linked.text
     assert doorway.logins.tokens.known(cli_id) is not None
 
 
-async def test_who_is_banned_links_nothing(doorway: Doorway, browser: httpx.AsyncClient) -> None:
-    from ingest.domain.accounts import Ban
+async def test_banned_participants_cannot_link(
+    doorway: LoginHarness, browser: httpx.AsyncClient
+) -> None:
+    from ingest.accounts.rules import Ban
 
-    await registered(browser)
+    await register_in_browser(browser)
     account = (await doorway.logins.people.account("ada")) or ""
     ban = Ban("copied", doorway.clock())
     await doorway.logins.people.decide(account, ban, "operator:olga")

@@ -9,8 +9,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.who import COOKIE
-from tests.ingest.logins import BASE, SETTINGS, Doorway, opened, send
+from ingest.http.auth import COOKIE
+from tests.ingest.logins import BASE, SETTINGS, LoginHarness, open_logins, send_form
 from tests.ingest.oauth_provider import CLIENT_ID, CLIENT_SECRET, Person, Provider, provider_server
 
 pytestmark = pytest.mark.server
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.server
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
     """GitHub and Discord in one."""
-    async with provider_server() as found:
-        yield found
+    async with provider_server() as server:
+        yield server
 
 
 @pytest.fixture
-async def doorway(postgres_dsn: str, provider: Provider) -> AsyncIterator[Doorway]:
+async def doorway(postgres_dsn: str, provider: Provider) -> AsyncIterator[LoginHarness]:
     """The ways in, with an application at both providers."""
     settings = replace(
         SETTINGS,
@@ -37,15 +37,15 @@ async def doorway(postgres_dsn: str, provider: Provider) -> AsyncIterator[Doorwa
         discord_client_secret=CLIENT_SECRET,
         discord_url=provider.url,
     )
-    async with opened(postgres_dsn, settings) as found:
-        yield found
+    async with open_logins(postgres_dsn, settings) as opened_doorway:
+        yield opened_doorway
 
 
 async def went(browser: httpx.AsyncClient, provider: Provider, name: str = "github") -> str:
     """The address to which a browser comes back, after its person agreed."""
     left = await browser.get(f"/login/{name}", params={"next": "/device"})
     assert left.status_code == 303, left.text
-    code, state = provider.agreed(left.headers["location"])
+    code, state = provider.approve(left.headers["location"])
     return f"/login/{name}/callback?code={code}&state={state}"
 
 
@@ -58,18 +58,18 @@ async def came(
 
 @pytest.mark.parametrize("name", ["github", "discord"])
 async def test_the_first_login_opens_an_account_and_the_second_finds_it(
-    doorway: Doorway, provider: Provider, name: str
+    doorway: LoginHarness, provider: Provider, name: str
 ) -> None:
     for _ in range(2):
         async with doorway.browser() as browser:
             answer = await came(browser, provider, name)
             assert (answer.status_code, answer.headers["location"]) == (303, "/device")
             assert "ada" in (await browser.get("/account")).text
-    assert len(doorway.said("AccountOpened")) == 1
-    assert len(doorway.said("IdentityLinked")) == 1
+    assert len(doorway.events_of("AccountOpened")) == 1
+    assert len(doorway.events_of("IdentityLinked")) == 1
 
 
-async def test_a_name_that_is_taken_is_not_taken_over(doorway: Doorway, provider: Provider) -> None:
+async def test_a_taken_name_is_not_taken_over(doorway: LoginHarness, provider: Provider) -> None:
     mine, _ = await doorway.logins.people.open("ada", "test", "")
     async with doorway.browser() as browser:
         await came(browser, provider)
@@ -77,17 +77,17 @@ async def test_a_name_that_is_taken_is_not_taken_over(doorway: Doorway, provider
     assert doorway.logins.tokens.feed.now().tokens_of(mine) == []
 
 
-async def test_people_of_two_providers_with_one_number_are_two(
-    doorway: Doorway, provider: Provider
+async def test_the_same_id_at_two_providers_is_two_participants(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
-    async with doorway.browser() as one, doorway.browser() as other:
-        await came(one, provider, "github")
-        await came(other, provider, "discord")
-    assert len(doorway.said("AccountOpened")) == 2
+    async with doorway.browser() as first, doorway.browser() as second:
+        await came(first, provider, "github")
+        await came(second, provider, "discord")
+    assert len(doorway.events_of("AccountOpened")) == 2
 
 
-async def test_who_is_logged_in_links_another_identity(
-    doorway: Doorway, provider: Provider
+async def test_a_logged_in_participant_links_another_identity(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
     async with doorway.browser() as browser:
         await came(browser, provider, "github")
@@ -97,58 +97,58 @@ async def test_who_is_logged_in_links_another_identity(
         assert browser.cookies[COOKIE] == secret
         page = (await browser.get("/account")).text
     assert "discord" in page
-    assert len(doorway.said("AccountOpened")) == 1
+    assert len(doorway.events_of("AccountOpened")) == 1
 
 
-async def test_who_comes_after_somebody_logged_out_does_not_become_them(
-    doorway: Doorway, provider: Provider
+async def test_a_later_login_does_not_become_the_earlier_account(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
     async with doorway.browser() as browser:
         await came(browser, provider, "github")
         back = await went(browser, provider, "discord")
-        assert (await send(browser, "/logout", "/logout")).status_code == 303
+        assert (await send_form(browser, "/logout", "/logout")).status_code == 303
         answer = await browser.get(back)
         assert answer.status_code == 403
         assert (await browser.get("/account")).status_code == 303
-    assert len(doorway.said("IdentityLinked")) == 1
+    assert len(doorway.events_of("IdentityLinked")) == 1
 
 
-async def test_a_program_is_told_where_a_person_links_an_identity(
-    doorway: Doorway, provider: Provider
+async def test_a_program_gets_the_page_that_links_an_identity(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
     ada = await doorway.token("ada")
     async with doorway.browser() as browser:
-        asked = {"provider": "discord"}
-        answer = await browser.post("/v1/me/identities", json=asked, headers=ada)
+        body = {"provider": "discord"}
+        answer = await browser.post("/v1/me/identities", json=body, headers=ada)
         assert answer.json() == {"provider": "discord", "url": f"{BASE}/account/link/discord"}
         unknown = {"provider": "nowhere"}
         answer = await browser.post("/v1/me/identities", json=unknown, headers=ada)
         assert answer.status_code == 404
-        assert (await browser.post("/v1/me/identities", json=asked)).status_code == 401
+        assert (await browser.post("/v1/me/identities", json=body)).status_code == 401
         path = "/account/link/discord"
         stranger = await browser.get(path)
         assert stranger.headers["location"] == f"/login?next={path}"
         await came(browser, provider, "github")
-        code, state = provider.agreed((await browser.get(path)).headers["location"])
+        code, state = provider.approve((await browser.get(path)).headers["location"])
         back = await browser.get(f"/login/discord/callback?code={code}&state={state}")
         assert back.headers["location"] == "/account"
-    assert len(doorway.said("IdentityLinked")) == 2
+    assert len(doorway.events_of("IdentityLinked")) == 2
 
 
-async def test_an_identity_of_somebody_else_is_not_linked(
-    doorway: Doorway, provider: Provider
+async def test_an_identity_of_another_participant_is_not_linked(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
-    async with doorway.browser() as one, doorway.browser() as other:
-        await came(one, provider, "discord")
+    async with doorway.browser() as first, doorway.browser() as second:
+        await came(first, provider, "discord")
         provider.person = Person(7, "grace")
-        await came(other, provider, "github")
+        await came(second, provider, "github")
         provider.person = Person(42, "ada")
-        answer = await came(other, provider, "discord")
+        answer = await came(second, provider, "discord")
     assert (answer.status_code, "another participant" in answer.text) == (409, True)
 
 
-async def test_a_state_is_good_once_and_in_one_browser(
-    doorway: Doorway, provider: Provider
+async def test_a_state_works_once_and_in_one_browser(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
     async with doorway.browser() as mine, doorway.browser() as theirs:
         stolen = await theirs.get(await went(mine, provider))
@@ -157,13 +157,13 @@ async def test_a_state_is_good_once_and_in_one_browser(
         assert (await mine.get(path)).status_code == 303
         assert (await mine.get(path)).status_code == 403
         late = await went(theirs, provider)
-        doorway.clock.pass_(minutes=11)
+        doorway.clock.advance(minutes=11)
         assert (await theirs.get(late)).status_code == 403
         other = (await went(theirs, provider)).replace("github", "discord")
         assert (await theirs.get(other)).status_code == 403
 
 
-async def test_a_code_that_is_not_good_logs_nobody_in(doorway: Doorway, provider: Provider) -> None:
+async def test_an_invalid_code_logs_nobody_in(doorway: LoginHarness, provider: Provider) -> None:
     for name in ("github", "discord"):
         async with doorway.browser() as browser:
             path = await went(browser, provider, name)
@@ -171,12 +171,12 @@ async def test_a_code_that_is_not_good_logs_nobody_in(doorway: Doorway, provider
             assert answer.status_code == 403
             assert COOKIE not in browser.cookies
             denied = await browser.get(f"/login/{name}/callback?error=access_denied&state=x")
-            assert (denied.status_code, "turned down" in denied.text) == (403, True)
+            assert (denied.status_code, "cancelled at the provider" in denied.text) == (403, True)
 
 
 @pytest.mark.parametrize("mood", ["ill", "vague", "huge"])
-async def test_a_provider_that_misbehaves_is_a_page_too(
-    doorway: Doorway, provider: Provider, mood: str
+async def test_a_provider_failure_is_an_error_page(
+    doorway: LoginHarness, provider: Provider, mood: str
 ) -> None:
     provider.mood = mood
     async with doorway.browser() as browser:
@@ -186,19 +186,19 @@ async def test_a_provider_that_misbehaves_is_a_page_too(
 
 
 async def test_a_provider_that_is_not_set_up_is_unknown(postgres_dsn: str) -> None:
-    async with opened(postgres_dsn) as doorway, doorway.browser() as browser:
+    async with open_logins(postgres_dsn) as doorway, doorway.browser() as browser:
         assert (await browser.get("/login/github")).status_code == 404
         assert "GitHub" not in (await browser.get("/login")).text
 
 
-async def test_a_client_of_ones_own_application_links_after_a_click(
-    doorway: Doorway, provider: Provider
+async def test_a_client_of_the_own_application_links_after_confirmation(
+    doorway: LoginHarness, provider: Provider
 ) -> None:
     packed = {"redirect_uri": f"{BASE}/auth/cli/github"}
     async with doorway.browser() as browser:
         cli_id = (await browser.get("/auth/init?provider=github")).json()["state"]
-        said = json.dumps({"cli_id": cli_id, "is_reset": True}).encode()
-        state = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+        packed_state = json.dumps({"cli_id": cli_id, "is_reset": True}).encode()
+        state = base64.urlsafe_b64encode(packed_state).rstrip(b"=").decode()
         query = {"code": provider.code(packed), "state": state}
         page = await browser.get("/auth/cli/github", params=query)
         assert (page.status_code, "Did you start this?" in page.text) == (200, True)
@@ -217,7 +217,7 @@ async def test_a_client_of_ones_own_application_links_after_a_click(
         assert again.status_code == 403
 
 
-async def test_a_state_that_no_client_sends_is_refused(doorway: Doorway) -> None:
+async def test_an_invalid_client_state_is_refused(doorway: LoginHarness) -> None:
     short = base64.urlsafe_b64encode(b'{"cli_id": "short"}').decode()
     async with doorway.browser() as browser:
         for state in ("", "%%%", "e30", short, "x" * 5000):

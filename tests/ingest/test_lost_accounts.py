@@ -8,10 +8,10 @@ import httpx
 import psycopg
 import pytest
 
-from ingest.login.argon import Hasher
-from ingest.login.domain import check_password
-from ingest.login.postgres import PostgresPasswords
-from ingest.service.ports import Identity
+from ingest.login.postgres import PostgresPasswordStore
+from ingest.login.rules import check_password
+from ingest.login.secrets import Argon2Hasher
+from ingest.ports import Identity
 from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.events import AccountTablesAdopted
@@ -50,7 +50,7 @@ class Ada:
         self.account = account
         self.headers = {"Authorization": f"Bearer {token}"}
 
-    async def mint(self, door: Door) -> httpx.Response:
+    async def issue_own(self, door: Door) -> httpx.Response:
         body = {"name": "another", "scopes": ["submit"]}
         return await door.http.post("/v1/tokens", json=body, headers=self.headers)
 
@@ -66,8 +66,8 @@ async def register(door: Door, name: str) -> httpx.Response:
     return await door.admin("POST", "participants", name=name, **WHY)
 
 
-async def token_of(door: Door, who: str) -> httpx.Response:
-    body: dict[str, Any] = {"participant": who, "name": "t", "scopes": SCOPES, **WHY}
+async def token_of(door: Door, name: str) -> httpx.Response:
+    body: dict[str, Any] = {"participant": name, "name": "t", "scopes": SCOPES, **WHY}
     return await door.admin("POST", "tokens", **body)
 
 
@@ -80,14 +80,14 @@ async def prepare(log: MemoryLog, dsn: str) -> Ada:
         issued = await token_of(door, "ada")
         assert issued.status_code == 201, issued.text
         ada = Ada(opened_account.json()["participant_id"], issued.json()["token"])
-        assert (await ada.mint(door)).status_code == 201
+        assert (await ada.issue_own(door)).status_code == 201
         assert (await ada.submit(door, note="mine")).status_code == 202
         (adopted,) = await log.history("audit.accounts")
         assert isinstance(adopted.fact, AccountTablesAdopted)
     return ada
 
 
-async def test_after_the_loss_everything_has_an_answer_and_a_way_back(postgres_dsn: str) -> None:
+async def test_after_the_loss_every_request_has_an_answer_and_a_fix(postgres_dsn: str) -> None:
     log = MemoryLog()
     ada = await prepare(log, postgres_dsn)
     lose(postgres_dsn)
@@ -98,7 +98,7 @@ async def test_after_the_loss_everything_has_an_answer_and_a_way_back(postgres_d
         # What refers to her name is refused, with a way back; nothing of it is accepted.
         count = await log.last()
         for answer in (
-            await ada.mint(door),
+            await ada.issue_own(door),
             await ada.submit(door, note="mine"),
             await ada.add_webhook(door),
             await token_of(door, ada.account),
@@ -110,41 +110,41 @@ async def test_after_the_loss_everything_has_an_answer_and_a_way_back(postgres_d
         for name in ("ada", "mallory"):
             taken = await register(door, name)
             assert (taken.status_code, taken.json()["code"]) == (409, "accounts_lost"), taken.text
-            assert "warpboard restore" in taken.json()["detail"]
+            assert "warpboard server restore" in taken.json()["detail"]
         # Operators find her by her account, ban her and let her in again.
-        shown = await door.admin("GET", f"participants/{ada.account}")
-        assert (shown.status_code, shown.json()["participant_id"]) == (200, ada.account)
+        participant = await door.admin("GET", f"participants/{ada.account}")
+        assert (participant.status_code, participant.json()["participant_id"]) == (200, ada.account)
         for act in ("ban", "unban"):
-            done = await door.admin("POST", f"participants/{ada.account}/{act}", **WHY)
-            assert done.status_code == 200, done.text
+            answer_ = await door.admin("POST", f"participants/{ada.account}/{act}", **WHY)
+            assert answer_.status_code == 200, answer_.text
         # They give her name back, and all is as it was.
         path = f"participants/{ada.account}/name"
         named = await door.admin("PUT", path, name="ada", **WHY)
         assert (named.status_code, named.json()["name"]) == (200, "ada"), named.text
-        assert (await ada.mint(door)).status_code == 201
+        assert (await ada.issue_own(door)).status_code == 201
         assert (await ada.submit(door, note="mine")).status_code == 202
         again = await door.admin("PUT", path, name="ada2", **WHY)
         assert again.status_code == 200
         assert (await register(door, "mallory")).json()["code"] == "accounts_lost"
 
 
-async def test_an_account_that_nobody_has_is_unknown(postgres_dsn: str) -> None:
+async def test_an_unused_account_is_unknown(postgres_dsn: str) -> None:
     log = MemoryLog()
     await prepare(log, postgres_dsn)
     async with started(log, postgres_dsn) as door:
-        found = await door.admin("POST", f"participants/{new_id()}/ban", **WHY)
-        assert (found.status_code, found.json()["code"]) == (404, "unknown_participant")
+        answer = await door.admin("POST", f"participants/{new_id()}/ban", **WHY)
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_participant")
 
 
-async def test_names_are_free_again_once_an_operator_begins_anew(postgres_dsn: str) -> None:
+async def test_names_are_free_again_once_an_operator_adopts_new_tables(postgres_dsn: str) -> None:
     log = MemoryLog()
     await prepare(log, postgres_dsn)
     lose(postgres_dsn)
     async with started(log, postgres_dsn) as door:
         assert (await register(door, "mallory")).json()["code"] == "accounts_lost"
-        done = await door.admin("POST", "accounts/adopt", **WHY)
-        assert done.status_code == 200, done.text
-        assert isinstance(await door.said(done), AccountTablesAdopted)
+        adopted = await door.admin("POST", "accounts/adopt", **WHY)
+        assert adopted.status_code == 200, adopted.text
+        assert isinstance(await door.said(adopted), AccountTablesAdopted)
         assert (await register(door, "mallory")).status_code == 201
     async with started(log, postgres_dsn) as door:
         assert (await register(door, "grace")).status_code == 201
@@ -153,16 +153,16 @@ async def test_names_are_free_again_once_an_operator_begins_anew(postgres_dsn: s
         assert (await register(door, "grace")).json()["code"] == "accounts_lost"
 
 
-async def test_restored_tables_are_those_of_the_log(postgres_dsn: str) -> None:
+async def test_restored_tables_match_the_log(postgres_dsn: str) -> None:
     log = MemoryLog()
     ada = await prepare(log, postgres_dsn)
     with psycopg.connect(postgres_dsn, autocommit=True) as connection:
-        kept = connection.execute("select register from accounts.register").fetchone()
-        assert kept is not None
+        stored_register = connection.execute("select register from accounts.register").fetchone()
+        assert stored_register is not None
         lose(postgres_dsn)
         async with started(log, postgres_dsn) as door:
             assert (await register(door, "ada")).json()["code"] == "accounts_lost"
-        connection.execute("update accounts.register set register = %s", kept)
+        connection.execute("update accounts.register set register = %s", stored_register)
         connection.execute(
             "insert into accounts.participant (account, name) values (%s, 'ada')", [ada.account]
         )
@@ -171,7 +171,7 @@ async def test_restored_tables_are_those_of_the_log(postgres_dsn: str) -> None:
         assert (await register(door, "grace")).status_code == 201
 
 
-async def test_tables_of_a_log_from_before_are_adopted_if_they_have_names(
+async def test_tables_of_an_old_log_are_adopted_if_they_have_names(
     postgres_dsn: str,
 ) -> None:
     log = MemoryLog()
@@ -188,16 +188,16 @@ async def test_tables_of_a_log_from_before_are_adopted_if_they_have_names(
         assert (await register(door, "ada")).json()["code"] == "accounts_lost"
 
 
-async def test_nobody_comes_in_by_a_login_while_names_are_lost(postgres_dsn: str) -> None:
+async def test_nobody_logs_in_while_names_are_lost(postgres_dsn: str) -> None:
     log = MemoryLog()
     await prepare(log, postgres_dsn)
     lose(postgres_dsn)
     password = "correct horse battery"
     check_password(password, "ada")
     async with started(log, postgres_dsn) as door:
-        passwords = PostgresPasswords(door.stores.pool)
+        passwords = PostgresPasswordStore(door.stores.pool)
         assert await passwords.is_lost()
-        hashed = await Hasher().hashed(password)
+        hashed = await Argon2Hasher().hash_password(password)
         stranger = Identity(new_id(), "web", "ada", new_id())
         with pytest.raises(Refused) as by_password:
             await passwords.open_with_password("ada", stranger, hashed, now())

@@ -13,7 +13,7 @@ from shared.events import (
     RejudgeRequested,
     SubmissionCancelRequested,
 )
-from shared.testing import example
+from shared.testing import example_event
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, OPERATOR, Door
 from tests.support.holders import code
@@ -24,13 +24,13 @@ GRACE = {"Warpboard-Participant": "grace"}
 
 
 async def post(
-    door: Door, number: int, what: str, headers: dict[str, str], **body: str
+    door: Door, number: int, action: str, headers: dict[str, str], **body: str
 ) -> httpx.Response:
-    path = f"/v1/submissions/{number}/{what}"
+    path = f"/v1/submissions/{number}/{action}"
     return await door.http.post(path, json=body or None, headers=headers)
 
 
-async def test_an_owner_cancels_once_and_may_ask_again(door: Door) -> None:
+async def test_cancelling_twice_is_one_cancellation(door: Door) -> None:
     number = await door.number()
     first, second = [await post(door, number, "cancel", ADA) for _ in range(2)]
     assert (first.status_code, second.status_code) == (202, 202)
@@ -41,7 +41,7 @@ async def test_an_owner_cancels_once_and_may_ask_again(door: Door) -> None:
     assert (second.json()["event"], second.json()["seq"]) == (None, None)
 
 
-async def test_nobody_cancels_for_another_but_an_operator(door: Door) -> None:
+async def test_only_operators_cancel_for_others(door: Door) -> None:
     number = await door.number()
     assert code(await post(door, number, "cancel", GRACE)) == (403, "not_yours")
     answer = await post(door, number, "cancel", ADA | OPERATOR, reason="a mistake")
@@ -49,7 +49,7 @@ async def test_nobody_cancels_for_another_but_an_operator(door: Door) -> None:
     assert fact == SubmissionCancelRequested(reason="a mistake")
 
 
-async def test_what_is_over_cannot_be_cancelled(door: Door) -> None:
+async def test_an_ended_submission_cannot_be_cancelled(door: Door) -> None:
     number = await door.number()
     await door.finish(number)
     assert code(await post(door, number, "cancel", ADA)) == (409, "already_ended")
@@ -57,7 +57,7 @@ async def test_what_is_over_cannot_be_cancelled(door: Door) -> None:
     assert code(await post(door, 0, "cancel", ADA)) == (422, "invalid_request")
 
 
-async def test_a_disqualified_participant_appeals_and_is_heard(door: Door) -> None:
+async def test_an_appeal_against_a_disqualification_is_decided(door: Door) -> None:
     number = await door.number()
     await door.finish(number)
     assert code(await post(door, number, "appeal", ADA, text="why?")) == (409, "wrong_state")
@@ -107,7 +107,7 @@ async def test_a_ban_ends_by_itself(door: Door) -> None:
     assert 3500 < int(answer.headers["retry-after"]) <= 3600
 
 
-async def test_who_was_never_here_cannot_be_banned(door: Door) -> None:
+async def test_an_unknown_participant_cannot_be_banned(door: Door) -> None:
     answer = await door.admin("POST", "participants/nobody/ban", reason="r")
     assert code(answer) == (404, "unknown_participant")
 
@@ -126,14 +126,14 @@ async def test_a_rejudge_names_what_runs_again(door: Door) -> None:
     assert few.json()["count"] == 1
 
 
-async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
+async def test_a_rejudge_is_applied_only_after_its_preview(door: Door) -> None:
     await door.submit()
     await door.publish(FILES | {"reference.py": FILES["reference.py"] + b"# 1\n"})
     answer = await door.admin("POST", "rejudges", problem="copy", select="best", reason="r")
     rejudge = answer.json()["id"]
     path = f"rejudges/{rejudge}/apply"
     assert code(await door.admin("POST", path, reason="r")) == (409, "wrong_state")
-    await door.say(subjects.rejudge(rejudge), example(RejudgePreviewed))
+    await door.say(subjects.rejudge(rejudge), example_event(RejudgePreviewed))
     await door.said(await door.admin("POST", path, reason="r"))
     ended = await door.admin("POST", f"rejudges/{rejudge}/discard", reason="r")
     assert code(ended) == (409, "wrong_state")
@@ -153,5 +153,5 @@ async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
 async def test_a_rejudge_of_nothing_is_refused(
     shared_door: Door, body: dict[str, str], found: tuple[int, str]
 ) -> None:
-    asked = {"problem": "copy", "select": "all", "reason": "r"} | body
-    assert code(await shared_door.admin("POST", "rejudges", **asked)) == found
+    request = {"problem": "copy", "select": "all", "reason": "r"} | body
+    assert code(await shared_door.admin("POST", "rejudges", **request)) == found

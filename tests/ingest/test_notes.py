@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.memory import MemoryPeople
+from ingest.memory import MemoryAccountStore
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, KERNEL_FILE, Door
 from tests.support.holders import code
@@ -12,11 +12,11 @@ GRACE = {"Warpboard-Participant": "grace"}
 
 
 def notes(door: Door) -> list[tuple[str | None, str | None]]:
-    assert isinstance(door.stores.people, MemoryPeople)
+    assert isinstance(door.stores.people, MemoryAccountStore)
     return [(note.note, note.tag) for note in door.stores.people.notes.values()]
 
 
-async def test_a_note_is_kept_and_in_no_event(door: Door) -> None:
+async def test_a_note_is_stored_and_in_no_event(door: Door) -> None:
     answer = await door.submit(note="tiles of 64 x 64", tag="tiles")
     assert answer.status_code == 202, answer.text
     assert notes(door) == [("tiles of 64 x 64", "tiles")]
@@ -29,7 +29,7 @@ async def test_every_submission_of_a_request_has_its_note(door: Door) -> None:
     assert notes(door) == [(None, "both")] * 2
 
 
-async def test_a_repeat_keeps_what_was_said_since(door: Door) -> None:
+async def test_a_repeat_keeps_a_changed_note(door: Door) -> None:
     first = await door.submit(headers=KEYED, note="one")
     path = first.json()["submissions"][0]["links"]["self"] + "/note"
     answer = await door.http.put(path, json={"note": "two", "tag": "v2"}, headers=ADA)
@@ -45,14 +45,14 @@ async def test_a_key_with_another_note_is_refused(door: Door) -> None:
     assert code(answer) == (422, "idempotency_key_reused")
 
 
-async def test_a_note_can_be_taken_back(door: Door) -> None:
+async def test_a_note_can_be_removed(door: Door) -> None:
     number = await door.number(note="one", tag="v1")
     answer = await door.http.put(f"/v1/submissions/{number}/note", json={}, headers=ADA)
     assert answer.json() == {"number": number, "note": None, "tag": None}
     assert notes(door) == [(None, None)]
 
 
-async def test_nobody_notes_on_anothers(door: Door) -> None:
+async def test_nobody_writes_notes_on_submissions_of_others(door: Door) -> None:
     number = await door.number()
     body = {"note": "mine"}
     answer = await door.http.put(f"/v1/submissions/{number}/note", json=body, headers=GRACE)
@@ -74,7 +74,7 @@ async def test_nobody_notes_on_anothers(door: Door) -> None:
         ("tag", "two words"),
     ],
 )
-async def test_what_is_no_note_is_refused_by_name(
+async def test_an_invalid_note_is_refused_by_field(
     shared_door: Door, field: str, value: str
 ) -> None:
     sent = await shared_door.http.post(
@@ -85,7 +85,7 @@ async def test_what_is_no_note_is_refused_by_name(
     )
     number = await shared_door.number()
     path = f"/v1/submissions/{number}/note"
-    said = await shared_door.http.put(path, json={field: value}, headers=ADA)
-    for answer in (sent, said):
+    answer_ = await shared_door.http.put(path, json={field: value}, headers=ADA)
+    for answer in (sent, answer_):
         assert code(answer) == (422, "invalid_request")
-        assert [one["field"] for one in answer.json()["errors"]] == [field]
+        assert [error["field"] for error in answer.json()["errors"]] == [field]

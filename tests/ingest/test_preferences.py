@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.domain.preferences import Choose, preferences, whole
-from ingest.http.preferences import Chosen, Preferences
+from ingest.preferences.routes import PreferencesRequest
+from ingest.preferences.rules import SetPreferences, preferences, with_defaults
+from shared.api.preferences import Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from shared.memory import MemoryLog
@@ -23,25 +24,25 @@ CHOICES = st.dictionaries(
 
 
 @given(st.lists(CHOICES))
-def test_what_was_chosen_last_holds_and_nothing_else_changes(said: list[dict[str, str]]) -> None:
+def test_the_last_choice_holds_and_nothing_else_changes(choices: list[dict[str, str]]) -> None:
     state: Mapping[str, str] = {}
-    for wanted in said:
-        before = whole(state)
-        if any(value not in PREFERENCES[name] for name, value in wanted.items()):
-            with pytest.raises(Refused, match="is none of"):
-                preferences.decide(Choose(wanted), state)
+    for chosen in choices:
+        before = with_defaults(state)
+        if any(value not in PREFERENCES[name] for name, value in chosen.items()):
+            with pytest.raises(Refused, match="is not one of"):
+                preferences.decide(SetPreferences(chosen), state)
             continue
-        facts = preferences.decide(Choose(wanted), state)
+        facts = preferences.decide(SetPreferences(chosen), state)
         for fact in facts:
             state = preferences.evolve(state, fact)
-        assert whole(state) == before | wanted
-        assert bool(facts) == (whole(state) != before)
+        assert with_defaults(state) == before | chosen
+        assert bool(facts) == (with_defaults(state) != before)
 
 
-def test_the_route_takes_and_tells_all_there_is_to_choose() -> None:
-    said = {name: get_args(kind) for name, kind in get_type_hints(Preferences).items()}
-    assert said == PREFERENCES
-    assert set(Chosen.model_fields) == set(PREFERENCES)
+def test_the_route_has_every_preference() -> None:
+    values = {name: get_args(kind) for name, kind in get_type_hints(Preferences).items()}
+    assert values == PREFERENCES
+    assert set(PreferencesRequest.model_fields) == set(PREFERENCES)
 
 
 @pytest.fixture
@@ -49,51 +50,53 @@ async def door(postgres_dsn: str) -> AsyncIterator[Door]:
     edge = (EDGE_TOKEN, frozenset[str]())
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(MemoryLog(), stores=stores, are_names_believed=False, edge=edge) as found,
+        opened(MemoryLog(), stores=stores, are_names_believed=False, edge=edge) as opened_door,
     ):
-        said = {"slug": "copy", "report": report_of(FILES)}
+        form = {"slug": "copy", "report": report_of(FILES)}
         parts = [("files", (name, text)) for name, text in FILES.items()]
-        answer = await found.http.post("/v1/problems", data=said, files=parts, headers=OPERATOR)
+        answer = await opened_door.http.post(
+            "/v1/problems", data=form, files=parts, headers=OPERATOR
+        )
         assert answer.status_code == 201, answer.text
-        yield found
+        yield opened_door
 
 
 async def asked(door: Door, path: str, headers: Mapping[str, str] = EDGE) -> dict[str, Any]:
     """What a read answers, to the edge unless it is somebody else's."""
     answer = await door.http.get(path, headers=headers)
     assert answer.is_success, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 @pytest.mark.server
-async def test_one_is_told_as_one_chose_on_discord_or_elsewhere(door: Door) -> None:
+async def test_preferences_apply_on_discord_and_elsewhere(door: Door) -> None:
     # Who was never here has nothing; whom choosing makes a participant, is told of no more.
     assert code(await door.http.get(URL, headers=user(7))) == (401, "missing_credential")
     answer = await door.http.put(URL, json={"overtaken": "dm"}, headers=user(7))
     assert (answer.json()["overtaken"], answer.json()["run_finished"]) == ("dm", "off")
     again = await door.http.put(URL, json={"overtaken": "dm"}, headers=user(7))
     assert again.json() == answer.json() == await asked(door, URL, user(7))
-    facts = [one.fact for one in door.log.since(0) if isinstance(one.fact, PreferenceSet)]
+    facts = [event.fact for event in door.log.since(0) if isinstance(event.fact, PreferenceSet)]
     assert facts == [PreferenceSet(preference="overtaken", value="dm")]
     refused = await door.http.put(URL, json={"overtaken": "loudly"}, headers=user(7))
     assert refused.status_code == 422
 
     assert (await door.submit(headers=user(7))).status_code == 202
     [(number, identity, received)] = taken_in(door.log)
-    [found] = (await asked(door, "/v1/edge/participants?wish=overtaken"))["items"]
-    assert (found["discord"], found["participant_id"]) == ("7", received.account)
+    [participant] = (await asked(door, "/v1/edge/participants?wish=overtaken"))["items"]
+    assert (participant["discord"], participant["participant_id"]) == ("7", received.account)
     assert (await asked(door, "/v1/edge/participants?wish=deadline_near"))["items"] == []
-    assert await asked(door, f"/v1/edge/participants/{received.account}") == found
+    assert await asked(door, f"/v1/edge/participants/{received.account}") == participant
     owned = await asked(door, f"/v1/edge/submissions/{identity}")
-    assert {name: owned[name] for name in found} == found
+    assert {name: owned[name] for name in participant} == participant
     assert (owned["number"], owned["problem"]) == (number, "copy")
     lost = await door.http.get("/v1/edge/submissions/nothing", headers=EDGE)
     assert code(lost) == (404, "unknown_submission")
 
 
 @pytest.mark.server
-async def test_who_is_on_discord_is_told_to_the_edge_alone(door: Door) -> None:
+async def test_only_the_edge_reads_discord_ids(door: Door) -> None:
     wide = await made(door, "walt", "account")
     answer = await door.http.put(URL, json={"run_finished": "dm"}, headers=bearer(wide["token"]))
     assert answer.is_success, answer.text
@@ -108,7 +111,7 @@ async def test_who_is_on_discord_is_told_to_the_edge_alone(door: Door) -> None:
 
 
 @pytest.mark.server
-async def test_the_edge_is_told_what_a_rejudge_is_about(door: Door) -> None:
+async def test_the_edge_reads_the_summary_of_a_rejudge(door: Door) -> None:
     item = RejudgeItem(
         submission="s",
         account="a",

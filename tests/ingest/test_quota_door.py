@@ -13,7 +13,7 @@ from shared.events import QuotaReturned, QuotaTaken, SubmissionReceived
 from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
 
@@ -23,8 +23,8 @@ DAY_S = 86400
 RIVALS = 12
 
 
-async def limit(door: Door, most: int | None, bucket: str = "copy.*.test", **who: str) -> None:
-    body = {"bucket": bucket, "limit": most, "window_s": DAY_S, "reason": "tests", **who}
+async def limit(door: Door, most: int | None, bucket: str = "copy.*.test", **headers: str) -> None:
+    body = {"bucket": bucket, "limit": most, "window_s": DAY_S, "reason": "tests", **headers}
     answer = await door.http.put("/v1/admin/quota", json=body, headers=OPERATOR)
     assert answer.status_code == 200, answer.text
 
@@ -32,13 +32,13 @@ async def limit(door: Door, most: int | None, bucket: str = "copy.*.test", **who
 async def left(door: Door, query: str = "") -> dict[str, tuple[int, int]]:
     answer = await door.http.get(f"/v1/quota{query}", headers=ADA)
     assert answer.status_code == 200
-    return {one["bucket"]: (one["used"], one["remaining"]) for one in answer.json()["items"]}
+    return {item["bucket"]: (item["used"], item["remaining"]) for item in answer.json()["items"]}
 
 
-async def test_a_submission_takes_its_quota_in_one_batch(door: Door) -> None:
+async def test_a_submission_uses_its_quota_in_one_batch(door: Door) -> None:
     await limit(door, 2)
     (receipt,) = (await door.submit()).json()["submissions"]
-    taken, received = (one.fact for one in door.log.since(2))
+    taken, received = (event.fact for event in door.log.since(2))
     assert isinstance(taken, QuotaTaken)
     assert isinstance(received, SubmissionReceived)
     assert (taken.submission, taken.bucket) == (receipt["id"], "copy.CPU.test")
@@ -47,7 +47,7 @@ async def test_a_submission_takes_its_quota_in_one_batch(door: Door) -> None:
     assert (receipt["quota"]["used"], receipt["quota"]["remaining"]) == (1, 1)
 
 
-async def test_without_a_limit_no_quota_is_taken(door: Door) -> None:
+async def test_no_quota_is_used_without_a_limit(door: Door) -> None:
     (receipt,) = (await door.submit()).json()["submissions"]
     assert receipt["quota"] is None
     assert (await left(door)) == {}
@@ -56,7 +56,7 @@ async def test_without_a_limit_no_quota_is_taken(door: Door) -> None:
     assert received.bucket == ""
 
 
-async def test_an_empty_quota_says_when_to_ask_again(door: Door) -> None:
+async def test_a_used_up_quota_says_when_to_retry(door: Door) -> None:
     await limit(door, 1)
     first = await door.submit()
     assert (first.status_code, first.headers["ratelimit-remaining"]) == (202, "0")
@@ -66,18 +66,19 @@ async def test_an_empty_quota_says_when_to_ask_again(door: Door) -> None:
     assert answer.headers["ratelimit-remaining"] == "0"
     assert 0 < int(answer.headers["ratelimit-reset"]) <= DAY_S
     assert 0 < int(answer.headers["retry-after"]) <= DAY_S
-    assert "1 of 1 are used of copy.CPU.test" in answer.json()["detail"]
+    assert "1 of 1 of copy.CPU.test are used" in answer.json()["detail"]
     assert len(door.log.since(0)) == 4
 
 
-async def test_several_gpu_types_are_all_paid_or_none_is_taken(door: Door) -> None:
+async def test_several_gpu_types_are_all_accepted_or_none(door: Door) -> None:
     await limit(door, 5)
     await limit(door, 0, "copy.H100.test")
     answer = await door.submit(gpu=["CPU", "H100"])
     assert (answer.status_code, len(door.log.since(3))) == (429, 0)
     await limit(door, 1, "copy.H100.test")
     numbers = [
-        one["number"] for one in (await door.submit(gpu=["CPU", "H100"])).json()["submissions"]
+        submission["number"]
+        for submission in (await door.submit(gpu=["CPU", "H100"])).json()["submissions"]
     ]
     for number, gpu in zip(numbers, ("CPU", "H100"), strict=True):
         fact = door.log.since(number - 1)[0].fact
@@ -85,7 +86,7 @@ async def test_several_gpu_types_are_all_paid_or_none_is_taken(door: Door) -> No
         assert (fact.gpu, fact.bucket) == (gpu, f"copy.{gpu}.test")
 
 
-async def test_a_repeat_takes_no_quota_twice(door: Door) -> None:
+async def test_a_repeat_uses_no_quota_twice(door: Door) -> None:
     await limit(door, 1)
     headers = ADA | {"Idempotency-Key": "k1"}
     answers = [await door.submit(headers=headers) for _ in range(3)]
@@ -94,7 +95,7 @@ async def test_a_repeat_takes_no_quota_twice(door: Door) -> None:
     assert await left(door) == {"copy.*.test": (0, 1), "copy.CPU.test": (1, 0)}
 
 
-async def test_repeats_at_once_are_one_submission(door: Door) -> None:
+async def test_concurrent_repeats_are_one_submission(door: Door) -> None:
     await limit(door, 5)
     headers = ADA | {"Idempotency-Key": "k1"}
     answers = await asyncio.gather(*(door.submit(headers=headers) for _ in range(RIVALS)))
@@ -102,7 +103,7 @@ async def test_repeats_at_once_are_one_submission(door: Door) -> None:
     assert (await left(door))["copy.CPU.test"] == (1, 4)
 
 
-async def test_what_is_returned_may_be_used_again(door: Door) -> None:
+async def test_returned_quota_can_be_used_again(door: Door) -> None:
     await limit(door, 1)
     (receipt,) = (await door.submit()).json()["submissions"]
     account = door.log.since(3)[0].envelope.actor.removeprefix("account:")
@@ -113,7 +114,7 @@ async def test_what_is_returned_may_be_used_again(door: Door) -> None:
     assert (await door.submit()).status_code == 202
 
 
-async def test_a_quota_is_its_participants_own(door: Door) -> None:
+async def test_a_quota_belongs_to_its_participant(door: Door) -> None:
     await limit(door, 1)
     await door.submit()
     grace = {"Warpboard-Participant": "grace"}
@@ -122,21 +123,21 @@ async def test_a_quota_is_its_participants_own(door: Door) -> None:
     assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 7
 
 
-async def test_a_limit_may_be_there_before_its_participant(door: Door) -> None:
+async def test_a_limit_may_be_set_before_its_participant_exists(door: Door) -> None:
     await limit(door, 0, participant="grace")
     grace = {"Warpboard-Participant": "grace"}
     assert (await door.submit(headers=grace)).status_code == 429
     assert (await door.submit()).status_code == 202
 
 
-async def test_an_own_limit_may_lift_everybodys(door: Door) -> None:
+async def test_an_own_limit_can_lift_the_general_limit(door: Door) -> None:
     await limit(door, 0)
     assert (await door.submit()).status_code == 429
     await limit(door, None, participant="ada")
     assert (await door.submit()).status_code == 202
 
 
-async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
+async def test_the_quota_of_one_leaderboard_can_be_read(door: Door) -> None:
     await limit(door, 3)
     await limit(door, 1, "*.*.ranked")
     assert await left(door, "?problem=Copy&gpu=cpu") == {
@@ -155,14 +156,14 @@ async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
         ("problem=copy", 400, "unknown_gpu"),
     ],
 )
-async def test_the_quota_of_no_leaderboard_is_refused(
+async def test_the_quota_of_an_unknown_leaderboard_is_refused(
     shared_door: Door, query: str, status: int, code: str
 ) -> None:
     answer = await shared_door.http.get(f"/v1/quota?{query}", headers=ADA)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_tests_and_ranked_runs_are_counted_apart(door: Door) -> None:
+async def test_tests_and_ranked_runs_are_counted_separately(door: Door) -> None:
     await limit(door, 1)
     await limit(door, 1, "copy.*.ranked")
     answers = [await door.submit(mode=mode) for mode in ("test", "ranked", "benchmark", "profile")]
@@ -172,39 +173,39 @@ async def test_tests_and_ranked_runs_are_counted_apart(door: Door) -> None:
 async def race(doors: list[Door]) -> Counter[int]:
     """How many submissions at once, through all doors, got which answer."""
     await limit(doors[0], 2)
-    asked = [doors[index % len(doors)].submit() for index in range(RIVALS)]
-    answers: list[httpx.Response] = await asyncio.gather(*asked)
+    requests = [doors[index % len(doors)].submit() for index in range(RIVALS)]
+    answers: list[httpx.Response] = await asyncio.gather(*requests)
     return Counter(answer.status_code for answer in answers)
 
 
-async def test_rivals_cannot_both_take_the_last_unit(door: Door) -> None:
+async def test_concurrent_requests_cannot_both_use_the_last_unit(door: Door) -> None:
     assert await race([door]) == {202: 2, 429: RIVALS - 2}
 
 
-async def test_rivals_of_two_processes_cannot_either() -> None:
+async def test_nor_can_requests_to_two_processes() -> None:
     log, stores = MemoryLog(), Stores()
     async with (
-        opened(log, stores=stores) as one,
+        opened(log, stores=stores) as first,
         opened(log, stores=stores, first=False) as two,
     ):
-        assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
+        assert await race([first, two]) == {202: 2, 429: RIVALS - 2}
 
 
 @pytest.fixture
 async def real_log(nats_url: str) -> AsyncIterator[EventLog]:
     """The log on a nats-server of the test's own."""
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield NatsLog(nc)
     await nc.close()
 
 
-async def test_rivals_cannot_either_on_a_real_log(postgres_dsn: str, real_log: EventLog) -> None:
+async def test_nor_can_they_on_a_real_log(postgres_dsn: str, real_log: EventLog) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real_log, stores=stores) as one,
+        opened(real_log, stores=stores) as first,
         opened(real_log, stores=stores, first=False) as two,
     ):
-        assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
-        answer = await one.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)
+        assert await race([first, two]) == {202: 2, 429: RIVALS - 2}
+        answer = await first.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)
         assert answer.json()["items"][0]["used"] == 2

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest.domain import quotas
-from ingest.domain.quotas import Quota, SetLimit, balance, folded, limits, take, window_end
+from ingest.quotas import rules as quotas
+from ingest.quotas.rules import Quota, SetLimit, balance, fold_uses, limits, take, window_end
 from shared.errors import Refused
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
 from shared.testing import given
@@ -23,7 +23,7 @@ def limit(bucket: str, most: int, window_s: float = DAY_S) -> QuotaLimitSet:
 
 
 def of(*facts: Fact) -> Quota:
-    return folded(NOTHING, facts)
+    return fold_uses(NOTHING, facts)
 
 
 def returned(submission: str) -> QuotaReturned:
@@ -35,20 +35,20 @@ def taking(own: Quota, everybody: Quota, at: datetime, name: str) -> QuotaTaken:
     return fact
 
 
-def test_without_a_limit_nothing_is_taken() -> None:
+def test_nothing_is_used_without_a_limit() -> None:
     assert take({"s1": BUCKET}, NOTHING, NOTHING, T0) == []
     assert balance(BUCKET, NOTHING, NOTHING, T0) is None
 
 
-def test_the_last_unit_is_given_once() -> None:
+def test_the_last_unit_is_used_once() -> None:
     own = of(limit(BUCKET, 1))
-    own = folded(own, [taking(own, NOTHING, T0, "s1")])
-    with pytest.raises(Refused, match=r"1 of 1 are used of matmul\.H200\.ranked") as refused:
+    own = fold_uses(own, [taking(own, NOTHING, T0, "s1")])
+    with pytest.raises(Refused, match=r"1 of 1 of matmul\.H200\.ranked are used") as refused:
         take({"s2": BUCKET}, own, NOTHING, T0)
     assert (refused.value.code, refused.value.retry_after_s) == ("quota_exceeded", 1.0)
 
 
-def test_a_limit_of_nothing_promises_nothing() -> None:
+def test_a_limit_of_zero_names_no_retry() -> None:
     with pytest.raises(Refused, match="its limit is 0") as refused:
         take({"s1": BUCKET}, NOTHING, of(limit(BUCKET, 0)), T0)
     assert refused.value.retry_after_s is None
@@ -58,13 +58,13 @@ def test_a_window_ends_at_midnight_in_utc() -> None:
     own = of(limit(BUCKET, 1))
     fact = taking(own, NOTHING, T0, "s1")
     assert fact.window_until_at == datetime(2026, 1, 3, tzinfo=UTC)
-    later = folded(own, [fact])
+    later = fold_uses(own, [fact])
     assert taking(later, NOTHING, T0 + timedelta(seconds=1), "s2").cost == 1
 
 
-def test_what_is_returned_may_be_taken_again() -> None:
+def test_returned_units_can_be_used_again() -> None:
     own = of(limit(BUCKET, 1))
-    own = folded(own, [taking(own, NOTHING, T0, "s1"), returned("s1")])
+    own = fold_uses(own, [taking(own, NOTHING, T0, "s1"), returned("s1")])
     assert taking(own, NOTHING, T0, "s2").submission == "s2"
 
 
@@ -85,60 +85,62 @@ def test_what_is_returned_may_be_taken_again() -> None:
 def test_the_most_specific_own_limit_counts(
     own: dict[str, int], everybody: dict[str, int], most: int | None
 ) -> None:
-    mine, theirs = (of(*(limit(*one) for one in some.items())) for some in (own, everybody))
-    found = quotas.limit_for(BUCKET, mine, theirs)
-    assert (None if found is None else found.limit) == most
+    mine, theirs = (of(*(limit(*item) for item in some.items())) for some in (own, everybody))
+    limit_found = quotas.limit_for(BUCKET, mine, theirs)
+    assert (None if limit_found is None else limit_found.limit) == most
 
 
-def test_a_pattern_limits_each_bucket_alone() -> None:
+def test_a_pattern_limits_each_bucket_separately() -> None:
     everybody = of(limit("*.*.ranked", 1))
-    own = folded(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
+    own = fold_uses(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
     (fact,) = take({"s2": "softmax.H200.ranked"}, own, everybody, T0)
     assert fact.bucket == "softmax.H200.ranked"
 
 
-def test_all_submissions_of_a_request_are_paid_or_none() -> None:
+def test_all_submissions_of_a_request_fit_or_none() -> None:
     everybody = of(limit("*.H100.ranked", 0), limit("*.H200.ranked", 5))
     wishes = {"s1": BUCKET, "s2": "matmul.H100.ranked"}
     with pytest.raises(Refused, match="H100"):
         take(wishes, NOTHING, everybody, T0)
 
 
-def test_a_lowered_limit_leaves_nothing_and_not_less() -> None:
+def test_a_lowered_limit_never_leaves_less_than_nothing() -> None:
     own = of(limit(BUCKET, 2))
     for name in ("s1", "s2"):
-        own = folded(own, [taking(own, NOTHING, T0, name)])
-    left = balance(BUCKET, folded(own, [limit(BUCKET, 1)]), NOTHING, T0)
+        own = fold_uses(own, [taking(own, NOTHING, T0, name)])
+    left = balance(BUCKET, fold_uses(own, [limit(BUCKET, 1)]), NOTHING, T0)
     assert left is not None
     assert (left.used, left.remaining) == (2, 0)
 
 
-def test_what_was_over_long_ago_is_forgotten_and_changes_nothing() -> None:
+def test_forgetting_expired_uses_changes_nothing() -> None:
     own = of(limit(BUCKET, 2))
     facts = [taking(own, NOTHING, T0, "s1")]
     later = T0 + timedelta(days=2)
-    trimmed = folded(own, facts, later)
+    trimmed = fold_uses(own, facts, later)
     assert not trimmed.taken
     assert balance(BUCKET, trimmed, NOTHING, later) == balance(
-        BUCKET, folded(own, facts), NOTHING, later
+        BUCKET, fold_uses(own, facts), NOTHING, later
     )
 
 
-def test_a_faster_clock_forgets_nothing_that_a_slower_one_counts() -> None:
+def test_a_fast_clock_keeps_uses_that_a_slow_one_counts() -> None:
     own = of(limit(BUCKET, 1))
     facts = [taking(own, NOTHING, T0, "s1")]
     with pytest.raises(Refused):
-        take({"s2": BUCKET}, folded(own, facts, T0 + timedelta(minutes=5)), NOTHING, T0)
+        take({"s2": BUCKET}, fold_uses(own, facts, T0 + timedelta(minutes=5)), NOTHING, T0)
 
 
 def test_the_buckets_in_use_and_the_limits_are_listed() -> None:
     everybody = of(limit("*.*.ranked", 3))
-    own = folded(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
-    found = {one.bucket: one.remaining for one in quotas.balances(own, everybody, T0)}
-    assert found == {"*.*.ranked": 3, BUCKET: 2}
+    own = fold_uses(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
+    remaining = {
+        balance.bucket: balance.remaining for balance in quotas.balances(own, everybody, T0)
+    }
+    assert remaining == {"*.*.ranked": 3, BUCKET: 2}
 
 
-def test_the_same_limit_twice_is_said_once() -> None:
+def test_the_same_limit_is_recorded_once() -> None:
     command = SetLimit(BUCKET, 3, DAY_S, "tests")
     given(limits).when(command).then(limit(BUCKET, 3))
     given(limits, limit(BUCKET, 3)).when(command).then()
@@ -155,7 +157,7 @@ def test_the_same_limit_twice_is_said_once() -> None:
         SetLimit(BUCKET, 3, 0.5, "r"),
     ],
 )
-def test_a_limit_that_means_nothing_is_refused(command: SetLimit) -> None:
+def test_an_invalid_limit_is_refused(command: SetLimit) -> None:
     given(limits).when(command).then_refused("invalid_request")
 
 
@@ -173,7 +175,7 @@ def test_no_window_ever_holds_more_than_its_limit(
         live = {name: until for name, until in live.items() if until > at}
         if gives_back and live:
             name = min(live)
-            own = folded(own, [returned(name)], at)
+            own = fold_uses(own, [returned(name)], at)
             del live[name]
         if len(live) == most:
             with pytest.raises(Refused) as refused:
@@ -182,7 +184,7 @@ def test_no_window_ever_holds_more_than_its_limit(
             assert (refused.value.retry_after_s or 0) <= window_s
             continue
         fact = taking(own, NOTHING, at, f"s{index:03}")
-        own = folded(own, [fact], at)
+        own = fold_uses(own, [fact], at)
         live[fact.submission] = fact.window_until_at
         left = balance(BUCKET, own, NOTHING, at)
         assert left is not None

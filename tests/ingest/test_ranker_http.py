@@ -11,11 +11,11 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, Ranker, client
+from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, RankerClient, open_client
 from shared.errors import Failed
-from shared.reader import ANYBODY
+from shared.reader import ANONYMOUS_READER
 from shared.testing import eventually
-from tests.ranker.streaming import served
+from tests.ranker.streaming import serve_ranker
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{}"
@@ -52,12 +52,12 @@ class Behind:
 
 @asynccontextmanager
 async def behind() -> AsyncIterator[Behind]:
-    found = Behind()
-    async with await asyncio.start_server(found, "127.0.0.1", 0, backlog=ASKED) as server:
+    running = Behind()
+    async with await asyncio.start_server(running, "127.0.0.1", 0, backlog=ASKED) as server:
         host, port = server.sockets[0].getsockname()[:2]
-        found.url = f"http://{host}:{port}"
-        yield found
-        await eventually(lambda: found.open == 0)
+        running.url = f"http://{host}:{port}"
+        yield running
+        await eventually(lambda: running.open == 0)
 
 
 def opened(http: httpx.AsyncClient) -> list[int]:
@@ -66,55 +66,59 @@ def opened(http: httpx.AsyncClient) -> list[int]:
     return pools.open
 
 
-async def test_who_asks_one_after_the_other_needs_one_connection() -> None:
-    async with behind() as found, client(found.url, "k" * 16) as http:
-        found.go.set()
+async def test_sequential_requests_use_one_connection() -> None:
+    async with behind() as server, open_client(server.url, "k" * 16) as http:
+        server.go.set()
         for _ in range(5):
-            assert (await Ranker(http).read("/v1/queue", "", {}, ANYBODY)).body == b"{}"
-        assert (found.connections, sum(opened(http))) == (1, 0)
+            assert (
+                await RankerClient(http).read("/v1/queue", "", {}, ANONYMOUS_READER)
+            ).body == b"{}"
+        assert (server.connections, sum(opened(http))) == (1, 0)
 
 
-def test_an_idle_connection_is_let_go_long_before_ranker_closes_it() -> None:
+def test_idle_connections_are_closed_before_ranker_closes_them() -> None:
     assert uvicorn.Config(FastAPI()).timeout_keep_alive > 2 * IDLE_S_MAX
 
 
-async def test_many_at_once_are_spread_over_all_pools() -> None:
-    async with behind() as found, client(found.url, "k" * 16) as http:
-        ask = Ranker(http).read
-        asking = [asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY)) for _ in range(ASKED)]
-        await eventually(lambda: found.asked == ASKED)
+async def test_concurrent_requests_are_spread_over_all_pools() -> None:
+    async with behind() as server, open_client(server.url, "k" * 16) as http:
+        ask = RankerClient(http).read
+        asking = [
+            asyncio.create_task(ask("/v1/queue", "", {}, ANONYMOUS_READER)) for _ in range(ASKED)
+        ]
+        await eventually(lambda: server.asked == ASKED)
         assert set(opened(http)) == {ASKED // POOLS}
-        found.go.set()
+        server.go.set()
         answers = await asyncio.gather(*asking)
         assert {answer.status for answer in answers} == {200}
         assert sum(opened(http)) == 0
 
 
-async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
-    async with behind() as found, client(found.url, "k" * 16) as http:
-        ask = Ranker(http).read
-        gone = asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY))
-        await eventually(lambda: found.asked == 1)
+async def test_cancelled_and_broken_requests_leave_nothing_open() -> None:
+    async with behind() as server, open_client(server.url, "k" * 16) as http:
+        ask = RankerClient(http).read
+        gone = asyncio.create_task(ask("/v1/queue", "", {}, ANONYMOUS_READER))
+        await eventually(lambda: server.asked == 1)
         gone.cancel()
         await asyncio.wait({gone}, timeout=30)
-        found.answer = HEAD
-        found.go.set()
-        async with Ranker(http).stream("/v1/queue", "", {}, ANYBODY) as stream:
+        server.answer = HEAD
+        server.go.set()
+        async with RankerClient(http).stream("/v1/queue", "", {}, ANONYMOUS_READER) as stream:
             assert (stream.status, sum(opened(http))) == (200, 1)
         assert sum(opened(http)) == 0
-    async with client("http://127.0.0.1:1", "k" * 16) as nobody:
+    async with open_client("http://127.0.0.1:1", "k" * 16) as nobody:
         with pytest.raises(Failed):
-            await Ranker(nobody).read("/v1/queue", "", {}, ANYBODY)
+            await RankerClient(nobody).read("/v1/queue", "", {}, ANONYMOUS_READER)
         assert sum(opened(nobody)) == 0
 
 
 def close_wait(port: int) -> int:
     """How many connections to a port the other side has closed, and this one has not."""
-    found = 0
+    count = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, _, remote, state = line.split()[:4]
-        found += int(remote.rpartition(":")[2], 16) == port and state == CLOSE_WAIT
-    return found
+        count += int(remote.rpartition(":")[2], 16) == port and state == CLOSE_WAIT
+    return count
 
 
 async def test_when_ranker_restarts_no_connection_stays_half_open() -> None:
@@ -126,11 +130,14 @@ async def test_when_ranker_restarts_no_connection_stays_half_open() -> None:
         return JSONResponse({})
 
     async with AsyncExitStack() as server:
-        url, _ = await server.enter_async_context(served(app))
+        url, _ = await server.enter_async_context(serve_ranker(app))
         port = int(url.rpartition(":")[2])
-        async with client(url, "k" * 16) as http:
-            ask = Ranker(http).read
-            asking = [asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY)) for _ in range(ASKED)]
+        async with open_client(url, "k" * 16) as http:
+            ask = RankerClient(http).read
+            asking = [
+                asyncio.create_task(ask("/v1/queue", "", {}, ANONYMOUS_READER))
+                for _ in range(ASKED)
+            ]
             await eventually(lambda: sum(opened(http)) == ASKED)
             go.set()
             assert {answer.status for answer in await asyncio.gather(*asking)} == {200}

@@ -8,14 +8,15 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.http.reads import OWN_STREAMS_MAX, Streams, reads
-from ingest.http.who import Gate, Keys
-from ingest.ranker_http import Ranker
-from ingest.service.linking import Linking
-from shared.http import install
-from shared.reader import HEADER, Reader, decode, encode
+from ingest.accounts.tokens import CliIdLinking
+from ingest.http.auth import AuthConfig, Authenticator
+from ingest.http.document import PublicApi
+from ingest.ranker_http import RankerClient
+from ingest.reads import OWN_STREAMS_MAX, StreamLimiter, reads_router
+from shared.http import install_error_handlers
+from shared.reader import READER_HEADER, Reader, decode_reader, encode_reader
 from shared.testing import eventually
-from tests.ranker.streaming import Heard, listen, served
+from tests.ranker.streaming import StreamListener, listen, serve_ranker
 from tests.support.door import Door as People
 from tests.support.door import nobodys_gate
 from tests.support.holders import bearer, made
@@ -66,13 +67,13 @@ def behind() -> Behind:
 
 @pytest.fixture
 async def door(behind: Behind) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    app = FastAPI()
-    install(app)
-    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
-        reads(app, Ranker(client), nobodys_gate())
+    app = PublicApi()
+    install_error_handlers(app)
+    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        app.include_router(reads_router(RankerClient(client), nobodys_gate()))
         try:
-            async with served(app) as found:
-                yield found
+            async with serve_ranker(app) as served_door:
+                yield served_door
         finally:
             behind.letting_go.set()
 
@@ -80,17 +81,19 @@ async def door(behind: Behind) -> AsyncIterator[tuple[str, asyncio.Event]]:
 Door = tuple[str, asyncio.Event]
 
 
-async def test_no_client_says_itself_who_it_is(door: Door, behind: Behind) -> None:
-    forged = {HEADER: encode(Reader(account="root", is_staff=True))}
+async def test_clients_cannot_set_the_reader(door: Door, behind: Behind) -> None:
+    forged = {READER_HEADER: encode_reader(Reader(account="root", is_staff=True))}
     async with httpx.AsyncClient(base_url=door[0], headers=forged) as http:
         for path in ("problems", "submissions/7", "submissions/7/events?after=1"):
             accept = {"Accept": "application/json"}
             async with http.stream("GET", f"/v1/{path}", headers=accept) as answer:
                 assert answer.status_code == 200
-    assert [decode(one.headers[HEADER]) for one in behind.heard] == [Reader()] * 3
+    assert [decode_reader(request.headers[READER_HEADER]) for request in behind.heard] == [
+        Reader()
+    ] * 3
 
 
-async def test_what_is_known_of_an_answer_passes_both_ways(door: Door, behind: Behind) -> None:
+async def test_known_headers_are_forwarded_both_ways(door: Door, behind: Behind) -> None:
     async with httpx.AsyncClient(base_url=door[0]) as http:
         first = await http.get("/v1/problems?limit=3")
         again = await http.get("/v1/problems", headers={"If-None-Match": first.headers["etag"]})
@@ -100,10 +103,8 @@ async def test_what_is_known_of_an_answer_passes_both_ways(door: Door, behind: B
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
-    door: Door, behind: Behind
-) -> None:
-    heard = Heard(places=[3])
+async def test_a_stream_is_forwarded_at_once_with_its_position(door: Door, behind: Behind) -> None:
+    heard = StreamListener(places=[3])
     async with httpx.AsyncClient() as http:
         url = f"{door[0]}/v1/submissions/7/events"
         listening = asyncio.create_task(listen(http, url, heard))
@@ -115,17 +116,20 @@ async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
 
 
 @pytest.mark.server
-async def test_who_lost_their_token_is_told_nothing_more(strict: People, behind: Behind) -> None:
+async def test_a_stream_ends_when_its_token_is_revoked(strict: People, behind: Behind) -> None:
     commands = strict.commands
-    linking = Linking(commands.people, commands.tokens)
-    gate = Gate(commands.feed, commands.people, commands.tokens, linking, Keys())
+    linking = CliIdLinking(commands.people, commands.tokens)
+    auth = Authenticator(commands.feed, commands.people, commands.tokens, linking, AuthConfig())
     app = FastAPI()
-    install(app)
+    install_error_handlers(app)
     ada = await made(strict, "ada", "read:own")
-    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
-        reads(app, Ranker(client), gate)
-        async with served(app) as (url, _), httpx.AsyncClient(headers=bearer(ada["token"])) as http:
-            heard = Heard()
+    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        app.include_router(reads_router(RankerClient(client), auth))
+        async with (
+            serve_ranker(app) as (url, _),
+            httpx.AsyncClient(headers=bearer(ada["token"])) as http,
+        ):
+            heard = StreamListener()
             address = f"{url}/v1/submissions/7/events"
             listening = asyncio.create_task(listen(http, address, heard))
             await eventually(lambda: heard.last == 5)
@@ -133,17 +137,17 @@ async def test_who_lost_their_token_is_told_nothing_more(strict: People, behind:
             assert answer.status_code == 200, answer.text
             behind.letting_go.set()
             await asyncio.wait_for(listening, 30)
-    assert decode(behind.heard[0].headers[HEADER]).account is not None
+    assert decode_reader(behind.heard[0].headers[READER_HEADER]).account is not None
     assert not heard.is_end
 
 
-async def test_one_person_does_not_take_all_streams(door: Door, behind: Behind) -> None:
+async def test_one_person_cannot_open_all_streams(door: Door, behind: Behind) -> None:
     url = f"{door[0]}/v1/submissions/7/events"
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(limits=limits) as http:
-        heard = [Heard() for _ in range(OWN_STREAMS_MAX)]
-        listening = [asyncio.create_task(listen(http, url, one)) for one in heard]
-        await eventually(lambda: all(one.last == 5 for one in heard))
+        heard = [StreamListener() for _ in range(OWN_STREAMS_MAX)]
+        listening = [asyncio.create_task(listen(http, url, event)) for event in heard]
+        await eventually(lambda: all(event.last == 5 for event in heard))
         answer = await http.get(url)
         assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
         behind.letting_go.set()
@@ -151,17 +155,17 @@ async def test_one_person_does_not_take_all_streams(door: Door, behind: Behind) 
         assert (await http.get(url)).status_code == 200
 
 
-async def test_all_together_have_as_many_streams_as_there_are_files_for(behind: Behind) -> None:
+async def test_open_streams_are_limited_by_open_files(behind: Behind) -> None:
     app = FastAPI()
-    install(app)
-    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
-        ranker, gate = Ranker(client), nobodys_gate()
-        reads(app, ranker, gate, Streams(ranker, gate, streams_max=2))
-        async with served(app) as (address, _), httpx.AsyncClient() as http:
+    install_error_handlers(app)
+    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        ranker, auth = RankerClient(client), nobodys_gate()
+        app.include_router(reads_router(ranker, auth, StreamLimiter(ranker, auth, streams_max=2)))
+        async with serve_ranker(app) as (address, _), httpx.AsyncClient() as http:
             url = f"{address}/v1/submissions/7/events"
-            heard = [Heard(), Heard()]
-            listening = [asyncio.create_task(listen(http, url, one)) for one in heard]
-            await eventually(lambda: all(one.last == 5 for one in heard))
+            heard = [StreamListener(), StreamListener()]
+            listening = [asyncio.create_task(listen(http, url, event)) for event in heard]
+            await eventually(lambda: all(event.last == 5 for event in heard))
             answer = await http.get(url)
             assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
             assert answer.json()["detail"].startswith("2 streams are open")
@@ -169,7 +173,7 @@ async def test_all_together_have_as_many_streams_as_there_are_files_for(behind: 
             await asyncio.wait_for(asyncio.gather(*listening), 20)
 
 
-async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> None:
+async def test_only_reads_are_forwarded(door: Door, behind: Behind) -> None:
     async with httpx.AsyncClient(base_url=door[0]) as http:
         for path in ("/v1/nothing", "/v1/%2e%2e/internal/stats", "/v1/problems/..%2f..%2finternal"):
             assert (await http.get(path)).status_code == 404, path
@@ -178,15 +182,15 @@ async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> N
     assert not behind.heard
 
 
-async def test_who_goes_away_is_let_go_behind_too(door: Door, behind: Behind) -> None:
+async def test_a_client_that_leaves_ends_the_stream_of_ranker(door: Door, behind: Behind) -> None:
     async with httpx.AsyncClient() as http:
-        await listen(http, f"{door[0]}/v1/submissions/7/events", Heard(), len(EVENT))
+        await listen(http, f"{door[0]}/v1/submissions/7/events", StreamListener(), len(EVENT))
     await eventually(lambda: not behind.open)
 
 
-async def test_the_doors_end_ends_its_streams_at_once(door: Door) -> None:
+async def test_a_shutdown_ends_streams_at_once(door: Door) -> None:
     url, stopping = door
-    heard = Heard()
+    heard = StreamListener()
     async with httpx.AsyncClient() as http:
         listening = asyncio.create_task(listen(http, f"{url}/v1/submissions/7/events", heard))
         await eventually(lambda: heard.last == 5)
@@ -195,20 +199,21 @@ async def test_the_doors_end_ends_its_streams_at_once(door: Door) -> None:
     assert not heard.is_end
 
 
-async def test_the_document_tells_of_every_read_and_the_shape_of_errors(door: Door) -> None:
+async def test_the_document_has_every_read_and_the_form_of_errors(door: Door) -> None:
     async with httpx.AsyncClient(base_url=door[0]) as http:
         document = (await http.get("/openapi.json")).json()
     paths = document["paths"]
     assert {"/v1/problems", "/v1/submissions/{number}/events", "/v1/compare"} <= set(paths)
     assert "/v1/{path}" not in paths
-    operations = [operation for said in paths.values() for operation in said.values()]
+    operations = [operation for methods in paths.values() for operation in methods.values()]
     refused = {"400", "401", "403", "404", "422", "429", "503"}
-    assert all(refused <= set(one["responses"]) for one in operations)
+    assert all(refused <= set(operation_["responses"]) for operation_ in operations)
     shapes = [
-        one["responses"]["422"]["content"]["application/json"]["schema"] for one in operations
+        operation_["responses"]["422"]["content"]["application/json"]["schema"]
+        for operation_ in operations
     ]
-    assert {str(one) for one in shapes} == {"{'$ref': '#/components/schemas/Error'}"}
-    assert len({one["operationId"] for one in operations}) == len(operations)
+    assert {str(operation_) for operation_ in shapes} == {"{'$ref': '#/components/schemas/Error'}"}
+    assert len({operation_["operationId"] for operation_ in operations}) == len(operations)
     number = paths["/v1/submissions/{number}"]["get"]["parameters"][0]
     assert (number["name"], number["example"]) == ("number", 1207)
     assert "Error" in document["components"]["schemas"]

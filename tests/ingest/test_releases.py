@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ingest.domain import problems, releases
+from ingest.problems import rules as problems
 from shared.errors import Refused
 from shared.events import (
     Blob,
@@ -17,10 +17,10 @@ from shared.events import (
     LeaderboardChanged,
     ProblemPublished,
 )
-from shared.testing import example
+from shared.testing import example_event
 from tests.ingest.taking_in import T0
 
-PLAIN = replace(example(ProblemPublished), number=1, consent="")
+PLAIN = replace(example_event(ProblemPublished), number=1, consent="")
 GIVEN = ConsentGiven(problem="copy", number=1, digest="d")
 OTHER = ConsentGiven(problem="copy", number=2, digest="e")
 ELSEWHERE = ConsentGiven(problem="other", number=1, digest="d")
@@ -32,7 +32,7 @@ BACK = ConsentWithdrawn(problem="copy", digest="d")
     st.none() | st.integers(-2, 2).map(lambda days: T0 + timedelta(days=days)),
     st.sampled_from(["public", "closed"]),
 )
-def test_a_version_is_passed_on_as_it_says_and_never_too_early(
+def test_a_version_is_released_by_its_policy_and_never_too_early(
     words: list[str], deadline: datetime | None, visibility: str
 ) -> None:
     history: list[Fact] = [
@@ -45,30 +45,30 @@ def test_a_version_is_passed_on_as_it_says_and_never_too_early(
             visibility=visibility, reason="r", has_deadline=has, deadline_at=deadline
         )
     )
-    state, known = problems.problems.fold(history), releases.versions(history)
+    state, known = problems.problems.fold(history), problems.versions(history)
     is_over = deadline is not None and deadline <= T0
-    wanted = {"always", "after_close"} if is_over else {"always"}
-    expected = {number for number, word in enumerate(words, 1) if word in wanted}
+    public_policies = {"always", "after_close"} if is_over else {"always"}
+    expected = {number for number, word in enumerate(words, 1) if word in public_policies}
     if visibility == "closed" or not expected:
         with pytest.raises(Refused, match="private=true"):
-            releases.published("copy", state, known, T0)
+            problems.released_versions("copy", state, known, T0)
     else:
-        assert set(releases.published("copy", state, known, T0)) == expected
+        assert set(problems.released_versions("copy", state, known, T0)) == expected
 
 
-def test_the_refusal_says_when_it_is_published() -> None:
+def test_the_refusal_says_when_it_will_be_published() -> None:
     later = T0 + timedelta(days=1)
     dated = LeaderboardChanged(visibility=None, reason="r", has_deadline=True, deadline_at=later)
     after, never = (replace(PLAIN, publish=word) for word in ("after_close", "never"))
-    for history, said in (
+    for history, expected in (
         ([after, dated], later.isoformat()),
         ([after], "it has none"),
         ([never, dated], "publish: never"),
     ):
         state = problems.problems.fold(history)
         with pytest.raises(Refused, match="private=true") as refused:
-            releases.published("copy", state, releases.versions(history), T0)
-        assert said in refused.value.reason
+            problems.released_versions("copy", state, problems.versions(history), T0)
+        assert expected in refused.value.reason
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_the_refusal_says_when_it_is_published() -> None:
         ([GIVEN, BACK, GIVEN], True),
     ],
 )
-def test_what_is_sent_is_passed_on_while_its_text_is_accepted(
+def test_submissions_are_released_while_their_text_is_accepted(
     facts: list[Fact], agrees: bool
 ) -> None:
     text = Blob(digest="d", bytes=1)
     asking = replace(PLAIN, consent="C.md", files={"C.md": text})
-    texts = releases.accepted(facts, "copy")
-    assert releases.agrees(texts, asking) is agrees
-    assert releases.agrees(texts, PLAIN)
+    texts = problems.accepted_consents(facts, "copy")
+    assert problems.allows_release(texts, asking) is agrees
+    assert problems.allows_release(texts, PLAIN)

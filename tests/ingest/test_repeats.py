@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from ingest.memory import MemoryRepeats
+from ingest.memory import MemoryIdempotencyStore
 from shared.events import InviteIssued, TokenIssued
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door
@@ -23,10 +23,10 @@ async def invite(door: Door, key: str = "k1", **more: object) -> httpx.Response:
 
 
 def count(door: Door, kind: type) -> int:
-    return sum(isinstance(one.fact, kind) for one in door.log.since(0))
+    return sum(isinstance(event.fact, kind) for event in door.log.since(0))
 
 
-async def test_a_repeat_is_answered_as_the_first_and_does_nothing(door: Door) -> None:
+async def test_a_repeat_gets_the_first_response_and_changes_nothing(door: Door) -> None:
     first, second = await invite(door), await invite(door)
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json() == second.json()
@@ -36,7 +36,7 @@ async def test_a_repeat_is_answered_as_the_first_and_does_nothing(door: Door) ->
     assert count(door, InviteIssued) == 1
 
 
-async def test_without_a_key_or_with_another_it_is_done_again(door: Door) -> None:
+async def test_without_the_same_key_a_request_runs_again(door: Door) -> None:
     await invite(door)
     await invite(door, "k2")
     await door.http.post("/v1/admin/invites", json=INVITE, headers=OPERATOR)
@@ -49,7 +49,7 @@ async def test_a_key_with_another_body_is_refused(door: Door) -> None:
     assert count(door, InviteIssued) == 1
 
 
-async def test_a_key_is_its_senders_own_and_its_routes(door: Door) -> None:
+async def test_a_key_belongs_to_its_sender_and_route(door: Door) -> None:
     await invite(door)
     other = OPERATOR | KEY | {"Warpboard-Operator": "otto"}
     assert (await door.http.post("/v1/admin/invites", json=INVITE, headers=other)).is_success
@@ -57,43 +57,43 @@ async def test_a_key_is_its_senders_own_and_its_routes(door: Door) -> None:
     assert count(door, InviteIssued) == 2
 
 
-async def test_what_was_refused_may_come_again_under_its_key(door: Door) -> None:
+async def test_a_refused_request_can_reuse_its_key(door: Door) -> None:
     assert (await invite(door, leaderboards=[])).status_code == 422
     assert (await invite(door)).status_code == 201
 
 
 @shares_a_door
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\xe9"])
-async def test_a_key_of_other_characters_is_refused(shared_door: Door, key: str) -> None:
+async def test_a_key_with_invalid_characters_is_refused(shared_door: Door, key: str) -> None:
     headers = {name.encode(): value.encode() for name, value in OPERATOR.items()}
     headers[b"Idempotency-Key"] = key.encode("latin-1")
     answer = await shared_door.http.post("/v1/admin/invites", json=INVITE, headers=headers)
     assert code(answer) == (400, "bad_idempotency_key")
 
 
-async def test_many_at_once_are_done_once(door: Door) -> None:
+async def test_concurrent_repeats_run_once(door: Door) -> None:
     answers = await asyncio.gather(*(invite(door) for _ in range(8)))
-    assert {one.status_code for one in answers} <= {201, 409}
-    waiting = [one for one in answers if one.status_code == 409]
-    assert all(one.json()["code"] == "in_progress" for one in waiting)
-    assert all(one.headers["retry-after"] == "1" for one in waiting)
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    waiting = [answer for answer in answers if answer.status_code == 409]
+    assert all(answer.json()["code"] == "in_progress" for answer in waiting)
+    assert all(answer.headers["retry-after"] == "1" for answer in waiting)
     assert count(door, InviteIssued) == 1
 
 
-async def test_the_text_of_a_token_is_shown_once_and_kept_nowhere(door: Door) -> None:
+async def test_the_text_of_a_token_is_shown_once_and_never_stored(door: Door) -> None:
     first = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
     secret, number = first.json()["token"], first.json()["id"]
     again = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
     assert code(again) == (409, "shown_once")
     assert f"DELETE /v1/tokens/{number}" in again.json()["detail"]
     assert count(door, TokenIssued) == 1
-    assert isinstance(door.stores.repeats, MemoryRepeats)
-    ((_, kept),) = door.stores.repeats.requests.values()
-    assert json.loads(kept.body)["id"] == number
-    assert secret.encode() not in kept.body
+    assert isinstance(door.stores.repeats, MemoryIdempotencyStore)
+    ((_, stored),) = door.stores.repeats.requests.values()
+    assert json.loads(stored.body)["id"] == number
+    assert secret.encode() not in stored.body
 
 
-async def test_who_may_less_is_not_told_what_was_done(strict: Door) -> None:
+async def test_a_caller_with_fewer_scopes_gets_no_replay(strict: Door) -> None:
     mighty = await token(strict, "ada", "account", "submit") | KEY
     weak = await token(strict, "ada", "submit") | KEY
     assert (await strict.http.post("/v1/tokens", json=TOKEN, headers=mighty)).is_success
@@ -101,7 +101,7 @@ async def test_who_may_less_is_not_told_what_was_done(strict: Door) -> None:
     assert code(answer) == (422, "idempotency_key_reused")
 
 
-async def test_who_is_nobody_is_turned_away_as_ever(strict: Door) -> None:
+async def test_anonymous_requests_with_a_key_are_refused(strict: Door) -> None:
     for headers in (KEY, KEY | {"Authorization": "Bearer wb_nobodys"}):
         answer = await strict.http.post("/v1/tokens", json=TOKEN, headers=headers)
         assert answer.status_code == 401
@@ -113,7 +113,7 @@ async def test_a_body_over_the_limit_is_refused_with_a_key_too(door: Door) -> No
     assert code(answer) == (413, "request_too_large")
 
 
-async def test_an_appeal_comes_once_under_its_key(door: Door) -> None:
+async def test_an_appeal_is_filed_once_under_its_key(door: Door) -> None:
     number = await door.number()
     await door.finish(number)
     held = await door.admin("POST", f"submissions/{number}/hold", rule="r", reason="look")

@@ -5,8 +5,8 @@ from tests.support.door import FILES, Door
 
 
 async def test_a_version_is_published_with_the_floors_of_its_cases(door: Door) -> None:
-    asked = b"roofline: {bytes: 9.6e9, written: 0, flops: 1e6, dtype: fp32}\n"
-    await door.publish(FILES | {"warpboard.yml": asked})
+    roofline = b"roofline: {bytes: 9.6e9, written: 0, flops: 1e6, dtype: fp32}\n"
+    await door.publish(FILES | {"warpboard.yml": roofline})
     published = door.log.since(0)[-1].fact
     assert isinstance(published, ProblemPublished)
     (roof,) = published.roofs

@@ -22,35 +22,35 @@ def loaded(monkeypatch: pytest.MonkeyPatch, **more: str) -> settings.Settings:
     return settings.load()
 
 
-def test_no_token_is_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_there_is_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loaded(monkeypatch).operator_token == ""
 
 
-def test_a_token_is_read_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = loaded(monkeypatch, OPERATOR_TOKEN=TOKEN)
-    assert found.operator_token == TOKEN
-    assert TOKEN not in repr(found)
+def test_a_token_is_read_and_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = loaded(monkeypatch, OPERATOR_TOKEN=TOKEN)
+    assert settings.operator_token == TOKEN
+    assert TOKEN not in repr(settings)
 
 
 @pytest.mark.parametrize("token", ["short", "sixteen letters!", "шестнадцать-букв"])
 def test_a_token_that_cannot_be_sent_is_refused(
     monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
-    with pytest.raises(Refused, match="WARPBOARD_INGEST_OPERATOR_TOKEN is no token"):
+    with pytest.raises(Refused, match="WARPBOARD_INGEST_OPERATOR_TOKEN is not a token"):
         loaded(monkeypatch, OPERATOR_TOKEN=token)
 
 
-def test_names_are_not_believed_unless_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_not_believed_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not loaded(monkeypatch).names_believed
     assert loaded(monkeypatch).autolink == ""
 
 
-def test_with_tokens_it_listens_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_tokens_it_may_listen_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loaded(monkeypatch, LISTEN="0.0.0.0:1").listen.host == "0.0.0.0"
 
 
 @pytest.mark.parametrize("given", [{"NAMES_BELIEVED": "true"}, {"AUTOLINK": "ada"}])
-def test_names_are_believed_on_this_machine_alone(
+def test_names_are_believed_only_on_loopback(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
     assert loaded(monkeypatch, **given).listen.host == "127.0.0.1"
@@ -72,7 +72,9 @@ def test_a_rate_that_cannot_be_read_is_refused(
 @pytest.mark.parametrize(
     ("name", "text"), [("AT_ONCE_MAX", "0"), ("WAITING_MAX", "-1"), ("QUEUED_MAX", "0")]
 )
-def test_there_is_room_for_somebody(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+def test_admission_limits_must_admit_somebody(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
     with pytest.raises(Refused, match=f"{name} is {text}: expected at least"):
         loaded(monkeypatch, **{name: text})
     assert getattr(loaded(monkeypatch, **{name: "7"}), name.lower()) == 7

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from shared.file_limit import raise_file_limit
-from shared.testing import eventually
+from shared.lifecycle import raise_file_limit
+from shared.testing import postgres_database
 from tests.shared.test_http_connections import connected, half_heads
 from tests.support.door import OPERATOR, TOKEN
-from tests.support.waits import free_port
+from tests.support.servers import SharedNats
+from tests.support.waits import free_port, until
 
 pytestmark = pytest.mark.server
 
@@ -68,27 +69,32 @@ def started(
         process.wait(30)
 
 
-@pytest.fixture
-async def ingest(nats_url: str, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Process]:
+@pytest.fixture(scope="module")
+def ingest(
+    shared_nats: SharedNats, postgres_server_dsn: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Process]:
+    """One ingest for all clients of this file; no client changes anything in it."""
     raise_file_limit()
-    port = free_port()
-    settings = {
-        "NATS_URL": nats_url,
-        "POSTGRES_DSN": postgres_dsn,
-        "LISTEN": f"127.0.0.1:{port}",
-        "OPS_LISTEN": f"127.0.0.1:{free_port()}",
-        "RANKER_URL": "http://127.0.0.1:1",
-        "READER_KEY": "k" * 16,
-        "OPERATOR_TOKEN": TOKEN,
-        "HEAD_S": str(HEAD_S),
-        "BODY_S": str(BODY_S),
-        # All come from one address.
-        "RATE_PER_ADDRESS": "",
-    }
-    with started(settings, FILES, tmp_path / "log") as process:
-        found = Process(process.pid, f"http://127.0.0.1:{port}")
-        await eventually(lambda: is_well(found), UP_S_MAX)
-        yield found
+    log = tmp_path_factory.mktemp("ingest") / "log"
+    with postgres_database(postgres_server_dsn) as dsn:
+        port = free_port()
+        settings = {
+            "NATS_URL": shared_nats.fresh_url(),
+            "POSTGRES_DSN": dsn,
+            "LISTEN": f"127.0.0.1:{port}",
+            "OPS_LISTEN": f"127.0.0.1:{free_port()}",
+            "RANKER_URL": "http://127.0.0.1:1",
+            "READER_KEY": "k" * 16,
+            "OPERATOR_TOKEN": TOKEN,
+            "HEAD_S": str(HEAD_S),
+            "BODY_S": str(BODY_S),
+            # All come from one address.
+            "RATE_PER_ADDRESS": "",
+        }
+        with started(settings, FILES, log) as process:
+            ingest_process = Process(process.pid, f"http://127.0.0.1:{port}")
+            until(lambda: asyncio.run(is_well(ingest_process)), UP_S_MAX)
+            yield ingest_process
 
 
 async def is_well(ingest: Process) -> bool:
@@ -107,7 +113,7 @@ def upload(path: str, length: int, *headers: str) -> bytes:
     return "\r\n".join((*lines, "", "")).encode()
 
 
-async def test_half_sent_heads_leave_room_for_others(ingest: Process) -> None:
+async def test_half_sent_heads_do_not_block_others(ingest: Process) -> None:
     async with AsyncExitStack() as stack:
         clients = await half_heads(stack, ingest.url, HALF_HEADS)
         assert await is_well(ingest)
@@ -140,7 +146,7 @@ async def test_uploads_without_a_credential_are_refused_before_they_are_sent(
     assert ingest.kib("VmHWM") - before < GROWTH_KIB_MAX
 
 
-async def test_bodies_of_any_kind_are_small_without_a_credential(ingest: Process) -> None:
+async def test_bodies_without_a_credential_are_limited(ingest: Process) -> None:
     async with httpx.AsyncClient(base_url=ingest.url) as http:
         answer = await http.post("/v1/tokens", json={"name": "x" * 20_000})
         assert (answer.status_code, answer.json()["code"]) == (401, "missing_credential")
@@ -155,7 +161,7 @@ async def test_bodies_of_any_kind_are_small_without_a_credential(ingest: Process
         assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
 
 
-async def test_a_slow_body_is_answered_408(ingest: Process) -> None:
+async def test_a_slow_body_gets_408(ingest: Process) -> None:
     head = upload("/v1/problems", 100_000, f"Authorization: {OPERATOR['Authorization']}")
     async with connected(ingest.url, head, b"--b\r\n") as client:
         status, body = await client.answer()
@@ -163,7 +169,7 @@ async def test_a_slow_body_is_answered_408(ingest: Process) -> None:
     assert await is_well(ingest)
 
 
-async def test_who_waits_to_be_asked_for_a_body_is_refused_at_once(ingest: Process) -> None:
+async def test_expect_continue_is_refused_at_once(ingest: Process) -> None:
     head = upload("/v1/problems", UPLOAD_BYTES, "Expect: 100-continue")
     async with connected(ingest.url, head) as client:
         assert (await client.answer())[0] == 401
@@ -183,5 +189,5 @@ def test_too_few_files_are_an_error_at_the_start(
     }
     with started(settings, 256, tmp_path / "log") as process:
         assert process.wait(UP_S_MAX) == 2
-    said = (tmp_path / "log").read_text()
-    assert "may open 256 files at once, but needs at least 512" in said
+    log = (tmp_path / "log").read_text()
+    assert "may open 256 files at once, but needs at least 512" in log

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs
 
-from ingest.domain import problems
-from ingest.domain import submissions as domain
+from ingest.problems import rules as problems
+from ingest.submissions import rules as domain
 from shared.errors import Refused
 from shared.events import Blob, ProblemPublished
-from shared.problems.directives import Directives, read_directives
+from shared.problems.submission_file import Directives, read_directives
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -56,25 +56,25 @@ def test_a_bad_file_is_refused_with_its_reason(name: str, source: bytes, code: s
     assert refusal(name, source) == code
 
 
-def test_a_single_case_is_one_that_is_timed_and_profiled() -> None:
+def test_a_single_case_must_be_timed_and_profiled() -> None:
     several = structs.replace(version(), ranking_by="mean", cases_count={"benchmarks": 3})
     assert domain.check_case(3, "profile", several) == 3
     assert domain.check_case(0, "ranked", several) == 0
-    for case, mode, published, said in (
+    for case, mode, published, expected in (
         (4, "profile", several, "case 4 is none of 1 to 3"),
         (2, "profile", version(), "case 2 is none of 1 to 1"),
         (1, "ranked", several, "for mode profile, not for ranked"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=expected):
             domain.check_case(case, mode, published)
 
 
-def test_the_text_of_a_good_file_comes_back() -> None:
+def test_the_text_of_a_valid_file_is_returned() -> None:
     assert domain.file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
 
 
 @pytest.mark.parametrize(("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda")])
-def test_a_problem_takes_the_languages_that_it_names(name: str, language: str) -> None:
+def test_a_problem_accepts_its_languages(name: str, language: str) -> None:
     assert domain.file_text(name, b"int x;", version(languages=("python", language))) == "int x;"
     with pytest.raises(Refused, match="which this problem takes"):
         domain.file_text(name, b"int x;", version(languages=("python",)))
@@ -86,12 +86,12 @@ def test_a_first_version_has_number_one() -> None:
     assert fact.number == 1
 
 
-def test_equal_files_make_no_new_version() -> None:
+def test_equal_files_create_no_version() -> None:
     state = problems.problems.fold([version(number=3)])
     assert problems.problems.decide(problems.Publish(version()), state) == ()
 
 
-def test_changed_files_make_the_next_version() -> None:
+def test_changed_files_create_the_next_version() -> None:
     state = problems.problems.fold([version(number=3)])
     (fact,) = problems.problems.decide(problems.Publish(version("d2")), state)
     assert isinstance(fact, ProblemPublished)
@@ -118,11 +118,11 @@ def test_an_unknown_or_open_gpu_is_refused_with_the_list(
 
 def test_an_unknown_leaderboard_is_refused() -> None:
     with pytest.raises(Refused, match="no leaderboard 'nope'"):
-        problems.known("nope", problems.Problem())
+        problems.newest_version("nope", problems.Problem())
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(Refused, match="none of test, benchmark, profile, ranked"):
+    with pytest.raises(Refused, match="not one of test, benchmark, profile, ranked"):
         domain.check_mode("fastest")
 
 
@@ -146,12 +146,12 @@ def test_the_deadline_leaves_time_for_every_stage() -> None:
         ("#!POPCORN gpu CPU\n#!POPCORN gpus CPU", "line 2: a second"),
     ],
 )
-def test_a_bad_directive_is_refused_by_its_line(text: str, what: str) -> None:
+def test_an_invalid_directive_is_refused_with_its_line(text: str, what: str) -> None:
     with pytest.raises(Refused, match=what):
         read_directives(text)
 
 
-def test_directives_after_the_first_code_are_no_directives() -> None:
+def test_directives_after_the_first_code_are_ignored() -> None:
     assert read_directives("import torch\n#!POPCORN nonsense") == Directives()
 
 
@@ -164,5 +164,5 @@ def test_directives_after_the_first_code_are_no_directives() -> None:
         ("/", "submission"),
     ],
 )
-def test_file_names_become_harmless(name: str, kept: str) -> None:
+def test_file_names_are_sanitized(name: str, kept: str) -> None:
     assert domain.safe_name(name) == kept

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.domain.accounts import TOKENS_MAX
-from ingest.service.tokens import NewToken
+from ingest.accounts.rules import TOKENS_MAX
+from ingest.accounts.tokens import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
 from tests.ingest.conftest import shares_a_door
@@ -16,16 +16,16 @@ from tests.support.holders import bearer, code, made, role, submit, token
 pytestmark = pytest.mark.server
 
 
-async def test_one_makes_lists_and_ends_tokens_of_ones_own(strict: Door) -> None:
+async def test_participants_create_list_and_revoke_their_tokens(strict: Door) -> None:
     ada = await token(strict, "ada")
     body = {"name": "agent", "scopes": ["submit"], "expires_in_days": 7, "problems": ["copy"]}
     answer = await strict.http.post("/v1/tokens", json=body, headers=ada)
     assert answer.status_code == 201, answer.text
     second = answer.json()
-    listed = (await strict.http.get("/v1/tokens", headers=ada)).json()["items"]
-    assert [one["name"] for one in listed] == ["t", "agent"]
-    assert listed[1]["problems"] == ["copy"]
-    assert second["token"] not in str(listed)
+    tokens = (await strict.http.get("/v1/tokens", headers=ada)).json()["items"]
+    assert [item["name"] for item in tokens] == ["t", "agent"]
+    assert tokens[1]["problems"] == ["copy"]
+    assert second["token"] not in str(tokens)
     assert code(await strict.http.get("/v1/tokens", headers=bearer(second["token"])))[0] == 403
     grace = await token(strict, "grace")
     answer = await strict.http.delete(f"/v1/tokens/{second['id']}", headers=grace)
@@ -34,16 +34,16 @@ async def test_one_makes_lists_and_ends_tokens_of_ones_own(strict: Door) -> None
     assert len((await strict.http.get("/v1/tokens", headers=ada)).json()["items"]) == 1
 
 
-async def test_a_token_may_end_itself(strict: Door) -> None:
-    found = await made(strict, "ada", "submit")
-    own = bearer(found["token"])
-    assert (await strict.http.delete(f"/v1/tokens/{found['id']}", headers=own)).status_code == 200
+async def test_a_token_may_revoke_itself(strict: Door) -> None:
+    issued = await made(strict, "ada", "submit")
+    own = bearer(issued["token"])
+    assert (await strict.http.delete(f"/v1/tokens/{issued['id']}", headers=own)).status_code == 200
     assert (await submit(strict, own)).status_code == 401
 
 
 @shares_a_door
 @pytest.mark.parametrize("scope", ["author", "admin", "admin:operate", "profile"])
-async def test_nobody_gives_away_what_they_have_not(shared_strict: Door, scope: str) -> None:
+async def test_nobody_grants_scopes_that_they_do_not_have(shared_strict: Door, scope: str) -> None:
     ada = await token(shared_strict, "ada")
     body = {"name": "more", "scopes": [scope]}
     answer = await shared_strict.http.post("/v1/tokens", json=body, headers=ada)
@@ -60,25 +60,27 @@ async def test_nobody_gives_away_what_they_have_not(shared_strict: Door, scope: 
         {"name": "t", "scopes": ["submit"], "kind": "web"},
     ],
 )
-async def test_an_odd_token_is_refused(shared_strict: Door, body: dict[str, Any]) -> None:
+async def test_an_invalid_token_request_is_refused(
+    shared_strict: Door, body: dict[str, Any]
+) -> None:
     answer = await shared_strict.http.post(
         "/v1/tokens", json=body, headers=await token(shared_strict, "ada")
     )
     assert answer.status_code == 422
 
 
-async def test_when_a_token_was_used_is_written_down_later(strict: Door) -> None:
-    found = await made(strict, "ada")
-    headers = bearer(found["token"])
+async def test_the_last_use_of_a_token_is_stored_later(strict: Door) -> None:
+    issued = await made(strict, "ada")
+    headers = bearer(issued["token"])
     assert (await strict.http.get("/v1/tokens", headers=headers)).json()["items"][0][
         "last_used_at"
     ] is None
-    await strict.commands.tokens.note()
-    (listed,) = (await strict.http.get("/v1/tokens", headers=headers)).json()["items"]
-    assert listed["last_used_at"] is not None
+    await strict.commands.tokens.store_usage()
+    (item,) = (await strict.http.get("/v1/tokens", headers=headers)).json()["items"]
+    assert item["last_used_at"] is not None
 
 
-async def test_a_role_is_given_and_taken_by_admins_alone(strict: Door) -> None:
+async def test_only_admins_give_and_take_roles(strict: Door) -> None:
     await role(strict, "mod", "moderator")
     mod = await token(strict, "mod", "admin:participants", "admin:submissions")
     body = {"role": "admin", "reason": "r"}
@@ -92,8 +94,8 @@ async def test_a_role_is_given_and_taken_by_admins_alone(strict: Door) -> None:
     assert answer.status_code == 200, answer.text
     answer = await strict.http.get("/v1/admin/participants/mod", headers=mod)
     assert code(answer) == (403, "scope_missing")
-    granted = [one for one in strict.log.since(0) if isinstance(one.fact, RoleGranted)]
-    assert {one.envelope.actor for one in granted} == {"operator:olga"}
+    granted = [event for event in strict.log.since(0) if isinstance(event.fact, RoleGranted)]
+    assert {event.envelope.actor for event in granted} == {"operator:olga"}
 
 
 async def test_a_moderator_acts_in_their_own_name(strict: Door) -> None:
@@ -110,7 +112,7 @@ async def test_a_moderator_acts_in_their_own_name(strict: Door) -> None:
     assert code(answer) == (403, "scope_missing")
 
 
-async def test_a_participant_may_not_publish_and_a_creator_may_their_own(strict: Door) -> None:
+async def test_creators_publish_their_own_problems_and_participants_none(strict: Door) -> None:
     answer = await strict.publish(headers=await token(strict, "ada"))
     assert code(answer) == (403, "scope_missing")
     await role(strict, "eve", "creator")
@@ -119,7 +121,7 @@ async def test_a_participant_may_not_publish_and_a_creator_may_their_own(strict:
     assert (await strict.publish(headers=OPERATOR)).status_code == 200
 
 
-async def test_no_moderator_decides_about_an_operator(strict: Door) -> None:
+async def test_moderators_cannot_decide_about_operators(strict: Door) -> None:
     await role(strict, "root", "admin")
     await role(strict, "mo", "moderator")
     roots = await made(strict, "root", "admin")
@@ -139,14 +141,14 @@ async def test_no_moderator_decides_about_an_operator(strict: Door) -> None:
     assert (await strict.http.post(ban, json={"reason": "r"}, headers=own)).status_code == 200
 
 
-async def test_a_token_for_some_problems_is_no_operators(strict: Door) -> None:
+async def test_a_limited_token_is_never_an_operators(strict: Door) -> None:
     await role(strict, "root", "admin")
     body = {"participant": "root", "name": "t", "scopes": ["admin"], "reason": "r"}
     answer = await strict.admin("POST", "tokens", **body, problems=["copy"])
     assert code(answer) == (422, "invalid_request")
 
 
-async def test_who_has_too_many_tokens_still_logs_in(strict: Door) -> None:
+async def test_too_many_tokens_do_not_prevent_a_login(strict: Door) -> None:
     await token(strict, "ada")
     tokens, people = strict.commands.tokens, strict.commands.people
     account = await people.account("ada")
@@ -167,7 +169,7 @@ async def test_an_account_is_opened_once(strict: Door) -> None:
     assert again.json()["event"] is None
 
 
-async def test_an_identity_is_one_participants(strict: Door) -> None:
+async def test_an_identity_belongs_to_one_participant(strict: Door) -> None:
     for name in ("ada", "grace"):
         await token(strict, name)
     body = {"provider": "discord", "subject": "discord-user-7", "reason": "r"}
@@ -177,7 +179,7 @@ async def test_an_identity_is_one_participants(strict: Door) -> None:
     assert again.json()["event"] is None
     other = await strict.admin("POST", "participants/grace/identities", **body)
     assert code(other) == (409, "identity_taken")
-    assert b"discord-user-7" not in b"".join(one.body for one in strict.log.since(0))
+    assert b"discord-user-7" not in b"".join(event.body for event in strict.log.since(0))
     ada = await token(strict, "ada")
     (linked,) = (await strict.http.get("/v1/me", headers=ada)).json()["identities"]
     answer = await strict.http.delete(f"/v1/me/identities/{linked['id']}", headers=ada)
@@ -186,7 +188,7 @@ async def test_an_identity_is_one_participants(strict: Door) -> None:
     assert other.json()["event"] == "IdentityLinked"
 
 
-async def test_two_who_claim_one_secret_are_told_whose_it_is(strict: Door) -> None:
+async def test_of_two_concurrent_claims_of_a_secret_one_is_refused(strict: Door) -> None:
     await token(strict, "ada")
     await token(strict, "grace")
     tokens, people = strict.commands.tokens, strict.commands.people
@@ -194,31 +196,31 @@ async def test_two_who_claim_one_secret_are_told_whose_it_is(strict: Door) -> No
     new = NewToken("cli", "popcorn-cli", ["submit"], None, secret="s" * 32)
     tried = [tokens.issue(account, new, "operator:o") for account in accounts if account]
     results = await asyncio.gather(*tried, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in results) == ["Issued", "Refused"]
+    assert sorted(type(result).__name__ for result in results) == ["IssuedToken", "Refused"]
     assert tokens.known("s" * 32) is not None
 
 
-async def test_of_two_who_publish_a_new_problem_at_once_one_has_it(strict: Door) -> None:
-    authors, people, actors = strict.commands.authors, strict.commands.people, []
+async def test_of_two_authors_who_publish_a_new_problem_one_owns_it(strict: Door) -> None:
+    authors, people, actors = strict.commands.problems, strict.commands.people, []
     for name in ("bob", "cleo"):
         await role(strict, name, "creator")
         actors.append(f"account:{await people.account(name)}")
     own = [FILES | {"reference.py": FILES["reference.py"] + name} for name in (b"# b", b"# c")]
-    wanted = [publication("fresh", files) for files in own]
-    asked = [authors.publish(*one) for one in zip(wanted, actors, strict=True)]
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in found) == ["Published", "Refused"]
-    first = [type(one).__name__ for one in found].index("Published")
+    publications = [publication("fresh", files) for files in own]
+    requests = [authors.publish(*arguments) for arguments in zip(publications, actors, strict=True)]
+    results = await asyncio.gather(*requests, return_exceptions=True)
+    assert sorted(type(result).__name__ for result in results) == ["PublishedVersion", "Refused"]
+    first = [type(result).__name__ for result in results].index("PublishedVersion")
     with pytest.raises(Refused, match="another author"):
-        await authors.publish(wanted[1 - first], actors[1 - first])
-    assert (await authors.publish(wanted[1 - first], actors[first])).number == 2
-    assert (await authors.publish(wanted[first], "operator:o")).number == 3
+        await authors.publish(publications[1 - first], actors[1 - first])
+    assert (await authors.publish(publications[1 - first], actors[first])).number == 2
+    assert (await authors.publish(publications[first], "operator:o")).number == 3
 
 
-async def test_a_moderator_gives_no_operator_another_name(strict: Door) -> None:
-    for name, given in (("boss", "admin"), ("mod", "moderator"), ("peer", "moderator")):
+async def test_moderators_cannot_rename_operators(strict: Door) -> None:
+    for name, role_name in (("boss", "admin"), ("mod", "moderator"), ("peer", "moderator")):
         await token(strict, name)
-        await role(strict, name, given)
+        await role(strict, name, role_name)
     await token(strict, "ada")
     mod = await token(strict, "mod", "admin:participants")
 

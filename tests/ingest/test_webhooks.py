@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest.domain import webhooks as rules
-from ingest.http.webhooks import Kind
+from ingest import webhooks as rules
+from ingest.webhooks import Kind
 from shared import subjects
 from shared.events import WEBHOOK_KINDS, WebhookAdded, WebhookRemoved
 from shared.testing import given
@@ -20,8 +20,8 @@ HOOK = {"url": "https://hooks.example.org/in", "events": ["submission.ended"]}
 ADDED = WebhookAdded(account="a1", problems=[], kinds=["submission.ended"])
 
 
-async def add(door: Door, who: dict[str, str], **more: Any) -> httpx.Response:
-    return await door.http.post("/v1/webhooks", json=HOOK | more, headers=who)
+async def add(door: Door, headers: dict[str, str], **more: Any) -> httpx.Response:
+    return await door.http.post("/v1/webhooks", json=HOOK | more, headers=headers)
 
 
 def test_a_webhook_is_added_and_removed_once() -> None:
@@ -33,34 +33,34 @@ def test_a_webhook_is_added_and_removed_once() -> None:
     given(rules.webhooks).when(remove).then_refused("unknown_webhook")
 
 
-def test_the_routes_know_every_kind() -> None:
+def test_the_routes_accept_every_kind() -> None:
     assert Kind.__args__ == WEBHOOK_KINDS  # type: ignore[attr-defined]
 
 
 @pytest.mark.server
-async def test_a_webhook_is_shown_with_its_secret_once(strict: Door) -> None:
+async def test_the_secret_of_a_webhook_is_shown_once(strict: Door) -> None:
     ada = await token(strict, "ada", *SCOPES)
     answer = await add(strict, ada, problems=["Copy"])
     assert answer.status_code == 201, answer.text
-    made = answer.json()
-    assert made["secret"].startswith("wbhook_")
-    assert (made["events"], made["problems"], made["state"]) == (
+    created = answer.json()
+    assert created["secret"].startswith("wbhook_")
+    assert (created["events"], created["problems"], created["state"]) == (
         ["submission.ended"],
         ["copy"],
         "on",
     )
-    listed = await strict.http.get("/v1/webhooks", headers=ada)
-    one = await strict.http.get(f"/v1/webhooks/{made['id']}", headers=ada)
-    assert listed.json() == {"items": [one.json()]}
-    assert made["secret"] not in listed.text
-    (said,) = await strict.log.history(subjects.webhook(made["id"]))
-    assert isinstance(said.fact, WebhookAdded)
-    assert (said.fact.problems, said.fact.kinds) == (["copy"], ["submission.ended"])
-    assert "hooks.example.org" not in str(said.body)
+    list_answer = await strict.http.get("/v1/webhooks", headers=ada)
+    single_answer = await strict.http.get(f"/v1/webhooks/{created['id']}", headers=ada)
+    assert list_answer.json() == {"items": [single_answer.json()]}
+    assert created["secret"] not in list_answer.text
+    (event,) = await strict.log.history(subjects.webhook(created["id"]))
+    assert isinstance(event.fact, WebhookAdded)
+    assert (event.fact.problems, event.fact.kinds) == (["copy"], ["submission.ended"])
+    assert "hooks.example.org" not in str(event.body)
 
 
 @pytest.mark.server
-async def test_a_webhook_is_its_owners_alone(strict: Door) -> None:
+async def test_a_webhook_belongs_to_its_owner(strict: Door) -> None:
     ada, eve = [await token(strict, name, *SCOPES) for name in ("ada", "eve")]
     path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}"
     for method, route in (
@@ -78,7 +78,7 @@ async def test_a_webhook_is_its_owners_alone(strict: Door) -> None:
 
 
 @pytest.mark.server
-async def test_a_removed_webhook_is_gone_for_ever(strict: Door) -> None:
+async def test_a_removed_webhook_stays_removed(strict: Door) -> None:
     ada = await token(strict, "ada", *SCOPES)
     id_ = (await add(strict, ada)).json()["id"]
     answer = await strict.http.delete(f"/v1/webhooks/{id_}", headers=ada)
@@ -88,13 +88,13 @@ async def test_a_removed_webhook_is_gone_for_ever(strict: Door) -> None:
 
 
 @pytest.mark.server
-async def test_twenty_are_the_most_even_at_once(strict: Door) -> None:
+async def test_twenty_webhooks_are_the_limit_even_for_concurrent_requests(strict: Door) -> None:
     ada = await token(strict, "ada", *SCOPES)
     answers = await asyncio.gather(*(add(strict, ada) for _ in range(25)))
-    assert sorted(one.status_code for one in answers) == [201] * 20 + [409] * 5
-    refused = next(one for one in answers if one.status_code == 409)
+    assert sorted(answer.status_code for answer in answers) == [201] * 20 + [409] * 5
+    refused = next(answer for answer in answers if answer.status_code == 409)
     assert code(refused) == (409, "too_many_webhooks")
-    first = next(one for one in answers if one.status_code == 201).json()["id"]
+    first = next(answer for answer in answers if answer.status_code == 201).json()["id"]
     await strict.http.delete(f"/v1/webhooks/{first}", headers=ada)
     assert (await add(strict, ada)).status_code == 201
 
@@ -116,7 +116,7 @@ async def test_twenty_are_the_most_even_at_once(strict: Door) -> None:
         ({"problems": ["nowhere"]}, "unknown_leaderboard"),
     ],
 )
-async def test_an_odd_webhook_is_refused(
+async def test_an_invalid_webhook_is_refused(
     shared_strict: Door, more: dict[str, Any], said: str
 ) -> None:
     ada = await token(shared_strict, "ada", *SCOPES)
@@ -126,7 +126,7 @@ async def test_an_odd_webhook_is_refused(
 
 
 @pytest.mark.server
-async def test_a_closed_board_and_a_narrow_token_bind_webhooks_too(strict: Door) -> None:
+async def test_closed_leaderboards_and_limited_tokens_restrict_webhooks(strict: Door) -> None:
     body = {"visibility": "closed", "reason": "r"}
     answer = await strict.admin("PUT", "leaderboards/copy", **body)
     assert answer.status_code == 200, answer.text
@@ -138,24 +138,24 @@ async def test_a_closed_board_and_a_narrow_token_bind_webhooks_too(strict: Door)
 
 
 @pytest.mark.server
-async def test_tests_are_told_by_ranker_and_listed_in_pages(strict: Door) -> None:
+async def test_webhook_tests_are_listed_in_pages(strict: Door) -> None:
     ada = await token(strict, "ada", *SCOPES)
     path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}"
     sent = [await strict.http.post(f"{path}/test", headers=ada) for _ in range(3)]
-    assert [one.status_code for one in sent] == [202] * 3
+    assert [answer_.status_code for answer_ in sent] == [202] * 3
     first = (await strict.http.get(f"{path}/deliveries?limit=2", headers=ada)).json()
-    assert [one["type"] for one in first["items"]] == ["test", "test"]
+    assert [answer_["type"] for answer_ in first["items"]] == ["test", "test"]
     assert first["items"][0]["state"] == "pending"
     query = f"limit=2&cursor={first['next_cursor']}"
     last = (await strict.http.get(f"{path}/deliveries?{query}", headers=ada)).json()
     assert last["next_cursor"] is None
-    ids = [one["event_id"] for one in (*first["items"], *last["items"])]
-    assert ids == [one.json()["event_id"] for one in reversed(sent)]
+    ids = [answer_["event_id"] for answer_ in (*first["items"], *last["items"])]
+    assert ids == [answer_.json()["event_id"] for answer_ in reversed(sent)]
     assert code(await strict.http.get(f"{path}/deliveries?cursor=x", headers=ada))[0] == 422
 
 
 @pytest.mark.server
-async def test_too_many_tests_are_refused(strict: Door) -> None:
+async def test_too_many_webhook_tests_are_refused(strict: Door) -> None:
     ada = await token(strict, "ada", *SCOPES)
     path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}/test"
     answers = [await strict.http.post(path, headers=ada) for _ in range(31)]
@@ -163,7 +163,7 @@ async def test_too_many_tests_are_refused(strict: Door) -> None:
 
 
 @pytest.mark.server
-async def test_where_names_are_believed_they_may_lead_to_this_machine(door: Door) -> None:
+async def test_webhooks_may_be_local_where_names_are_believed(door: Door) -> None:
     assert (await door.http.get("/v1/webhooks", headers=ADA)).status_code == 200
     assert (await add(door, ADA, url="http://127.0.0.1:9/in")).status_code == 201
     assert code(await add(door, ADA, url="http://10.0.0.1/in"))[1] == "invalid_url"

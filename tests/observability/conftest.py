@@ -1,4 +1,4 @@
-"""A platform at work, and a real Prometheus that looks at it."""
+"""A busy platform, and a real Prometheus that scrapes it."""
 
 import shutil
 import time
@@ -20,12 +20,12 @@ LOOKS = 'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent|discord-
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with a bot, where Prometheus is installed to look at it."""
+    """A platform with a bot, scraped by Prometheus if it is installed."""
     if shutil.which("prometheus") is None:
         pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
     try:
-        nats.binary()
-        postgresql.binaries()
+        nats.find_binary()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
     platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, "--discord-sim")
@@ -38,17 +38,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="package")
 def prometheus(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus that saw a submission go by."""
+    """A Prometheus that has scraped a finished submission."""
     ports = running.state["ports"]
     targets = {job: f"127.0.0.1:{ports[job.replace('-', '_') + '_ops']}" for job in JOBS}
-    found = Prometheus(tmp_path_factory.mktemp("prometheus") / "home", targets)
+    server = Prometheus(tmp_path_factory.mktemp("prometheus") / "home", targets)
     try:
-        found.start()
+        server.start()
         _work(running)
-        _settle(found)
-        yield found
+        _settle(server)
+        yield server
     finally:
-        found.stop()
+        server.stop()
 
 
 def _work(running: Running) -> None:
@@ -59,34 +59,36 @@ def _work(running: Running) -> None:
 
 
 def _work_on_discord(running: Running) -> None:
-    """Somebody uses a command, and one that comes to nothing."""
+    """Run one successful and one failing command."""
     rows = {row["name"]: row["address"] for row in running.state["processes"]}
     with httpx.Client(base_url=rows["discord-sim"], timeout=30) as http:
         _connected(http)
         bob = f"people/{http.post('people', json={'name': 'bob'}).json()['id']}"
-        [lobby] = [one for one in http.get(f"{bob}/channels").json() if one["name"] == "lobby"]
+        [lobby] = [item for item in http.get(f"{bob}/channels").json() if item["name"] == "lobby"]
         for command, options in (
             ("leaderboard list", {}),
             ("leaderboard get-submission", {"submission_id": 999}),
         ):
-            said = {"channel": lobby["id"], "command": command, "options": options}
-            done = http.post(f"{bob}/slash", json=said).json()
-            assert not done["is_failed"], done
+            slash_command = {"channel": lobby["id"], "command": command, "options": options}
+            answer = http.post(f"{bob}/slash", json=slash_command).json()
+            assert not answer["is_failed"], answer
 
 
 def _connected(http: httpx.Client) -> None:
     until = time.monotonic() + SETTLE_S_MAX
-    while not ((said := http.get("state").json())["is_connected"] and said["commands"]):
+    while not (
+        (slash_command := http.get("state").json())["is_connected"] and slash_command["commands"]
+    ):
         assert time.monotonic() < until, "the bot is not connected"
-        http.get("changes", params={"after": said["changes"]})
+        http.get("changes", params={"after": slash_command["changes"]})
 
 
 def _settle(prometheus: Prometheus) -> None:
     until = time.monotonic() + SETTLE_S_MAX
     while True:
         looks = prometheus.query(LOOKS)
-        seen = prometheus.query("warpboard_scheduler_log_events > 0")
-        if looks and float(looks[0]["value"][1]) >= 4 and seen:
+        series = prometheus.query("warpboard_scheduler_log_events > 0")
+        if looks and float(looks[0]["value"][1]) >= 4 and series:
             return
         assert time.monotonic() < until, f"Prometheus saw too little: {looks}"
         time.sleep(0.1)

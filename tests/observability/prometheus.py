@@ -1,4 +1,4 @@
-"""A real Prometheus beside a platform, with our configuration and our alerts, only faster."""
+"""A real Prometheus for a platform, with our configuration and alerts, only faster."""
 
 import json
 import re
@@ -44,18 +44,18 @@ class Panel(NamedTuple):
 
 
 def alerts() -> list[Alert]:
-    """Every alert there is."""
+    """All alerts."""
     groups = yaml.safe_load(ALERTS.read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     return [Alert(rule["alert"], rule["expr"], rule["annotations"]["page"]) for rule in rules]
 
 
 def panels() -> list[Panel]:
-    """Every line of every panel, with Grafana's own interval filled in."""
-    found = json.loads(DASHBOARD.read_text())["panels"]
+    """All panels' queries, with Grafana's default interval filled in."""
+    panels_ = json.loads(DASHBOARD.read_text())["panels"]
     return [
         Panel(panel["title"], target["expr"].replace("$__rate_interval", "30s"))
-        for panel in found
+        for panel in panels_
         for target in panel.get("targets", [])
     ]
 
@@ -71,7 +71,7 @@ def selectors(expr: str) -> set[str]:
 
 
 class Prometheus:
-    """A process of one's own, which measures these addresses by the names of their jobs."""
+    """A process that scrapes these addresses under their job names."""
 
     def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Prometheus:
         (folder / "alerts.yml").write_text(_impatient())
 
     def start(self) -> "Prometheus":
-        """Start it, and return when it answers."""
+        """Start it and wait until it answers."""
         program = shutil.which("prometheus")
         assert program is not None, "ask for it before"
         with (self.folder / "log").open("wb") as log:
@@ -106,7 +106,7 @@ class Prometheus:
         return self
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self.http.close()
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
@@ -119,45 +119,45 @@ class Prometheus:
             return False
 
     def query(self, expr: str) -> list[dict[str, Any]]:
-        """What an expression selects now; one that is wrong fails here."""
+        """The current result of an expression; raises if it is invalid."""
         answer = self.http.post("/api/v1/query", data={"query": expr})
         assert answer.is_success, f"{expr}: {answer.text}"
-        found: list[dict[str, Any]] = answer.json()["data"]["result"]
-        return found
+        result: list[dict[str, Any]] = answer.json()["data"]["result"]
+        return result
 
     def names(self) -> list[str]:
-        """Every metric that it ever saw."""
-        found: list[str] = self.http.get("/api/v1/label/__name__/values").json()["data"]
-        return found
+        """All metrics that were ever scraped."""
+        values: list[str] = self.http.get("/api/v1/label/__name__/values").json()["data"]
+        return values
 
     def firing(self) -> set[tuple[str, str]]:
-        """The alerts that fire now, each with the job that it is about, if it is about one."""
-        found = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
+        """The firing alerts, each with its job if it has one."""
+        values = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
         return {
-            (one["labels"]["alertname"], one["labels"].get("job", ""))
-            for one in found
-            if one["state"] == "firing"
+            (item["labels"]["alertname"], item["labels"].get("job", ""))
+            for item in values
+            if item["state"] == "firing"
         }
 
-    def until_firing(self, *wanted: tuple[str, str], within_s: float = 25) -> None:
-        """Wait until these fire. Errors: AssertionError if they do not in that time."""
-        self._until(lambda found: set(wanted) <= found, f"{wanted}", within_s)
+    def until_firing(self, *expected: tuple[str, str], within_s: float = 25) -> None:
+        """Wait until these alerts fire. Raises AssertionError on a timeout."""
+        self._until(lambda values: set(expected) <= values, f"{expected}", within_s)
 
-    def until_only(self, *wanted: tuple[str, str], within_s: float = 25) -> None:
-        """Wait until these fire and nothing else does. Errors: as until_firing."""
-        self._until(lambda found: set(wanted) == found, f"{wanted} alone", within_s)
+    def until_only(self, *expected: tuple[str, str], within_s: float = 25) -> None:
+        """Wait until these alerts and no others fire. Raises AssertionError on a timeout."""
+        self._until(lambda values: set(expected) == values, f"{expected} alone", within_s)
 
     def _until(
-        self, is_so: Callable[[set[tuple[str, str]]], bool], what: str, within_s: float
+        self, is_so: Callable[[set[tuple[str, str]]], bool], condition: str, within_s: float
     ) -> None:
         until = time.monotonic() + within_s
-        while not is_so(found := self.firing()):
-            assert time.monotonic() < until, f"{what}: not within {within_s} s, but {found}"
+        while not is_so(values := self.firing()):
+            assert time.monotonic() < until, f"{condition}: not within {within_s} s, but {values}"
             time.sleep(0.2)
 
 
 def _configuration(targets: Mapping[str, str]) -> str:
-    """Ours, with other addresses and shorter times: the jobs are what the alerts name."""
+    """Our configuration with other addresses and shorter intervals, but the same job names."""
     ours = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     ours["global"] = QUICK
     for job in ours["scrape_configs"]:
@@ -166,7 +166,7 @@ def _configuration(targets: Mapping[str, str]) -> str:
 
 
 def _impatient() -> str:
-    """Our alerts, the critical ones without their patience; a busy machine may well be slow."""
+    """Our alerts, the critical ones without their delay; a busy machine may be slow."""
     ours = yaml.safe_load(ALERTS.read_text())
     for rule in _rules(ours):
         if rule["labels"]["severity"] == "critical":

@@ -1,4 +1,4 @@
-"""What is deployed is pinned, told what it understands, and holds no secret."""
+"""The deployment is pinned, configured with known settings, and contains no secrets."""
 
 import json
 import os
@@ -22,9 +22,9 @@ import scheduler.settings
 from shared.errors import Failed
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.servers import nats
-from shared.servers.cluster import free_ports
+from shared.servers.nats import find_free_ports
 from tests.observability.prometheus import DEPLOY
 
 COMPOSE = DEPLOY / "compose.yaml"
@@ -50,8 +50,8 @@ MEMBER = {
 
 def services() -> dict[str, dict[str, Any]]:
     """The services of compose.yaml."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
-    return found
+    services_: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
+    return services_
 
 
 def compose() -> list[str]:
@@ -76,7 +76,7 @@ def _said(*command: str, **environ: str) -> "subprocess.CompletedProcess[str]":
 
 
 def config(**environ: str) -> "subprocess.CompletedProcess[str]":
-    """What Compose makes of the file; it need not reach a daemon for that."""
+    """The file as Compose resolves it; needs no daemon."""
     return _said(*compose(), "-f", str(COMPOSE), "config", **environ)
 
 
@@ -94,13 +94,13 @@ def test_no_file_here_holds_a_secret() -> None:
     files = (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".md")
     texts = {path: path.read_text() for path in files}
     for path, text in texts.items():
-        found = re.findall(r"(?i)(?:password|token|secret)\w*[\"']?\s*[:=][ \t]*(\S+)", text)
-        plain = [word for word in found if not word.startswith(("$", "?"))]
+        secrets = re.findall(r"(?i)(?:password|token|secret)\w*[\"']?\s*[:=][ \t]*(\S+)", text)
+        plain = [word for word in secrets if not word.startswith(("$", "?"))]
         assert plain == [], f"{path}: {plain}"
 
 
 def test_every_image_is_pinned() -> None:
-    images = [one["image"] for one in services().values() if "build" not in one]
+    images = [service["image"] for service in services().values() if "build" not in service]
     froms = re.findall(r"^FROM (\S+:\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert images
     assert froms
@@ -112,11 +112,11 @@ def test_every_image_is_pinned() -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_service_is_told_what_it_understands(name: str) -> None:
     prefix = f"WARPBOARD_{name.upper().replace('-', '_')}_"
-    told = services()[name]["environment"]
+    variables = services()[name]["environment"]
     known = {f"{prefix}{field.name.upper()}": field for field in fields(SETTINGS[name])}
-    assert [one for one in told if one not in known] == []
-    needed = [one for one, field in known.items() if "MISSING" in repr(field.default)]
-    assert [one for one in needed if one not in told] == []
+    assert [item for item in variables if item not in known] == []
+    needed = [name_ for name_, field in known.items() if "MISSING" in repr(field.default)]
+    assert [item for item in needed if item not in variables] == []
 
 
 def test_prometheus_looks_where_the_services_answer() -> None:
@@ -135,7 +135,7 @@ def test_prometheus_looks_where_the_services_answer() -> None:
 @pytest.mark.parametrize("path", sorted((DEPLOY / "nats").glob("*.conf")), ids=lambda p: p.name)
 def test_nats_understands_its_configuration(path: Path) -> None:
     _need_nats()
-    checked = _said(nats.binary(), "-t", "-c", str(path), **MEMBER)
+    checked = _said(nats.find_binary(), "-t", "-c", str(path), **MEMBER)
     assert checked.returncode == 0, checked.stderr
     assert "sync_interval: always" in path.read_text()
 
@@ -150,16 +150,16 @@ def test_the_accounts_are_those_of_every_embedded_server() -> None:
 async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
     name: str, tmp_path: Path
 ) -> None:
-    """Started as deployed, but for the folder and the ports."""
+    """Start NATS as deployed, except for folder and ports."""
     _need_nats()
     folder = shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
-    client, route, monitor = free_ports(3)
+    client, route, monitor = find_free_ports(3)
     text = (folder / name).read_text().replace("/data", str(tmp_path / "data"))
     text = text.replace("127.0.0.1:8222", f"127.0.0.1:{monitor}").replace("4222", str(client))
     # One member is a cluster of its own where it has no routes.
     text = text.replace("routes: [$NATS_ROUTE_1, $NATS_ROUTE_2, $NATS_ROUTE_3]", "routes: []")
     (folder / name).write_text(text if "cluster {" not in text else _alone(text))
-    told = {
+    options = {
         "WARPBOARD_NATS_PASSWORD": "of-the-services",
         "WARPBOARD_NATS_PASSWORD_LOCAL": "of-the-agent",
         "NATS_NAME": "one",
@@ -167,11 +167,11 @@ async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
         "NATS_MONITOR": f"127.0.0.1:{monitor}",
         "NATS_ROUTE": str(route),
     }
-    process = _started(folder / name, told)
+    process = _started(folder / name, options)
     try:
         where = f"127.0.0.1:{client}"
         services = await connect(f"nats://warpboard:of-the-services@{where}", "services")
-        await ensure(services)
+        await ensure_streams(services)
         agent = await connect(f"nats://agent-local:of-the-agent@{where}", "agent")
         answer = await agent.request("events.report.local.r1", b"{}", 2)
         assert json.loads(answer.data)["seq"] == 1
@@ -187,17 +187,17 @@ async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
 
 
 def _started(config: Path, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([nats.binary(), "-c", str(config)], env=environ)
+    return subprocess.Popen([nats.find_binary(), "-c", str(config)], env=environ)
 
 
 def _alone(text: str) -> str:
-    """The configuration of a member without its cluster: one of three has no quorum."""
+    """A member's configuration without its cluster: one of three has no quorum."""
     before, _, after = text.partition("cluster {")
     return before + after.partition("no_advertise: true\n}")[2]
 
 
 def _need_nats() -> None:
     try:
-        nats.binary()
+        nats.find_binary()
     except Failed as failed:
         pytest.skip(str(failed))

@@ -1,4 +1,4 @@
-"""Every panel and every alert says something true of a platform that runs."""
+"""Every panel and alert is right about a running platform."""
 
 import re
 import shutil
@@ -32,11 +32,11 @@ GPU_READINGS = (
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel.title)
 def test_every_panel_shows_something(prometheus: Prometheus, panel: Panel) -> None:
-    found = prometheus.query(panel.expr)
+    series = prometheus.query(panel.expr)
     is_of_a_gpu = any(name in panel.expr for name in GPU_READINGS)
-    if is_of_a_gpu and not found and shutil.which("nvidia-smi") is None:
+    if is_of_a_gpu and not series and shutil.which("nvidia-smi") is None:
         pytest.skip("NOT SHOWN: no NVIDIA driver here, so an agent has no GPU to read")
-    assert found, panel.expr
+    assert series, panel.expr
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert.name)
@@ -44,24 +44,24 @@ def test_every_alert_looks_at_what_is_there(prometheus: Prometheus, alert: Alert
     prometheus.query(alert.expr)
     looked_at = selectors(alert.expr)
     assert looked_at or alert.name == "Watchdog"
-    assert [one for one in looked_at if not prometheus.query(f"count({one})")] == []
+    assert [item for item in looked_at if not prometheus.query(f"count({item})")] == []
 
 
 PAGE = ROOT / "docs" / "operating" / "metrics.md"
 
 
 def named_on_page() -> set[str]:
-    """The metrics of the page, those of every service with the name of each."""
+    """The metrics of the docs page, with the shared ones named for each service."""
     text = PAGE.read_text()
-    found = set()
+    names_ = set()
     for part in text.split("\n## ")[1:]:
         names = re.findall(r"`([a-z_]+)(?:\{[a-z_]+\})?`", part)
         title = part.splitlines()[0]
         services = (
             [title.replace("-", "_")] if title in JOBS else [job.replace("-", "_") for job in JOBS]
         )
-        found |= {f"warpboard_{service}_{name}" for service in services for name in names}
-    return found
+        names_ |= {f"warpboard_{service}_{name}" for service in services for name in names}
+    return names_
 
 
 def test_every_metric_is_on_the_page_of_metrics(prometheus: Prometheus) -> None:

@@ -1,4 +1,4 @@
-"""The alerts and the dashboard are well made, and each alert has a page that helps."""
+"""The alerts and the dashboard are valid, and each alert has a helpful page."""
 
 import json
 import re
@@ -26,7 +26,7 @@ UNBOUNDED = re.compile(r"submission_id|participant|account|\brun\b|\bjob_id\b|us
 
 
 def promtool(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What promtool says, or a skip that says what is missing."""
+    """The output of promtool; skips if it is not installed."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("NOT RUN: no promtool here; apt-get install prometheus")
@@ -44,8 +44,8 @@ def test_each_alert_fires_when_it_should_and_only_then() -> None:
     tests = DEPLOY / "prometheus" / "alerts.test.yml"
     ran = promtool("test", "rules", str(tests))
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    said = tests.read_text()
-    assert [one.name for one in alerts() if f"alertname: {one.name}" not in said] == []
+    text = tests.read_text()
+    assert [alert.name for alert in alerts() if f"alertname: {alert.name}" not in text] == []
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert.name)
@@ -63,9 +63,11 @@ def test_the_index_names_every_page() -> None:
 
 
 def test_every_panel_has_a_name_of_its_own_and_our_data() -> None:
-    found = [one for one in json.loads(DASHBOARD.read_text())["panels"] if one["type"] != "row"]
-    assert [title for title, n in Counter(one["title"] for one in found).items() if n > 1] == []
-    assert {one["datasource"]["uid"] for one in found} == {"warpboard"}
+    panels_ = [
+        panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"
+    ]
+    assert [title for title, n in Counter(item["title"] for item in panels_).items() if n > 1] == []
+    assert {item["datasource"]["uid"] for item in panels_} == {"warpboard"}
     assert all(selectors(panel.expr) or "ALERTS" in panel.expr for panel in panels())
 
 

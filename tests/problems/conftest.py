@@ -1,12 +1,12 @@
-"""What the tests of checks of problems are given."""
+"""Fixtures for the tests of problem checks."""
 
 import pytest
 
-from tests.problems.checked import Inspector
+from tests.problems.inspection import Inspector
 from tests.support.harness import Warm
 
 
 @pytest.fixture
 def inspector(warm: Warm) -> Inspector:
-    """The warm harness, looking at problems' own code."""
+    """The warm harness, inspecting problems' own code."""
     return Inspector(warm.runner, warm.harness)

@@ -1,15 +1,24 @@
-"""The shipped problems are whole; `make problems` runs all of their solutions."""
+"""The shipped problems are complete; `make problems` runs all of their solutions."""
 
 import re
 from typing import Any
 
 import pytest
 
-from shared.folders import problem_files
-from shared.problems import compile_problem
-from shared.problems.directives import read_directives
+from shared.problem_folders import read_problem_files
+from shared.problems.compilation import compile_problem
 from shared.problems.document import read_document
-from tests.problems.opened import PROBLEMS, SLUGS, Opened, bits_apart, forms, opened, parts, torch
+from shared.problems.submission_file import read_directives
+from tests.problems.loaded_problem import (
+    PROBLEMS,
+    SLUGS,
+    LoadedProblem,
+    bits_apart,
+    forms,
+    opened,
+    parts,
+    torch,
+)
 
 TRACKS = {"first-steps", "memory-bound", "compute-bound", "llm-inference"}
 SECTIONS = ("$$", "| | shape | dtype |", "`custom_kernel(data)`", "**Correct** means", "**Sizes.**")
@@ -28,16 +37,16 @@ PAIRS = [
 def test_there_are_twenty_problems_over_four_tracks() -> None:
     tracks: dict[str, list[str]] = {name: [] for name in TRACKS}
     for slug in SLUGS:
-        found = TRACKS & set(_extras(slug)["tags"])
-        assert len(found) == 1, f"{slug} is of the tracks {sorted(found)}: name one"
-        tracks[found.pop()].append(slug)
+        own_tracks = TRACKS & set(_extras(slug)["tags"])
+        assert len(own_tracks) == 1, f"{slug} is of the tracks {sorted(own_tracks)}: name one"
+        tracks[own_tracks.pop()].append(slug)
     assert len(SLUGS) >= 20
     assert all(len(slugs) >= 4 for slugs in tracks.values()), tracks
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_problem_compiles_without_a_warning(slug: str) -> None:
-    version = compile_problem(slug, problem_files(PROBLEMS / slug))
+    version = compile_problem(slug, read_problem_files(PROBLEMS / slug))
     assert not version.warnings
     assert "CPU" in version.gpus
     assert version.cases_count["tests"] >= 5
@@ -71,8 +80,8 @@ def test_a_problem_has_solutions_of_each_kind(slug: str) -> None:
 @pytest.mark.parametrize("slug", SLUGS)
 def test_inputs_follow_from_the_seed_and_are_hard_to_guess(slug: str) -> None:
     with opened(slug) as problem:
-        found = [_seeded(problem, case) for case in problem.cases]
-    assert found[-1] >= ENTROPY_BITS_MIN
+        results = [_seeded(problem, case) for case in problem.cases]
+    assert results[-1] >= ENTROPY_BITS_MIN
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -98,8 +107,8 @@ def test_lazy_answers_are_wrong(slug: str) -> None:
             for lazy in _lazy(tensor):
                 tensors = [lazy if i == index else t for i, t in enumerate(right.tensors)]
                 answer = right.rebuild(tensors)
-                said, _ = problem.reference.check_implementation(problem.data(case), answer)
-                assert not said, f"part {index} may be {lazy.flatten()[:4]}"
+                is_right, _ = problem.reference.check_implementation(problem.data(case), answer)
+                assert not is_right, f"part {index} may be {lazy.flatten()[:4]}"
 
 
 @pytest.mark.parametrize(("slug", "correct", "wrong"), PAIRS)
@@ -111,23 +120,23 @@ def test_solutions_end_as_their_folder_says(slug: str, correct: str, wrong: str)
         assert any(problem.complaint(kernel, case) for case in problem.cases)
 
 
-def _seeded(problem: Opened, case: dict[str, Any]) -> int:
-    """How many bits differ between the inputs of two seeds, of which one is used twice."""
-    one, same, other = (problem.data(case, seed=seed) for seed in (5, 5, 2**62 + 6))
-    assert bits_apart(one, same) == 0
-    assert parts(one).scalars == parts(same).scalars
-    assert forms(parts(one)) == forms(parts(other))
-    return bits_apart(one, other)
+def _seeded(problem: LoadedProblem, case: dict[str, Any]) -> int:
+    """Return how many bits differ between the inputs of two seeds; one seed is used twice."""
+    first, same, other = (problem.data(case, seed=seed) for seed in (5, 5, 2**62 + 6))
+    assert bits_apart(first, same) == 0
+    assert parts(first).scalars == parts(same).scalars
+    assert forms(parts(first)) == forms(parts(other))
+    return bits_apart(first, other)
 
 
 def _lazy(right: Any) -> list[Any]:
-    """Answers of the right form that nobody had to compute."""
-    made = [torch().zeros_like(right), torch().ones_like(right)]
+    """Return answers of the right form that need no computation."""
+    answers = [torch().zeros_like(right), torch().ones_like(right)]
     if right.dtype.is_floating_point:
-        made += [right.clone(), right.clone()]
-        made[-2].view(-1)[-1] = float("nan")
-        made[-1].view(-1)[0] = float("inf")
-    return made
+        answers += [right.clone(), right.clone()]
+        answers[-2].view(-1)[-1] = float("nan")
+        answers[-1].view(-1)[0] = float("inf")
+    return answers
 
 
 def _extras(slug: str) -> Any:

@@ -1,4 +1,4 @@
-"""A problem's own code is looked at: a right one is clean, each mistake has its code."""
+"""A problem's own code is inspected: a correct one is clean, each mistake has its code."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from harness.entry import InspectReport
 from harness.sandbox.processes import descendants
 from shared.problems.report import CODES
-from tests.problems.checked import REFERENCE, Inspector, lay_out
+from tests.problems.inspection import REFERENCE, Inspector, lay_out
 from tests.support.waits import comes_true
 
 SEEDED = "torch.Generator().manual_seed(seed)"
@@ -114,9 +114,9 @@ SPOILT = {
 
 
 def codes(report: InspectReport) -> set[str]:
-    """Which findings there are; where there was no looking, why."""
-    assert {one.code for one in report.findings} <= set(CODES)
-    return {one.code for one in report.findings} or {report.failure_code} - {""}
+    """Return the codes of all findings, or why there was no inspection."""
+    assert {finding.code for finding in report.findings} <= set(CODES)
+    return {finding.code for finding in report.findings} or {report.failure_code} - {""}
 
 
 def test_a_right_problem_is_clean(inspector: Inspector, tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_pat
     old, new, expected = SPOILT[name]
     assert old in REFERENCE
     report = inspector.look(lay_out(tmp_path, REFERENCE.replace(old, new)))
-    found = codes(report)
-    assert found == expected
+    found_codes = codes(report)
+    assert found_codes == expected
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_what_a_case_too_large_to_generate_needs_is_known(
 ) -> None:
     large = REFERENCE.replace("torch.randn(size,", "torch.randn(1 << 44,")
     report = inspector.look(lay_out(tmp_path, large))
-    (found,) = report.findings
-    assert (found.code, found.level) == ("author_memory", "error")
-    assert "GiB of memory, this machine offers" in found.text
+    (finding,) = report.findings
+    assert (finding.code, finding.level) == ("author_memory", "error")
+    assert "GiB of memory, this machine offers" in finding.text
     assert report.needed_bytes > 1 << 48
 
 
 def test_looking_at_a_problem_loads_no_compiler(inspector: Inspector, tmp_path: Path) -> None:
-    """Each look is a fork, which would load torch's compiler for most of a second."""
+    """Each inspection is a fork, which would load torch's compiler for most of a second."""
     unloaded = '    assert "torch._dynamo" not in __import__("sys").modules\n'
     reference = REFERENCE.replace(ANSWER, unloaded + ANSWER)
     assert inspector.look(lay_out(tmp_path, reference)).findings == []
@@ -235,12 +235,12 @@ def test_a_slow_reference_is_set_against_the_stages_budgets(
 ) -> None:
     slow = REFERENCE.replace(ANSWER, ANSWER + SLOWLY)
     folder = lay_out(tmp_path, slow, budgets_s={"ranked": 2})
-    (found,) = inspector.look(folder).findings
-    assert (found.code, found.level, found.where) == ("budget", "error", "stage time")
-    assert "of a budget of 2 s" in found.text
+    (finding,) = inspector.look(folder).findings
+    assert (finding.code, finding.level, finding.where) == ("budget", "error", "stage time")
+    assert "of a budget of 2 s" in finding.text
 
 
 def test_what_there_was_no_time_for_is_said(inspector: Inspector, tmp_path: Path) -> None:
     report = inspector.look(lay_out(tmp_path), limit_s=0.0)
-    assert {one.code for one in report.findings} == {"not_inspected"}
+    assert {finding.code for finding in report.findings} == {"not_inspected"}
     assert report.findings[0].level == "warning"

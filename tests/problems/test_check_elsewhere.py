@@ -1,4 +1,4 @@
-"""What `problem check` says of a problem for GPUs alone, on a machine that has none."""
+"""`problem check` of problems for GPUs only, on a machine without one."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from shared.problems.report import CheckReport
-from tests.cli.asked import warpboard
-from tests.problems.checked import FILES, REFERENCE, RIGHT, TASK, TEMPLATE, write
+from tests.cli.command_runner import run_warpboard
+from tests.problems.inspection import FILES, REFERENCE, RIGHT, TASK, TEMPLATE, write
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
 
@@ -42,36 +42,40 @@ PROBLEMS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """One command that checked all of them, and what it said of each."""
+    """The results of one command that checked all problems."""
 
     result: Result
     said: dict[str, Any]
 
     def levels(self, slug: str) -> dict[str, str]:
-        """The findings of a problem, each with how bad it is."""
-        return {one["code"]: one["level"] for one in self.said[slug]["findings"]}
+        """Return the findings of a problem with their levels."""
+        return {finding["code"]: finding["level"] for finding in self.said[slug]["findings"]}
 
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     folder = tmp_path_factory.mktemp("problems")
     paths = [write(folder / slug, files) for slug, files in PROBLEMS.items()]
-    result = warpboard("problem", "check", *paths, "--json", XDG_CACHE_HOME=str(folder / "cache"))
-    found = {Path(one["path"]).name: one for one in json.loads(result.stdout)["problems"]}
-    return Checked(result, found)
+    result = run_warpboard(
+        "problem", "check", *paths, "--json", XDG_CACHE_HOME=str(folder / "cache")
+    )
+    results = {
+        Path(result_["path"]).name: result_ for result_ in json.loads(result.stdout)["problems"]
+    }
+    return Checked(result, results)
 
 
 def test_what_runs_on_the_processor_is_checked_there(checked: Checked) -> None:
     assert checked.said["shown"]["is_good"]
     assert checked.levels("shown") == {}
-    verdicts = [one["verdict"] for one in checked.said["shown"]["solutions"]]
+    verdicts = [solution["verdict"] for solution in checked.said["shown"]["solutions"]]
     assert verdicts == ["passed", "wrong_answer"]
 
 
 def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None:
-    found = checked.said["unshown"]
-    assert found["is_good"], found
-    assert [(one["name"], one["verdict"]) for one in found["solutions"]] == [
+    result = checked.said["unshown"]
+    assert result["is_good"], result
+    assert [(solution["name"], solution["verdict"]) for solution in result["solutions"]] == [
         ("cuda.py", "skipped"),
         ("right.py", "passed"),
         ("half.py", "wrong_answer"),
@@ -83,8 +87,8 @@ def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None
 def test_own_code_that_may_want_a_gpu_is_a_warning(checked: Checked) -> None:
     assert checked.said["uninspected"]["is_good"]
     assert checked.levels("uninspected") == {"not_inspected": "warning"}
-    (found,) = checked.said["uninspected"]["findings"]
-    assert "nothing_of_this_name" in found["text"]
+    (finding,) = checked.said["uninspected"]["findings"]
+    assert "nothing_of_this_name" in finding["text"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +106,8 @@ def test_the_memory_of_this_machine_is_an_error_where_the_problem_is_for_it(
     assert checked.levels("large")["author_memory"] == "warning"
     assert checked.said["large"]["is_good"]
     assert checked.levels("here")["author_memory"] == "error"
-    texts = [one["text"] for one in checked.said["here"]["findings"]]
-    assert "ref_kernel on size=4 seed=7 needs 262144 GiB of memory more" in texts[0]
+    texts = [finding["text"] for finding in checked.said["here"]["findings"]]
+    assert "ref_kernel on size=4 seed=7 needs 262144 GiB more memory" in texts[0]
 
 
 def test_the_report_says_how_much_memory_a_run_needs(checked: Checked) -> None:
@@ -114,7 +118,7 @@ def test_the_report_says_how_much_memory_a_run_needs(checked: Checked) -> None:
 
 def test_a_problem_that_could_be_checked_here_as_far_as_it_goes_exits_0(tmp_path: Path) -> None:
     folder = write(tmp_path / "unshown", PROBLEMS["unshown"])
-    result = warpboard("problem", "check", folder, XDG_CACHE_HOME=str(tmp_path))
+    result = run_warpboard("problem", "check", folder, XDG_CACHE_HOME=str(tmp_path))
     assert result.exit_code == 0, result.output
     assert "2 not shown here" in result.output
     assert "the problem is for H100" in " ".join(result.output.split())

@@ -1,4 +1,4 @@
-"""A problem of any form is looked at; a right one is clean."""
+"""Problems of all forms are inspected; correct ones are clean."""
 
 import json
 import shutil
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.problems import compile_problem
-from tests.problems.checked import Inspector
+from shared.problems.compilation import compile_problem
+from tests.problems.inspection import Inspector
 from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_templates import MODEL, SINGLE
 
@@ -27,7 +27,7 @@ FORMS: Mapping[str, Mapping[str, bytes]] = {
 
 
 def laid_out(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """The version that files are, as the harness is given one."""
+    """Write files as a problem version, in the form the harness gets."""
     version = compile_problem("p", files)
     for name, data in {**version.files, "manifest.json": version.manifest}.items():
         (folder / name).write_bytes(data)
@@ -48,7 +48,9 @@ def test_a_model_without_chance_in_its_inputs_is_found(
     fixed = MODEL.replace(b"torch.rand(", b"torch.ones(").replace(b"torch.randn(", b"torch.ones(")
     assert fixed != MODEL
     report = inspector.look(laid_out(tmp_path, {"9_Add.py": fixed}))
-    assert "generator_fixed" in {one.code for one in report.findings if one.level == "error"}
+    assert "generator_fixed" in {
+        finding.code for finding in report.findings if finding.level == "error"
+    }
 
 
 @COMPILER
@@ -57,7 +59,7 @@ def test_a_problem_in_another_language_is_looked_at_too(
 ) -> None:
     report = inspector.look(laid_out(tmp_path, WHOLE))
     # Its only number is drawn by the seed, and said of every element.
-    assert {one.code for one in report.findings} == {"answer_constant", "entropy_low"}
+    assert {finding.code for finding in report.findings} == {"answer_constant", "entropy_low"}
 
 
 def test_of_a_problem_with_its_own_program_it_is_said_that_nothing_was_seen(
@@ -66,5 +68,5 @@ def test_of_a_problem_with_its_own_program_it_is_said_that_nothing_was_seen(
     folder = laid_out(tmp_path, FORMS["older"])
     manifest = json.loads((folder / "manifest.json").read_bytes()) | {"main": "eval.py"}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    (found,) = inspector.look(folder).findings
-    assert (found.code, found.level, found.where) == ("not_inspected", "warning", "eval.py")
+    (finding,) = inspector.look(folder).findings
+    assert (finding.code, finding.level, finding.where) == ("not_inspected", "warning", "eval.py")

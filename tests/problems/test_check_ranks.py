@@ -1,11 +1,11 @@
-"""Cases of several ranks are looked at as single ones are, each rank's part of them."""
+"""Cases of several ranks are inspected like single ones, each rank's part of them."""
 
 from pathlib import Path
 
 import pytest
 
 from harness.entry import Finding
-from tests.problems.checked import Inspector, lay_out
+from tests.problems.inspection import Inspector, lay_out
 
 ALONE = """\
 import torch
@@ -89,7 +89,7 @@ SPOILT = {
 
 
 def looked_at(inspector: Inspector, folder: Path, reference: str) -> list[Finding]:
-    """What is found in a problem of two ranks."""
+    """Inspect a problem of two ranks."""
     cases = [
         {"name": f"size={size}", "args": {"size": size, "seed": 7, "world_size": RANKS}}
         for size in (16, 128)
@@ -112,5 +112,5 @@ def test_a_mistake_of_one_rank_is_found_by_its_code(
 ) -> None:
     old, new, expected = SPOILT[name]
     assert old in SPEAKING
-    found = looked_at(inspector, tmp_path, SPEAKING.replace(old, new))
-    assert {one.code for one in found} == expected, found
+    findings = looked_at(inspector, tmp_path, SPEAKING.replace(old, new))
+    assert {finding.code for finding in findings} == expected, findings

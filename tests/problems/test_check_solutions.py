@@ -1,4 +1,4 @@
-"""What `problem check` says of solutions and templates, and what `problem publish` makes of it."""
+"""`problem check` of solutions and templates, and what `problem publish` does with it."""
 
 import json
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ import pytest
 from click.testing import Result
 
 from shared.problems.report import CODES, read_report
-from tests.cli.asked import asked, warpboard
-from tests.cli.standin import Heard, in_turn
-from tests.problems.checked import FILES, RIGHT, TASK, TEMPLATE, write
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import ReceivedRequest, respond_in_turn
+from tests.problems.inspection import FILES, RIGHT, TASK, TEMPLATE, write
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
 
@@ -42,25 +42,25 @@ PUBLISHED = {"slug": "right", "number": 1, "is_new": True}
 
 @dataclass(frozen=True)
 class Checked:
-    """Folders that were checked by one command, and what it said of each."""
+    """Folders checked by one command, with the result of each."""
 
     folder: Path
     result: Result
     said: dict[str, Any]
 
     def codes(self, slug: str) -> dict[str, str]:
-        """The findings of a problem, each with where it is."""
-        return {one["code"]: one["where"] for one in self.said[slug]["findings"]}
+        """Return the findings of a problem with their places."""
+        return {finding["code"]: finding["where"] for finding in self.said[slug]["findings"]}
 
-    def publish(self, slug: str, *options: str) -> tuple[Result, list[Heard]]:
-        """What comes of publishing it, and what the platform hears."""
+    def publish(self, slug: str, *options: str) -> tuple[Result, list[ReceivedRequest]]:
+        """Publish a problem, and return the result and the platform's requests."""
         command = ("problem", "publish", self.folder / slug, *options)
         environ = {**self.environ, "WARPBOARD_OPERATOR_TOKEN": TOKEN}
-        return asked(in_turn((201, PUBLISHED)), *command, **environ)
+        return run_against(respond_in_turn((201, PUBLISHED)), *command, **environ)
 
     @property
     def environ(self) -> dict[str, str]:
-        """Where reports are kept."""
+        """The environment, which names the folder of reports."""
         return {"XDG_CACHE_HOME": str(self.folder / "cache")}
 
 
@@ -69,21 +69,21 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     folder = tmp_path_factory.mktemp("problems")
     paths = [write(folder / slug, files) for slug, files in SPOILT.items()]
     environ = {"XDG_CACHE_HOME": str(folder / "cache")}
-    result = warpboard("problem", "check", *paths, "--json", **environ)
+    result = run_warpboard("problem", "check", *paths, "--json", **environ)
     found = {Path(one["path"]).name: one for one in json.loads(result.stdout)["problems"]}
     return Checked(folder, result, found)
 
 
 def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Checked) -> None:
-    found = checked.said["right"]
-    assert found["findings"] == []
-    assert found["is_clean"]
-    assert [(one["name"], one["verdict"]) for one in found["solutions"]] == [
+    result = checked.said["right"]
+    assert result["findings"] == []
+    assert result["is_clean"]
+    assert [(solution["name"], solution["verdict"]) for solution in result["solutions"]] == [
         ("right.py", "passed"),
         ("half.py", "wrong_answer"),
         ("baselines/eager.py", "passed"),
     ]
-    assert found["solutions"][-1]["kind"] == "baseline"
+    assert result["solutions"][-1]["kind"] == "baseline"
 
 
 def test_each_solution_that_ends_otherwise_is_named(checked: Checked) -> None:
@@ -98,19 +98,23 @@ def test_each_solution_that_ends_otherwise_is_named(checked: Checked) -> None:
 
 
 def test_what_is_wrong_in_timed_cases_alone_is_found(checked: Checked) -> None:
-    (found,) = (one for one in checked.said["spoilt"]["findings"] if one["code"] == "correct_fails")
-    assert "timed_check ended with wrong_answer on size=32" in found["text"]
+    (failure,) = (
+        finding
+        for finding in checked.said["spoilt"]["findings"]
+        if finding["code"] == "correct_fails"
+    )
+    assert "timed_check ended with wrong_answer on size=32" in failure["text"]
 
 
 def test_a_problem_without_solutions_says_so(checked: Checked) -> None:
-    levels = {one["code"]: one["level"] for one in checked.said["bare"]["findings"]}
+    levels = {finding["code"]: finding["level"] for finding in checked.said["bare"]["findings"]}
     assert levels == {"no_correct": "error", "no_wrong": "warning"}
 
 
 def test_files_that_are_no_problem_are_told_by_line_and_spoil_no_other(checked: Checked) -> None:
-    (found,) = checked.said["broken"]["findings"]
-    assert (found["code"], found["level"]) == ("schema", "error")
-    assert found["text"].startswith("task.yml, line 11: unknown key 'benchmark'")
+    (finding,) = checked.said["broken"]["findings"]
+    assert (finding["code"], finding["level"]) == ("schema", "error")
+    assert finding["text"].startswith("task.yml, line 11: unknown key 'benchmark'")
 
 
 def test_what_was_checked_is_published_with_that_report(checked: Checked) -> None:

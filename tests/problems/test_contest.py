@@ -1,15 +1,15 @@
-"""Contest files are read as the public sets write them, and every mistake in one has its line."""
+"""Contest files are read in the form of the public sets, and every mistake has its line."""
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems.contest import contest, with_gpus
-from tests.problems.sets import CONTEST
+from shared.problems.contest import add_contest_gpus, read_contest
+from tests.problems.example_set import CONTEST
 
 
 def test_a_contest_file_names_its_problems() -> None:
     text = CONTEST + "  - {directory: first/more, name: More, gpus: [H100]}\n"
-    first, second = contest("set.yaml", text.encode()) or []
+    first, second = read_contest("set.yaml", text.encode()) or []
     assert (first.slug, first.directory, first.gpus) == (
         "add_v2",
         "first/add_py",
@@ -20,35 +20,35 @@ def test_a_contest_file_names_its_problems() -> None:
 
 
 def test_a_deadline_without_a_zone_warns_with_its_instant() -> None:
-    (found,) = contest("set.yaml", CONTEST.encode()) or []
-    assert found.warning.endswith("names no zone: it is 2099-12-31 07:59 UTC")
-    said = CONTEST.replace("2099-12-31 7:59", "2099-12-31T07:59:00+02:00")
-    (zoned,) = contest("set.yaml", said.encode()) or []
+    (problem,) = read_contest("set.yaml", CONTEST.encode()) or []
+    assert problem.warning.endswith("names no zone: it is 2099-12-31 07:59 UTC")
+    contest = CONTEST.replace("2099-12-31 7:59", "2099-12-31T07:59:00+02:00")
+    (zoned,) = read_contest("set.yaml", contest.encode()) or []
     assert str(zoned.deadline_at) == "2099-12-31 05:59:00+00:00"
     assert zoned.warning == ""
-    said = CONTEST.replace('    deadline: "2099-12-31 7:59" # somewhere\n', "")
-    (shared,) = contest("set.yaml", said.encode()) or []
+    contest = CONTEST.replace('    deadline: "2099-12-31 7:59" # somewhere\n', "")
+    (shared,) = read_contest("set.yaml", contest.encode()) or []
     assert shared.warning == "the deadline 2100-01-02 names no zone: it is 2100-01-02 00:00 UTC"
 
 
 def test_an_empty_deadline_is_none() -> None:
-    said = CONTEST.replace('"2099-12-31 7:59"', '""').replace('"2100-01-02"', '""')
-    (found,) = contest("set.yaml", said.encode()) or []
-    assert found.deadline_at is None
+    contest = CONTEST.replace('"2099-12-31 7:59"', '""').replace('"2100-01-02"', '""')
+    (problem,) = read_contest("set.yaml", contest.encode()) or []
+    assert problem.deadline_at is None
 
 
 def test_another_yaml_file_is_no_contest() -> None:
-    assert contest("x.yaml", b"name: x\n") is None
-    assert contest("x.yaml", b"# problems: none\nname: x\n") is None
+    assert read_contest("x.yaml", b"name: x\n") is None
+    assert read_contest("x.yaml", b"# problems: none\nname: x\n") is None
 
 
 MISTAKES = [
     ('"2099-12-31 7:59"', "soon", "line 8: 'soon' is no deadline"),
-    ('"2099-12-31 7:59"', "2099-12-31", "line 8: '2099-12-31' is a number, a truth or a date"),
+    ('"2099-12-31 7:59"', "2099-12-31", "line 8: some readers take '2099-12-31' as a number"),
     ("directory: first/add_py\n    ", "", "line 6: the key 'directory' is missing"),
-    ("directory: first/add_py", "directory: ../first", "line 6: '../first' leads out"),
-    ("directory: first/add_py", "directory: /etc", "line 6: '/etc' leads out"),
-    ("name: add_v2", "name: a b", "line 7: 'a b' names no leaderboard"),
+    ("directory: first/add_py", "directory: ../first", "line 6: '../first' is outside"),
+    ("directory: first/add_py", "directory: /etc", "line 6: '/etc' is outside"),
+    ("name: add_v2", "name: a b", "line 7: 'a b' is not a leaderboard name"),
     ("    gpus:\n", "    gpu:\n", "unknown key 'gpu' in 'problems.0': did you mean 'gpus'?"),
     ("      - H100\n      - B200_Nebius\n", "      - [H100]\n", "'problems.0.gpus.0'"),
     ("name: First steps\n", "", "the key 'name' is missing"),
@@ -61,22 +61,22 @@ MISTAKES = [
 def test_a_mistake_in_a_contest_has_its_line(old: str, new: str, words: str) -> None:
     assert CONTEST.count(old) == 1
     with pytest.raises(Refused) as caught:
-        contest("set.yaml", CONTEST.replace(old, new).encode())
+        read_contest("set.yaml", CONTEST.replace(old, new).encode())
     assert caught.value.code == "bad_problem"
     assert words in caught.value.reason
 
 
 def test_one_name_is_one_problem() -> None:
     text = CONTEST + "  - {directory: other, name: ADD_v2}\n"
-    with pytest.raises(Refused, match="line 12: a second problem of the name 'add_v2'"):
-        contest("set.yaml", text.encode())
+    with pytest.raises(Refused, match="line 12: a second problem is named 'add_v2'"):
+        read_contest("set.yaml", text.encode())
 
 
 def test_a_contests_gpus_stand_unless_the_problem_names_its_own() -> None:
-    assert with_gpus({"warpboard.yml": b"title: T\n"}, ("H100",)) == {
+    assert add_contest_gpus({"warpboard.yml": b"title: T\n"}, ("H100",)) == {
         "warpboard.yml": b'title: T\ngpus: ["H100"]\n'
     }
     own = {"warpboard.yml": b"gpus: [A100]\n"}
-    assert with_gpus(own, ("H100",)) == own
-    with pytest.raises(Refused, match="no GPU type"):
-        with_gpus({}, ('H"]',))
+    assert add_contest_gpus(own, ("H100",)) == own
+    with pytest.raises(Refused, match="not a GPU type"):
+        add_contest_gpus({}, ('H"]',))

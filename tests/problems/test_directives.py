@@ -1,16 +1,16 @@
-"""Directives count in the leading comment block alone, in whatever case their keyword is."""
+"""Directives count only in the leading comment block; their keywords ignore case."""
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems.directives import late_directives, read_directives
+from shared.problems.submission_file import late_directives, read_directives
 
 HEAD = "// a kernel\n\n//!POPCORN Leaderboard matmul\n//!popcorn GPU H100 CPU\n"
 
 
 def test_the_leading_block_says_board_and_gpus() -> None:
-    found = read_directives(HEAD + "int x;\n//!POPCORN gpus A100\n")
-    assert (found.leaderboard, found.gpus) == ("matmul", ("H100", "CPU"))
+    directives = read_directives(HEAD + "int x;\n//!POPCORN gpus A100\n")
+    assert (directives.leaderboard, directives.gpus) == ("matmul", ("H100", "CPU"))
     assert late_directives(HEAD) == []
 
 

@@ -1,4 +1,4 @@
-"""Whatever a task, contest or extra file says, it compiles or gets one clear sentence."""
+"""Any task, contest or extra file either compiles or gets one clear error message."""
 
 import copy
 import json
@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
-from shared.folders import listed, problem_files
-from shared.problems import compile_problem
-from shared.problems.contest import contest
-from tests.problems import sets
+from shared.problem_folders import find_contest_problem, read_problem_files
+from shared.problems.compilation import compile_problem
+from shared.problems.contest import read_contest
+from tests.problems import example_set
 from tests.shared.problems.examples import FILES, TASK
 
 SOUND: Any = yaml.safe_load(TASK)
-CONTEST: Any = yaml.safe_load(sets.CONTEST)
+CONTEST: Any = yaml.safe_load(example_set.CONTEST)
 EXTRAS: Any = {
     "title": "T",
     "gpus": ["CPU"],
@@ -60,7 +60,7 @@ VALUES = st.recursive(
 TEXTS = {
     "task.yml": TASK.encode(),
     "warpboard.yml": yaml.safe_dump(EXTRAS).encode(),
-    "set.yaml": sets.CONTEST.encode(),
+    "set.yaml": example_set.CONTEST.encode(),
 }
 MARKS = st.sampled_from(
     (
@@ -90,15 +90,15 @@ PIECES = st.sampled_from(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of everything in a document, itself included."""
+    """Return the paths of all values in a document, including its own."""
     inner: Any = value.items() if isinstance(value, dict) else ()
     inner = enumerate(value) if isinstance(value, list) else inner
-    return [path, *(found for key, one in inner for found in places(one, (*path, key)))]
+    return [path, *(place for key, child in inner for place in places(child, (*path, key)))]
 
 
 @st.composite
 def damaged(draw: st.DrawFn, sound: Any) -> bytes:
-    """A document with one or two values replaced, taken out or put in, as YAML reads it."""
+    """Return a document with one or two values replaced, removed or inserted, as YAML reads it."""
     value = copy.deepcopy(sound)
     for _ in range(draw(st.integers(1, 2))):
         *above, last = draw(st.sampled_from(places(value)[1:] or [("tests",)]))
@@ -117,7 +117,7 @@ def damaged(draw: st.DrawFn, sound: Any) -> bytes:
 
 @st.composite
 def broken(draw: st.DrawFn, sound: bytes) -> bytes:
-    """A text with a few pieces put in, taken out or put in the place of others."""
+    """Return a text with a few pieces inserted, removed or replaced by others."""
     text = sound
     for _ in range(draw(st.integers(1, 4))):
         begin = draw(st.integers(0, len(text)))
@@ -153,7 +153,7 @@ def test_extras_of_wrong_values_get_one_sentence(text: bytes) -> None:
 def test_what_is_damaged_here_is_whole_before() -> None:
     version = compile_problem("doubling", {**BESIDE, "warpboard.yml": json.dumps(EXTRAS).encode()})
     assert (len(version.baselines), len(version.milestones), len(version.works)) == (1, 1, 1)
-    assert contest("set.yaml", sets.CONTEST.encode())
+    assert read_contest("set.yaml", example_set.CONTEST.encode())
 
 
 @given(st.sampled_from(sorted(TEXTS)), st.data())
@@ -161,7 +161,7 @@ def test_a_file_of_broken_yaml_gets_one_sentence(name: str, data: st.DataObject)
     text = data.draw(broken(TEXTS[name]))
     try:
         if name == "set.yaml":
-            contest(name, text)
+            read_contest(name, text)
         else:
             compile_problem("doubling", {**BESIDE, name: text})
     except Refused as refused:
@@ -171,7 +171,7 @@ def test_a_file_of_broken_yaml_gets_one_sentence(name: str, data: st.DataObject)
 @given(damaged(CONTEST))
 def test_a_contest_of_wrong_values_gets_one_sentence(text: bytes) -> None:
     try:
-        contest("set.yaml", text)
+        read_contest("set.yaml", text)
     except Refused as refused:
         one_clear_sentence(refused, "set.yaml")
 
@@ -180,13 +180,13 @@ def test_a_contest_of_wrong_values_gets_one_sentence(text: bytes) -> None:
 def test_no_source_reaches_a_file_outside_its_set(pieces: list[str]) -> None:
     source = "/".join(pieces)
     with tempfile.TemporaryDirectory() as home:
-        folder = sets.laid_out(Path(home))
-        task = yaml.safe_load(sets.TASK)
+        folder = example_set.write_set(Path(home))
+        task = yaml.safe_load(example_set.TASK)
         task["files"][2]["source"] = source
         (folder / "task.yml").write_text(json.dumps(task))
         (folder.parent / "link").symlink_to("/etc")
         try:
-            files = problem_files(folder)
+            files = read_problem_files(folder)
             assert not any(b"SECRET" in data or b"root:" in data for data in files.values())
             compile_problem("add", {**files, "warpboard.yml": b"gpus: [CPU]"})
         except Refused as refused:
@@ -196,18 +196,18 @@ def test_no_source_reaches_a_file_outside_its_set(pieces: list[str]) -> None:
 @pytest.mark.parametrize("text", [b"a: &a [*a]", b"&a {b: *a}", b"problems: &p [*p]"])
 def test_a_document_that_holds_itself_is_refused(text: bytes) -> None:
     for name in ("task.yml", "warpboard.yml"):
-        with pytest.raises(Refused, match="anchors and aliases are not read"):
+        with pytest.raises(Refused, match="anchors and aliases are not supported"):
             compile_problem("doubling", {**FILES, name: text})
 
 
 def test_a_huge_set_is_refused_while_it_is_read(tmp_path: Path) -> None:
-    folder = sets.laid_out(tmp_path)
+    folder = example_set.write_set(tmp_path)
     with (folder / "weights.bin").open("wb") as file:
         file.truncate(1 << 34)
     with pytest.raises(Refused, match="over 16,777,216 bytes"):
-        problem_files(folder)
+        read_problem_files(folder)
     (folder / "weights.bin").unlink()
     with (folder.parent.parent / "first.yaml").open("a") as file:
         file.write("#" * 200_000)
     with pytest.raises(Refused, match="at most 131072"):
-        listed(folder)
+        find_contest_problem(folder)

@@ -1,4 +1,4 @@
-"""A problem in C++, from its directory to a verdict of the cpu device."""
+"""A C++ problem, from its directory to a verdict of the cpu device."""
 
 import json
 import shutil
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shared.api.submissions import Progress
 from shared.errors import Refused
-from shared.problems import ProblemVersion, compile_problem
-from warpboard.domain.answers import Progress
+from shared.problems.compilation import ProblemVersion, compile_problem
 from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.service.ports import Terms, Wish
+from warpboard.service.ports import LocalRunTerms, SubmissionRequest
 
 TASK = """\
 files:
@@ -74,20 +74,20 @@ def test_sources_of_its_own_are_compiled_with_both() -> None:
     more = "  - {name: more.cpp, source: src/more.cpp}\n"
     task = TASK.replace("lang: cu", f"{more}lang: cu").replace("sources: [", "sources: [more.cpp, ")
     task = task.replace("  defines", "  include_dirs: [., src]\n  defines")
-    found = compiled({"task.yml": task, "src/more.cpp": "", "warpboard.yml": "arrays: device\n"})
-    native = json.loads(found.manifest)["native"]
+    version = compiled({"task.yml": task, "src/more.cpp": "", "warpboard.yml": "arrays: device\n"})
+    native = json.loads(version.manifest)["native"]
     assert (native["sources"], native["arrays"]) == (["more.cpp"], "device")
 
 
 def test_a_program_of_its_own_in_cpp_runs_it_where_that_is_asked_for() -> None:
     program = 'int main() { return !getenv("POPCORN_FD"); }'
     changes = {"eval.cu": program, "warpboard.yml": "harness: popcorn\n"}
-    found = compiled(changes)
-    manifest = json.loads(found.manifest)
+    version = compiled(changes)
+    manifest = json.loads(version.manifest)
     assert (manifest["main"], manifest["lang"]) == ("eval.cu", "cu")
     assert manifest["native"]["sources"] == ["eval.cu"]
-    assert "tier G0" in found.warnings[-1]
-    with pytest.raises(Refused, match="none of these speaks it"):
+    assert "tier G0" in version.warnings[-1]
+    with pytest.raises(Refused, match="no source uses its protocol"):
         compiled(changes | {"eval.cu": ""})
 
 
@@ -103,17 +103,22 @@ def test_a_program_of_its_own_in_cpp_runs_it_where_that_is_asked_for() -> None:
             "STEP: 1",
             "line 9: 'config.defines.STEP' must be a valid string",
         ),
-        ("task.yml", "sources: [", "sources: [more.cu, ", "'more.cu' is none of the files"),
-        ("task.yml", "sources: [", "sources: [task.h, ", "'task.h' is no source"),
-        ("task.yml", "defines", "include_dirs: [/opt]\n  defines", "'/opt' is no folder"),
-        ("task.yml", "defines", "include_dirs: [../x]\n  defines", "'../x' is no folder"),
+        ("task.yml", "sources: [", "sources: [more.cu, ", "'more.cu' is not one of the files"),
+        ("task.yml", "sources: [", "sources: [task.h, ", "'task.h' is not a source"),
+        ("task.yml", "defines", "include_dirs: [/opt]\n  defines", "'/opt' is not a folder"),
+        ("task.yml", "defines", "include_dirs: [../x]\n  defines", "'../x' is not a folder"),
         ("task.yml", "{size: 5,", "{sise: 5,", "line 12: this case has no 'size': ArgumentNames"),
         ("task.yml", "{size: 5,", "{size: [5],", "C++ takes a bool, int, float or str"),
-        ("task.yml", "name: submission.cu", "name: submission.py", "end its name in .cu"),
-        ("task.yml", "  - {name: task.h, source: task.h}\n", "", "no file 'task.h': add it"),
+        ("task.yml", "name: submission.cu", "name: submission.py", "must end in .cu"),
+        (
+            "task.yml",
+            "  - {name: task.h, source: task.h}\n",
+            "",
+            "file 'task.h' is missing: add it",
+        ),
         ("task.yml", "lang: cu", "lang: cu\nmulti_gpu: true", "world_size"),
         ("task.h", "ArgumentNames", "Names", "task.h names no arguments"),
-        ("reference.cuh", "ref_kernel", "kernel", "reference.cuh defines no ref_kernel"),
+        ("reference.cuh", "ref_kernel", "kernel", "reference.cuh does not define ref_kernel"),
     ],
 )
 def test_a_mistake_is_named(name: str, old: str, new: str, words: str) -> None:
@@ -136,15 +141,15 @@ async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     problem = LocalDisk().problem(tmp_path, "adding")
-    found = LocalDisk().samples(tmp_path, "adding")
-    said = {}
+    samples = LocalDisk().samples(tmp_path, "adding")
+    verdicts = {}
 
     async def unheard(_: Progress) -> None:
         pass
 
-    for one in (*found.correct, *found.wrong):
-        wish = Wish(one.name, one.source, "adding", "test")
-        run = await LocalHarness().run(problem, wish, unheard, Terms())
-        said[one.name] = run["verdict"], run["reason"]
-    assert said["add.cu"][0] == "passed", said["add.cu"]
-    assert said["keep.cpp"][0] == "wrong_answer", said["keep.cpp"]
+    for sample in (*samples.correct, *samples.wrong):
+        wish = SubmissionRequest(sample.name, sample.source, "adding", "test")
+        run = await LocalHarness().run(problem, wish, unheard, LocalRunTerms())
+        verdicts[sample.name] = run["verdict"], run["reason"]
+    assert verdicts["add.cu"][0] == "passed", verdicts["add.cu"]
+    assert verdicts["keep.cpp"][0] == "wrong_answer", verdicts["keep.cpp"]

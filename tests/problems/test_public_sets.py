@@ -1,6 +1,6 @@
-"""What the public sets bring loads and ends as it must; they lie outside of here.
+"""The public sets load and give the expected verdicts; they are outside this repository.
 
-Each test names the variable that it asks for a checkout, and is skipped without one.
+Each test names the variable with the path of a checkout, and is skipped without it.
 """
 
 import os
@@ -12,7 +12,7 @@ from docs import set_runs, sets
 from docs.set_runs import Outcome
 
 from shared.errors import Refused
-from shared.folders import contest_files, task_folders
+from shared.problem_folders import contest_files, find_task_folders
 from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
 from warpboard.local_run import LocalDisk, LocalHarness
@@ -25,7 +25,7 @@ ELSEWHERE = ("CUDA_HOME", "No module named 'triton'")
 
 
 def checkout(variable: str) -> Path:
-    """The checkout that a variable names; a skip that says which, if it names none."""
+    """Return the checkout that a variable names; skip the test if it names none."""
     folder = os.environ.get(variable)
     if not folder:
         pytest.skip(f"{variable} names no checkout of its public set")
@@ -37,34 +37,34 @@ def levels(root: Path) -> list[Path]:
 
 
 def looked(root: Path, paths: list[Path]) -> dict[str, str]:
-    """Why each problem does not load, "" where it does."""
-    found = {}
+    """Return why each problem does not load, "" if it does."""
+    problems = {}
     for path in paths:
         try:
             LocalDisk().problem(path, None, ("CPU",))
             reason = ""
         except Refused as refused:
             reason = refused.reason
-        found[path.relative_to(root).as_posix()] = reason
-    return found
+        problems[path.relative_to(root).as_posix()] = reason
+    return problems
 
 
 @pytest.mark.parametrize(
     ("variable", "title", "paths"),
-    [(KERNELS, "Reference kernels", task_folders), (BENCH, "KernelBench", levels)],
+    [(KERNELS, "Reference kernels", find_task_folders), (BENCH, "KernelBench", levels)],
 )
 def test_a_public_set_is_on_the_page_as_it_loads(
     variable: str, title: str, paths: Callable[[Path], list[Path]]
 ) -> None:
     root = checkout(variable)
-    found = looked(root, paths(root))
-    assert not any("\n" in reason for reason in found.values())
+    loaded = looked(root, paths(root))
+    assert not any("\n" in reason for reason in loaded.values())
     run = sets.read(sets.HERE / sets.DATA)
     commit = run.sets[title].commit if run else ""
     if not run or commit != sets.commit_of(root):
         pytest.skip(f"the published run is of commit {commit or 'none'} of {variable}")
-    listed = {name: problem.loads for name, problem in run.sets[title].problems.items()}
-    assert listed == found, "python -m docs.sets --run publishes another run"
+    on_page = {name: problem.loads for name, problem in run.sets[title].problems.items()}
+    assert on_page == loaded, "python -m docs.sets --run publishes another run"
 
 
 def test_every_contest_of_the_set_names_problems_that_load() -> None:
@@ -87,9 +87,9 @@ def test_the_own_solutions_of_a_set_end_as_they_must(warm: Warm) -> None:
         problem = set_runs.load(path)
         assert not isinstance(problem, str)
         own = set_runs.own_solutions(path, problem)
-        return [await set_runs.run_sample(harness, problem, one, LIMIT_S) for one in own]
+        return [await set_runs.run_sample(harness, problem, sample, LIMIT_S) for sample in own]
 
-    ended = {path: warm.runner.run(run(path)) for path in task_folders(root)}
+    ended = {path: warm.runner.run(run(path)) for path in find_task_folders(root)}
     wrong = [
         f"{path.name}: {one.kind} {one.name}: {one.said}"
         for path, outcomes in ended.items()

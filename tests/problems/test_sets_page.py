@@ -1,4 +1,4 @@
-"""The page of public sets tells of one run of the tool as it is, and of nothing older."""
+"""The page of public sets describes exactly one run of the tool, and nothing older."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from docs import sets
 
-from .sets import laid_out
+from .example_set import write_set
 
 REFERENCE = """\
 import torch
@@ -30,11 +30,11 @@ ADDED = {
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A public set that a variable names, the only one."""
+    """The only public set, named by a variable."""
     for source in sets.SOURCES:
         monkeypatch.delenv(source.variable, raising=False)
     monkeypatch.setenv("WARPBOARD_REFERENCE_KERNELS", str(tmp_path))
-    laid_out(tmp_path, ADDED)
+    write_set(tmp_path, ADDED)
     return tmp_path
 
 

@@ -1,37 +1,43 @@
-"""What is said beside a problem's files becomes part of its version, and its release policy."""
+"""Settings given beside a problem's files become part of its version, with its release policy."""
 
 import json
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems import compile_problem
-from shared.problems.settings import Settings, with_settings
+from shared.problems.compilation import compile_problem
+from shared.problems.warpboard_yml import PublishSettings, apply_settings
 from tests.support.door import FILES
 
 OWN = {**FILES, "warpboard.yml": b"licence: {problem: MIT}\ntags: [a]\n"}
 
 
 def test_what_is_said_beside_the_files_is_another_version() -> None:
-    said = Settings(
+    settings = PublishSettings(
         title="Copy it",
         ranking_by="geom",
         source_visible="always",
         licence={"submissions": "Apache-2.0"},
         consent=b"I agree.\n",
     )
-    plain, made = (compile_problem("copy", one) for one in (OWN, with_settings(OWN, said)))
-    assert (made.title, made.ranking_by, made.source_visible) == ("Copy it", "geom", "always")
-    assert made.files[made.consent] == b"I agree.\n"
-    manifest = json.loads(made.manifest)
+    plain, changed = (
+        compile_problem("copy", files) for files in (OWN, apply_settings(OWN, settings))
+    )
+    assert (changed.title, changed.ranking_by, changed.source_visible) == (
+        "Copy it",
+        "geom",
+        "always",
+    )
+    assert changed.files[changed.consent] == b"I agree.\n"
+    manifest = json.loads(changed.manifest)
     assert manifest["licence"] == {"problem": "MIT", "submissions": "Apache-2.0"}
     assert manifest["tags"] == ["a"]
-    assert plain.digest != made.digest
+    assert plain.digest != changed.digest
 
 
 def test_nothing_said_leaves_the_digest() -> None:
     plain = compile_problem("copy", FILES)
-    assert compile_problem("copy", with_settings(FILES, Settings())).digest == plain.digest
+    assert compile_problem("copy", apply_settings(FILES, PublishSettings())).digest == plain.digest
     assert {"source_visible", "publish"}.isdisjoint(json.loads(plain.manifest))
     assert (plain.source_visible, plain.publish) == ("after_close", "after_close")
 
@@ -39,7 +45,7 @@ def test_nothing_said_leaves_the_digest() -> None:
 def test_what_is_wrong_in_the_file_is_said_by_its_own_line() -> None:
     files = {**FILES, "warpboard.yml": b"tags: [a]\nflavour: sweet\n"}
     with pytest.raises(Refused, match="line 2"):
-        with_settings(files, Settings(title="Copy"))
+        apply_settings(files, PublishSettings(title="Copy"))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +62,10 @@ def test_what_is_wrong_in_the_file_is_said_by_its_own_line() -> None:
 def test_nothing_is_published_that_is_not_seen(
     visible: str | None, publish: str | None, expected: tuple[str, str] | None
 ) -> None:
-    files = with_settings(FILES, Settings(source_visible=visible, publish=publish))
+    files = apply_settings(FILES, PublishSettings(source_visible=visible, publish=publish))
     if expected is None:
-        with pytest.raises(Refused, match="what is published is seen by everybody"):
+        with pytest.raises(Refused, match="everybody sees published sources"):
             compile_problem("copy", files)
         return
-    made = compile_problem("copy", files)
-    assert (made.source_visible, made.publish) == expected
+    version = compile_problem("copy", files)
+    assert (version.source_visible, version.publish) == expected

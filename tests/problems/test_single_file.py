@@ -1,4 +1,4 @@
-"""A problem may be one file of Python, in any of three forms, which its text tells apart."""
+"""A problem may be one Python file, in any of three forms, recognised by its source."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.folders import problem_files
-from shared.problems import ProblemVersion, compile_problem
+from shared.problem_folders import read_problem_files
+from shared.problems.compilation import ProblemVersion, compile_problem
 
 REST = "def ref_kernel(data): ...\ndef check_implementation(a, b): ...\n"
 OLDER = "#!POPCORN gpus CPU\ndef generate_input(): ...\n" + REST
@@ -44,7 +44,7 @@ def test_what_fits_both_readings_must_say_which() -> None:
         compiled(EITHER)
     assert told(EITHER + "check_arguments = 'outputs'\n")[0] == "outputs"
     assert told(EITHER + "check_arguments = 'input_output'\n")[0] == ""
-    with pytest.raises(Refused, match="check_arguments 'both' is none"):
+    with pytest.raises(Refused, match="check_arguments is 'both'"):
         compiled(EITHER + "check_arguments = 'both'\n")
 
 
@@ -67,7 +67,7 @@ def test_a_model_is_kernelbenchs_form() -> None:
         (OLDER.replace("gpus CPU", "gpu"), "reference_code.py: line 1: leaderboard takes one"),
         (OLDER.replace("(): ...", "(:"), "reference_code.py, line 2: not Python"),
         (KERNELBENCH + "# A.from_pretrained\n", "it asks for weights by from_pretrained"),
-        ("x = 1\n", "neither is there: a problem begins with it"),
+        ("x = 1\n", "neither exists: a problem needs one of them"),
     ],
 )
 def test_what_a_file_lacks_is_said(text: str, words: str) -> None:
@@ -84,4 +84,4 @@ def test_two_problems_are_not_one() -> None:
 def test_a_file_is_read_by_its_own_name(tmp_path: Path) -> None:
     file = tmp_path / "9_Add.py"
     file.write_text(OLDER)
-    assert problem_files(file) == {"9_Add.py": OLDER.encode()}
+    assert read_problem_files(file) == {"9_Add.py": OLDER.encode()}

@@ -1,4 +1,4 @@
-"""What a submission begins as: where no author wrote it, it imports, and fails cleanly."""
+"""Starter code: a generated template imports, and fails cleanly."""
 
 import ast
 import json
@@ -10,15 +10,22 @@ from typing import Any
 
 import pytest
 
+from shared.api.submissions import Progress
 from shared.errors import Refused
-from shared.folders import problem_files
-from shared.problems import ProblemVersion, compile_problem
-from shared.problems.directives import read_directives
-from shared.problems.templates import Head, served, sources, start, starts, text
+from shared.problem_folders import read_problem_files
+from shared.problems.compilation import ProblemVersion, compile_problem
+from shared.problems.submission_file import read_directives
+from shared.problems.templates import (
+    TemplateHeader,
+    add_template_header,
+    find_starter_template,
+    render_template,
+    starter_templates,
+    template_sources,
+)
 from tests.problems.test_native import FILES as NATIVE
-from warpboard.domain.answers import Progress
 from warpboard.local_run import LocalHarness
-from warpboard.service.ports import ProblemFiles, Terms, Wish
+from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
 
 ROOT = Path(__file__).parent.parent.parent
 SINGLE = b"""\
@@ -78,42 +85,42 @@ def get_init_inputs():
 if __name__ == "__main__":
     print(Model(4)(*get_inputs()))
 """
-HEAD = Head("p", "P", ["CPU", "H100"])
+HEAD = TemplateHeader("p", "P", ["CPU", "H100"])
 
 
 def version(files: Mapping[str, bytes]) -> ProblemVersion:
     return compile_problem("p", files)
 
 
-def made(version: ProblemVersion, language: str, head: Head = HEAD) -> str:
+def made(version: ProblemVersion, language: str, head: TemplateHeader = HEAD) -> str:
     manifest = json.loads(version.manifest)
-    one = start(manifest, language)
-    files = {name: version.files[name] for name in sources(manifest, one)}
-    return served(head, one.suffix, text(manifest, one, files))
+    template = find_starter_template(manifest, language)
+    files = {name: version.files[name] for name in template_sources(manifest, template)}
+    return add_template_header(head, template.suffix, render_template(manifest, template, files))
 
 
 def repository(slug: str) -> dict[str, bytes]:
-    return problem_files(ROOT / "problems" / slug)
+    return read_problem_files(ROOT / "problems" / slug)
 
 
 def bare(slug: str) -> dict[str, bytes]:
-    """A problem of the repository as if its author had written no template."""
+    """Return a problem of the repository without its author's templates."""
     files = repository(slug)
     lines = files["task.yml"].decode().splitlines(keepends=True)
     files["task.yml"] = "".join(
-        one for one in lines if not one.startswith(("templates:", "  Python:"))
+        line for line in lines if not line.startswith(("templates:", "  Python:"))
     ).encode()
     return files
 
 
 def test_the_head_says_what_it_is_for_and_until_when() -> None:
     at = datetime(2026, 12, 1, 9, 30, tzinfo=UTC)
-    head = Head("vectoradd", "Two\nvectors", ["CPU", "H100"], at, ["H100"])
+    head = TemplateHeader("vectoradd", "Two\nvectors", ["CPU", "H100"], at, ["H100"])
     for language, mark in (("python", "#"), ("cpp", "//"), ("CUDA", "//")):
-        found = made(version(repository("vectoradd")), language, head)
-        said = read_directives(found)
-        assert (said.leaderboard, said.gpus) == ("vectoradd", ("H100",))
-        assert found.splitlines()[2:5] == [
+        text = made(version(repository("vectoradd")), language, head)
+        directives = read_directives(text)
+        assert (directives.leaderboard, directives.gpus) == ("vectoradd", ("H100",))
+        assert text.splitlines()[2:5] == [
             f"{mark} Two vectors",
             f"{mark} Deadline: 2026-12-01 09:30 UTC",
             f"{mark} GPU types: CPU, H100",
@@ -121,43 +128,43 @@ def test_the_head_says_what_it_is_for_and_until_when() -> None:
 
 
 def test_an_authors_template_goes_before_one_that_is_made() -> None:
-    found = starts(json.loads(version(repository("vectoradd")).manifest))
-    assert [(one.language, one.file) for one in found] == [
+    templates = starter_templates(json.loads(version(repository("vectoradd")).manifest))
+    assert [(template.language, template.file) for template in templates] == [
         ("python", "template.py"),
         ("cpp", ""),
         ("cuda", ""),
     ]
     assert "torch.maximum" in made(version(repository("vectoradd")), "Python")
-    with pytest.raises(Refused, match="no start in 'cobol': there is python, cpp, cuda"):
+    with pytest.raises(Refused, match="no template for 'cobol': available are python, cpp, cuda"):
         made(version(repository("vectoradd")), "cobol")
 
 
 def test_no_comment_of_an_author_becomes_code() -> None:
     for mark in ("\u2028", "\x0c", "\x85", "\x1c"):
         body = f"# one{mark}import os\r\nx = 1\r# two{mark}#!POPCORN gpus B200\n"
-        made = served(Head("p", "P", ["CPU"]), ".py", body)
-        (kept,) = [line for line in made.split("\n") if "import os" in line]
-        assert kept == f"# one{mark}import os"
-        assert "x = 1\n" in made
-        assert read_directives(made).gpus == ()
+        text = add_template_header(TemplateHeader("p", "P", ["CPU"]), ".py", body)
+        (line_,) = [line for line in text.split("\n") if "import os" in line]
+        assert line_ == f"# one{mark}import os"
+        assert "x = 1\n" in text
+        assert read_directives(text).gpus == ()
 
 
 def test_one_that_is_made_takes_its_data_apart_as_the_reference_does() -> None:
-    found = made(version(bare("vectoradd")), "python")
-    assert "from task import input_t, output_t\n" in found
-    assert "def custom_kernel(data: input_t) -> output_t:\n    a, b, output = data\n" in found
+    text = made(version(bare("vectoradd")), "python")
+    assert "from task import input_t, output_t\n" in text
+    assert "def custom_kernel(data: input_t) -> output_t:\n    a, b, output = data\n" in text
 
 
 def test_a_models_constructor_stays_and_its_forward_is_to_be_written() -> None:
-    found = made(version({"one.py": MODEL}), "python")
-    classes = {one.name: one for one in ast.parse(found).body if isinstance(one, ast.ClassDef)}
+    text = made(version({"one.py": MODEL}), "python")
+    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
     assert list(classes) == ["Inner", "ModelNew"]
-    assert "super(ModelNew, self).__init__()\n        self.layer" in found
-    assert '        """In two steps."""' not in found
-    assert "        # found = self.layer(x)\n        # return self.inner(found)\n" in found
-    assert "return x + 1" in found
-    assert "get_inputs" not in found
-    assert "__main__" not in found
+    assert "super(ModelNew, self).__init__()\n        self.layer" in text
+    assert '        """In two steps."""' not in text
+    assert "        # found = self.layer(x)\n        # return self.inner(found)\n" in text
+    assert "return x + 1" in text
+    assert "get_inputs" not in text
+    assert "__main__" not in text
 
 
 @pytest.mark.parametrize(
@@ -172,47 +179,55 @@ def test_a_models_constructor_stays_and_its_forward_is_to_be_written() -> None:
     ],
 )
 def test_whatever_a_model_looks_like_its_start_is_python_that_fails(model: bytes) -> None:
-    rest = b"def get_inputs(): return []\ndef get_init_inputs(): return []\n"
-    files = {"one.py": b"#!POPCORN gpus CPU\nimport torch.nn as nn\n" + model + rest}
-    found = ast.parse(made(version(files), "python"))
-    (new,) = [one for one in found.body if isinstance(one, ast.ClassDef)]
-    forward = next(one for one in new.body if getattr(one, "name", "") == "forward")
+    helpers = b"def get_inputs(): return []\ndef get_init_inputs(): return []\n"
+    files = {"one.py": b"#!POPCORN gpus CPU\nimport torch.nn as nn\n" + model + helpers}
+    tree = ast.parse(made(version(files), "python"))
+    (new,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    forward = next(node for node in new.body if getattr(node, "name", "") == "forward")
     assert new.name == "ModelNew"
     assert isinstance(forward, ast.FunctionDef)
-    assert [type(one) for one in forward.body] == [ast.Raise]
+    assert [type(node) for node in forward.body] == [ast.Raise]
 
 
 def cases() -> dict[str, tuple[dict[str, bytes], str]]:
-    """Every form with the languages that it is begun in."""
+    """Return every form with its languages."""
     native = {name: text.encode() for name, text in NATIVE.items()}
-    found = {
+    versions = {
         "task": (bare("vectoradd"), "python"),
         "single": ({"one.py": SINGLE}, "python"),
         "model": ({"one.py": MODEL}, "python"),
     }
     if shutil.which("g++"):
         viewed = native | {"warpboard.yml": b"arrays: device\n"}
-        found |= {"bound": (bare("vectoradd"), "cpp"), "host": (native, "cuda")}
-        found |= {"viewed": (viewed, "cpp")}
-    return found
+        versions |= {"bound": (bare("vectoradd"), "cpp"), "host": (native, "cuda")}
+        versions |= {"viewed": (viewed, "cpp")}
+    return versions
 
 
 @pytest.mark.box
 @pytest.mark.long
 async def test_what_is_made_imports_and_fails_the_tests_in_plain_words() -> None:
-    said: dict[str, Any] = {}
+    verdicts: dict[str, Any] = {}
     async with LocalHarness().warm() as harness:
         for name, (files, language) in cases().items():
-            found = version(files)
-            end = start(json.loads(found.manifest), language).suffix
-            problem = ProblemFiles("p", files, found.manifest, found.files, found.ranking_by)
-            wish = Wish(f"kernel{end}", made(found, language).encode(), "p", "test")
-            run = await harness.run(problem, wish, _unheard, Terms())
-            said[name] = (run["verdict"], run["stage"], run["reason"])
-    for name, (verdict, stage, reason) in said.items():
-        assert (verdict, stage) == ("crashed", "check"), (name, said[name])
+            problem_version = version(files)
+            end = find_starter_template(json.loads(problem_version.manifest), language).suffix
+            problem = ProblemFiles(
+                "p",
+                files,
+                problem_version.manifest,
+                problem_version.files,
+                problem_version.ranking_by,
+            )
+            wish = SubmissionRequest(
+                f"kernel{end}", made(problem_version, language).encode(), "p", "test"
+            )
+            run = await harness.run(problem, wish, _unheard, LocalRunTerms())
+            verdicts[name] = (run["verdict"], run["stage"], run["reason"])
+    for name, (verdict, stage, reason) in verdicts.items():
+        assert (verdict, stage) == ("crashed", "check"), (name, verdicts[name])
         assert "is still to be written" in reason, (name, reason)
 
 
 async def _unheard(_: Progress) -> None:
-    """Nothing is told."""
+    """Ignore progress."""

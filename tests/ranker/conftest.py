@@ -1,4 +1,4 @@
-"""Webhooks and where they lead, for every test that asks."""
+"""Fixtures for webhooks and the read API."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,33 +6,33 @@ import pytest
 
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
-from shared.postgres import pool
-from tests.ranker.hooked import Hooked
-from tests.ranker.receiver import Receiver, receiving
+from shared.nats.streams import ensure_streams
+from shared.postgres import create_pool
+from tests.ranker.receiver import Receiver, run_receiver
+from tests.ranker.webhook_platform import WebhookPlatform
 from tests.support.lives import begin
 from tests.support.reading import Reads, reading
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
+    with run_receiver() as server:
+        yield server
 
 
 @pytest.fixture
-async def hooked(nats_url: str, postgres_dsn: str) -> AsyncIterator[Hooked]:
+async def hooked(nats_url: str, postgres_dsn: str) -> AsyncIterator[WebhookPlatform]:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     log = NatsLog(nc)
     await begin(log)
-    async with pool(postgres_dsn, 1, 3) as tables:
-        yield Hooked(log, postgres_dsn, tables)
+    async with create_pool(postgres_dsn, 1, 3) as tables:
+        yield WebhookPlatform(log, postgres_dsn, tables)
     await nc.close()
 
 
 @pytest.fixture
 async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
     """The read API over a ranker that runs."""
-    async with reading(postgres_dsn) as found:
-        yield found
+    async with reading(postgres_dsn) as running:
+        yield running

@@ -1,4 +1,4 @@
-"""A ranker over a log in memory, whose first three entries have duels or confirmations."""
+"""A ranker over an in-memory log, whose first three entries have duels or confirmations."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,18 +8,19 @@ from typing import Any, TypeVar
 import httpx
 
 from ranker.__main__ import SCHEMA
-from ranker.audit.auditing import Question, audit
-from ranker.domain.kept import kept
-from ranker.domain.report import Report
-from ranker.http import application
+from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.report import AuditReport
+from ranker.domain.stored_log import to_stored_event
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service import News
+from ranker.service.progress import ProjectionProgress
 from shared import events, signing
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, pool
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import connect, create_pool
 from shared.testing import eventually
-from tests.ranker.audited import chained
+from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin
 from tests.support.ranking import is_folded, ranker_of, running
 
@@ -27,13 +28,13 @@ Said = TypeVar("Said", bound=events.Fact)
 
 
 class Podium:
-    """A log, the read models that are folded from it, and their HTTP API."""
+    """A log, the read models folded from it, and their HTTP API."""
 
     def __init__(self, log: MemoryLog, models: ReadModels, http: httpx.AsyncClient) -> None:
         self.log, self.models, self.http = log, models, http
 
     def find(self, kind: type[Said]) -> list[tuple[str, Said]]:
-        """The facts of one kind, each with the id of its aggregate."""
+        """The facts of one type, each with the id of its aggregate."""
         return [
             (event.envelope.agg.rpartition(".")[2], event.fact)
             for event in self.log.since(0)
@@ -41,7 +42,7 @@ class Podium:
         ]
 
     async def settle(self) -> None:
-        """Wait until the read models hold everything, and nothing more is said."""
+        """Wait until everything is folded and nothing more is appended."""
 
         async def is_still() -> bool:
             last = await self.log.last()
@@ -57,9 +58,9 @@ class Podium:
         items: list[dict[str, Any]] = answer.json()["items"]
         return items
 
-    async def audit(self) -> Report:
-        """The leaderboard as the log alone gives it."""
-        rows = chained([kept(event) for event in self.log.since(0)])
+    async def audit(self) -> AuditReport:
+        """Audit the leaderboard from the log alone."""
+        rows = chain_events([to_stored_event(event) for event in self.log.since(0)])
 
         class Copy:
             async def events(self) -> AsyncIterator[Any]:
@@ -69,31 +70,33 @@ class Podium:
             def findings(self) -> list[Any]:
                 return []
 
-        return await audit(Question("identity", "CPU"), Copy(), signing.verify)
+        return await audit(AuditRequest("identity", "CPU"), Copy(), signing.verify_verdict)
 
 
 @asynccontextmanager
-async def podium_at(
+async def open_podium(
     dsn: str, *, has_duels: bool = False, has_confirmations: bool = False
 ) -> AsyncIterator[Podium]:
-    """A platform with one agent that is enrolled and one problem."""
-    log, news = MemoryLog(), News()
+    """Start a platform with one enrolled agent and one problem."""
+    log, progress = MemoryLog(), ProjectionProgress()
     await begin(log)
     async with (
         await connect(dsn, SCHEMA) as writing,
         await connect(dsn, SCHEMA) as reading,
-        pool(dsn, 1, 4, SCHEMA) as connections,
+        create_pool(dsn, 1, 4, SCHEMA) as connections,
         running(
             ranker_of(
                 log,
                 ReadModels(writing),
-                news,
+                progress,
                 has_duels=has_duels,
                 has_confirmations=has_confirmations,
             )
         ),
     ):
-        app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
+        app = create_app(
+            ReadSources(Reader(connections), progress, Live(), log.last, MemoryBlobStore())
+        )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
             yield Podium(log, ReadModels(reading), http)

@@ -1,4 +1,4 @@
-"""A real HTTP server that webhooks lead to: what it got, and how it meets the next requests."""
+"""A real HTTP server for webhooks: records requests and answers as the test demands."""
 
 import hashlib
 import hmac
@@ -12,25 +12,25 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 HANG_S = 20.0
-# What the next request meets; when there is nothing more, 204.
+# Behaviours for the next request; the default is status 204.
 HANG, DRIP = 0, -1
 
 
-class Got(NamedTuple):
-    """One request: its path, its headers in lower case, its body byte for byte."""
+class ReceivedRequest(NamedTuple):
+    """One request: its path, its headers in lower case, its raw body."""
 
     path: str
     headers: dict[str, str]
     body: bytes
 
     @property
-    def said(self) -> dict[str, Any]:
-        """The body, read."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+    def json(self) -> dict[str, Any]:
+        """The decoded body."""
+        decoded: dict[str, Any] = json.loads(self.body)
+        return decoded
 
     def is_signed(self, secret: str) -> bool:
-        """Whether who knows the secret sent exactly this."""
+        """Whether the holder of the secret signed exactly this request."""
         signed = self.headers["warpboard-timestamp"].encode() + b"." + self.body
         digest = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
         return hmac.compare_digest(f"v1={digest}", self.headers["warpboard-signature"])
@@ -38,41 +38,41 @@ class Got(NamedTuple):
 
 @dataclass
 class Receiver:
-    """What came, and what comes next for each path."""
+    """The requests so far, and the planned answers for each path."""
 
     url: str = ""
-    got: list[Got] = field(default_factory=list)
-    meets: dict[str, list[int]] = field(default_factory=dict)
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    planned: dict[str, list[int]] = field(default_factory=dict)
     released: threading.Event = field(default_factory=threading.Event)
 
-    def at(self, path: str) -> list[Got]:
-        """What came to a path, in order."""
-        return [one for one in self.got if one.path == path]
+    def at(self, path: str) -> list[ReceivedRequest]:
+        """The requests to a path, in order."""
+        return [item for item in self.requests if item.path == path]
 
     def kinds(self, path: str) -> list[str]:
-        """The types of what came to a path."""
-        return [one.said["type"] for one in self.at(path)]
+        """The types of the requests to a path."""
+        return [item.json["type"] for item in self.at(path)]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request to the receiver of its server."""
+    """Handles one request for the receiver of its server."""
 
     @property
-    def told(self) -> Receiver:
-        """Where all that comes is kept."""
+    def receiver(self) -> Receiver:
+        """The receiver that records the request."""
         server: Any = self.server
-        found: Receiver = server.told
-        return found
+        decoded: Receiver = server.receiver
+        return decoded
 
     def do_POST(self) -> None:
-        """Keep it, and answer as the next request is to be met."""
+        """Record the request and answer as planned."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.told.got.append(Got(self.path, headers, body))
-        coming = self.told.meets.get(self.path, [])
+        self.receiver.requests.append(ReceivedRequest(self.path, headers, body))
+        coming = self.receiver.planned.get(self.path, [])
         status = coming.pop(0) if coming else 204
         if status == HANG:
-            self.told.released.wait(HANG_S)
+            self.receiver.released.wait(HANG_S)
         elif status == DRIP:
             self._drip()
         else:
@@ -81,14 +81,14 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int) -> None:
         self.send_response(status)
         if 300 <= status < 400:
-            self.send_header("Location", f"{self.told.url}/elsewhere")
+            self.send_header("Location", f"{self.receiver.url}/elsewhere")
         self.end_headers()
 
     def _drip(self) -> None:
-        """A line of the head every moment, for ever."""
+        """Send one header line after another without end."""
         try:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            while not self.told.released.wait(0.05):
+            while not self.receiver.released.wait(0.05):
                 self.wfile.write(b"X-More: 1\r\n")
         except OSError:
             return
@@ -98,29 +98,29 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server whose requests know where they are kept."""
+    """A server whose handlers know their receiver."""
 
     daemon_threads = True
 
-    def __init__(self, told: Receiver) -> None:
+    def __init__(self, receiver: Receiver) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.told = told
+        self.receiver = receiver
 
 
 @contextmanager
-def receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """A receiver that answers until the end of the block, by TLS if it has what that takes."""
-    told = Receiver()
-    server = Server(told)
+def run_receiver(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """Run a receiver until the end of the block, with TLS if a context is given."""
+    receiver = Receiver()
+    server = Server(receiver)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    told.url = f"http://127.0.0.1:{server.server_port}"
+    receiver.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield told
+        yield receiver
     finally:
-        told.released.set()
+        receiver.released.set()
         server.shutdown()
         thread.join(10)
         server.server_close()

@@ -1,4 +1,4 @@
-"""A reader of server-sent events over a real connection, which it may cut at any byte."""
+"""A reader of server-sent events over a real connection that can be cut at any byte."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from tests.support.waits import free_port
 
 
 @dataclass
-class Heard:
-    """What came: events with their places, notices without, and whether the end did."""
+class StreamListener:
+    """The received events, notices and comments, and whether the stream ended."""
 
     places: list[int] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
@@ -29,22 +29,22 @@ class Heard:
 
     @property
     def last(self) -> int:
-        """The place to go on from."""
+        """The sequence to resume from."""
         return self.places[-1] if self.places else 0
 
     def take(self, piece: bytes) -> None:
-        """Understand what came; an event that is not whole waits for its rest."""
+        """Parse a piece of the stream; an incomplete event waits for its rest."""
         *blocks, self.text = (self.text + piece).split(b"\n\n")
         for block in blocks:
             self._take(block.decode())
 
     def cut(self) -> None:
-        """The connection is gone: what was not whole is forgotten."""
+        """The connection is closed: drop an incomplete event."""
         self.text = b""
 
     def _take(self, block: str) -> None:
-        said = dict(line.partition(":")[::2] for line in block.split("\n"))
-        lines = {name: value.strip() for name, value in said.items()}
+        fields = dict(line.partition(":")[::2] for line in block.split("\n"))
+        lines = {name: value.strip() for name, value in fields.items()}
         if "retry" in lines:
             self.retry_ms = int(lines["retry"])
         elif "" in lines:
@@ -60,10 +60,10 @@ class Heard:
 
 
 @asynccontextmanager
-async def served(
+async def serve_ranker(
     app: ASGIApp, limits: HttpLimits | None = None
 ) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """An application behind a real server: its address, and what ends it."""
+    """Serve an application over a real socket; yields its URL and the event that stops it."""
     port, stopping = free_port(), asyncio.Event()
     serving = asyncio.create_task(serve(app, "127.0.0.1", port, stopping, limits))
     url = f"http://127.0.0.1:{port}"
@@ -87,17 +87,17 @@ async def _is_up(url: str) -> None:
 
 
 async def listen(
-    http: httpx.AsyncClient, url: str, heard: Heard, bytes_max: int | None = None
-) -> Heard:
-    """Go on listening until the stream ends, or the connection is cut after so many bytes."""
-    headers = {"Last-Event-ID": str(heard.last)} if heard.last else {}
-    left = bytes_max
-    async with http.stream("GET", url, headers=headers) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        async for piece in answer.aiter_raw():
-            heard.take(piece if left is None else piece[:left])
-            left = None if left is None else left - len(piece)
-            if left is not None and left <= 0:
+    http: httpx.AsyncClient, url: str, listener: StreamListener, bytes_max: int | None = None
+) -> StreamListener:
+    """Listen until the stream ends, or cut the connection after some bytes."""
+    headers = {"Last-Event-ID": str(listener.last)} if listener.last else {}
+    remaining = bytes_max
+    async with http.stream("GET", url, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        async for piece in response.aiter_raw():
+            listener.take(piece if remaining is None else piece[:remaining])
+            remaining = None if remaining is None else remaining - len(piece)
+            if remaining is not None and remaining <= 0:
                 break
-    heard.cut()
-    return heard
+    listener.cut()
+    return listener

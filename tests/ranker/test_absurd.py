@@ -1,4 +1,4 @@
-"""Whatever numbers and texts an agent sends, a decision comes of it that everybody can read."""
+"""Whatever an agent sends, the decision is valid and readable."""
 
 from dataclasses import replace
 
@@ -6,17 +6,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.conclusion import Verdict, conclude
-from ranker.domain.eligibility import Demand
-from ranker.domain.pools import pooled
-from ranker.domain.ties import Standing, places
+from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission
+from ranker.domain.score import pool_results
+from ranker.domain.ties import ScoredEntry, assign_places
 from shared.events import CaseResult, RejudgeJudged, SubmissionFinished
-from shared.wire import Stamp, pack, seal
+from shared.wire import EventMetadata, encode_envelope, make_envelope
 from tests.support.lives import T0
 
 LOOSE = Demand("none", ("C2",))
 INT4_MAX = 2**31 - 1
-STAMP = Stamp("i" * 36, T0, "service:ranker", "c" * 36, "c" * 36)
+STAMP = EventMetadata("i" * 36, T0, "service:ranker", "c" * 36, "c" * 36)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 times = st.one_of(st.none(), numbers, st.floats(0.01, 1000.0))
 cases = st.builds(
@@ -34,8 +33,8 @@ cases = st.builds(
 )
 
 
-def verdict(**other: object) -> Verdict:
-    whole = Verdict(
+def verdict(**other: object) -> RunVerdict:
+    verdict_ = RunVerdict(
         mode="ranked",
         job="j",
         run="r",
@@ -47,13 +46,13 @@ def verdict(**other: object) -> Verdict:
         level="none",
         tier="C2",
     )
-    return replace(whole, **other)  # type: ignore[arg-type]
+    return replace(verdict_, **other)  # type: ignore[arg-type]
 
 
 def read_back(end: SubmissionFinished) -> SubmissionFinished:
-    """The decision as everybody else sees it."""
+    """The decision as other services decode it."""
     for fact in (end, RejudgeJudged(submission="s", result=end)):
-        pack(seal(fact, "submission.s", STAMP))
+        encode_envelope(make_envelope(fact, "submission.s", STAMP))
     return msgspec.json.decode(msgspec.json.encode(end), type=SubmissionFinished)
 
 
@@ -67,18 +66,18 @@ def test_every_verdict_has_a_decision_that_can_be_ranked_beside_others(
     timed: list[CaseResult], ranking_by: str, sigma_run: float, tie_us: float
 ) -> None:
     run = verdict(cases=timed, ranking_by=ranking_by, sigma_run=sigma_run, tie_us=tie_us)
-    end = conclude(run, LOOSE)
+    end = conclude_submission(run, LOOSE)
     assert read_back(end) == end
     assert abs(end.freedom) <= INT4_MAX
     if not end.is_eligible:
         return
     assert end.score_us is not None
     assert end.score_us > 0
-    two = pooled([end, end])
-    for pool in (two, pooled([end])):
-        other = Standing(2, 100.0, 0.01, 22, 0.003)
-        mine = Standing(1, pool.score_us, pool.error, pool.freedom, pool.delta)
-        assert len(places([mine, other])) == 2
+    two = pool_results([end, end])
+    for pool in (two, pool_results([end])):
+        other = ScoredEntry(2, 100.0, 0.01, 22, 0.003)
+        mine = ScoredEntry(1, pool.score_us, pool.error, pool.freedom, pool.delta)
+        assert len(assign_places([mine, other])) == 2
 
 
 def test_a_decision_is_never_longer_than_an_event_may_be() -> None:
@@ -89,4 +88,4 @@ def test_a_decision_is_never_longer_than_an_event_may_be() -> None:
         verdict(verdict="wrong", stage="check", reason="x" * 254_000),
         verdict(cases=[many, msgspec.structs.replace(many, process_us=[3.0] * 60_000)]),
     ):
-        read_back(conclude(run, LOOSE))
+        read_back(conclude_submission(run, LOOSE))

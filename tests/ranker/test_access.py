@@ -1,4 +1,4 @@
-"""Who sees what: closed leaderboards, others' submissions, sources after the deadline."""
+"""Access: closed leaderboards, others' submissions, sources after the deadline."""
 
 import hashlib
 from datetime import timedelta
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shared import events, subjects
 from shared.clock import now
-from shared.reader import HEADER, Reader, encode
+from shared.reader import READER_HEADER, Reader, encode_reader
 from shared.testing import eventually
 from tests.support.lives import RUN_KEY, Life, say
 from tests.support.reading import Reads, as_
@@ -59,60 +59,60 @@ async def status(reads: Reads, path: str, headers: dict[str, str]) -> int:
 async def items(reads: Reads, path: str, headers: dict[str, str]) -> list[Any]:
     answer = await reads.http.get(f"/v1/{path}", headers=headers)
     assert answer.status_code == 200, answer.text
-    found: list[Any] = answer.json()["items"]
-    return found
+    items_: list[Any] = answer.json()["items"]
+    return items_
 
 
 async def test_a_closed_board_is_there_for_members_and_staff_alone(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
+    (submission,) = await reads.ended(Life("s1"))
     await change(reads, CLOSED)
-    number = found["number"]
-    pages = (*PAGES, *(f"submissions/{number}{rest}" for rest in ("", "/cases", "/events")))
+    number = submission["number"]
+    pages = (*PAGES, *(f"submissions/{number}{suffix}" for suffix in ("", "/cases", "/events")))
     pages = (*pages, f"submissions/{number}/files/log.txt", f"compare?a={number}&b={number}")
-    for who in (as_(None), as_("grace"), as_("ada")):
-        assert [await status(reads, page, who) for page in pages] == [404] * len(pages)
-        assert [await items(reads, one, who) for one in LISTS] == [[], [], []]
-    assert all([await items(reads, one, as_("grace", "identity")) for one in LISTS])
+    for headers in (as_(None), as_("grace"), as_("ada")):
+        assert [await status(reads, page, headers) for page in pages] == [404] * len(pages)
+        assert [await items(reads, item, headers) for item in LISTS] == [[], [], []]
+    assert all([await items(reads, item, as_("grace", "identity")) for item in LISTS])
     assert await status(reads, f"submissions/{number}", as_("grace", "identity")) == 200
 
 
 async def test_a_closed_board_is_unknown_in_the_words_of_one_that_is_not(reads: Reads) -> None:
     await change(reads, CLOSED)
-    said = []
+    answers = []
     for slug in ("identity", "nothing1"):
         answer = (await reads.http.get(f"/v1/problems/{slug}", headers=as_(None))).json()
-        said.append((answer["code"], answer["detail"].replace(slug, "x")))
-    assert said[0] == said[1]
+        answers.append((answer["code"], answer["detail"].replace(slug, "x")))
+    assert answers[0] == answers[1]
 
 
 async def test_of_others_a_ranked_submission_shows_a_summary(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    path = f"/v1/submissions/{found['number']}"
+    (submission,) = await reads.ended(Life("s1"))
+    path = f"/v1/submissions/{submission['number']}"
     answer = await reads.http.get(path, headers=as_("grace"))
-    shown = answer.json()
-    assert (shown["participant"], shown["ranking"]["rank"], shown["verdict"]) == (
+    page = answer.json()
+    assert (page["participant"], page["ranking"]["rank"], page["verdict"]) == (
         "Ada",
         1,
         "passed",
     )
     assert [word for word in SECRETS if word in answer.text] == ["size=1"]
-    assert not any(line["note"] or line["actor"] for line in shown["timeline"])
-    (case,) = shown["cases"]
+    assert not any(line["note"] or line["actor"] for line in page["timeline"])
+    (case,) = page["cases"]
     assert (case["name"], case["time_us"], case["is_hidden"]) == ("size=1", 100.0, False)
     assert not {"message", "mismatches", "process_us"} & set(case)
-    listed = (await reads.http.get("/v1/submissions", headers=as_("grace"))).text
-    assert "kernel.py" not in listed
-    for rest in ("/cases", "/files/log.txt", "?source=true"):
-        assert (await reads.http.get(path + rest, headers=as_("grace"))).status_code == 403
-    told = await reads.http.get(
+    listing = (await reads.http.get("/v1/submissions", headers=as_("grace"))).text
+    assert "kernel.py" not in listing
+    for suffix in ("/cases", "/files/log.txt", "?source=true"):
+        assert (await reads.http.get(path + suffix, headers=as_("grace"))).status_code == 403
+    history = await reads.http.get(
         f"{path}/events", headers=as_("grace") | {"Accept": "application/json"}
     )
-    assert not [word for word in SECRETS if word in told.text]
+    assert not [word for word in SECRETS if word in history.text]
 
 
 async def test_of_others_what_is_not_on_the_leaderboard_shows_no_case(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1", verdict="wrong_answer"))
-    answer = await reads.http.get(f"/v1/submissions/{found['number']}", headers=as_("grace"))
+    (submission,) = await reads.ended(Life("s1", verdict="wrong_answer"))
+    answer = await reads.http.get(f"/v1/submissions/{submission['number']}", headers=as_("grace"))
     assert answer.json()["cases"] == []
     assert not [word for word in SECRETS if word in answer.text]
 
@@ -125,8 +125,8 @@ async def test_the_list_of_leaderboards_says_ones_own_best(reads: Reads) -> None
 
 
 async def test_of_others_nothing_but_what_is_ranked_exists(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1", mode="test"))
-    path = f"submissions/{found['number']}"
+    (submission,) = await reads.ended(Life("s1", mode="test"))
+    path = f"submissions/{submission['number']}"
     assert await status(reads, path, as_("grace")) == 404
     assert await items(reads, "submissions", as_("grace")) == []
     assert await status(reads, path, as_("ada")) == 200
@@ -135,38 +135,38 @@ async def test_of_others_nothing_but_what_is_ranked_exists(reads: Reads) -> None
 
 async def test_ones_own_is_as_others_to_a_token_for_other_problems(reads: Reads) -> None:
     ranked, test = await reads.ended(Life("s1"), Life("s2", mode="test"))
-    limited = {HEADER: encode(Reader(account="ada", problems=["another"]))}
-    mine = {HEADER: encode(Reader(account="ada", problems=["another", "identity"]))}
+    limited = {READER_HEADER: encode_reader(Reader(account="ada", problems=["another"]))}
+    mine = {READER_HEADER: encode_reader(Reader(account="ada", problems=["another", "identity"]))}
     path = f"submissions/{ranked['number']}"
-    for who in (mine, as_("ada")):
-        assert len(await items(reads, "me/submissions", who)) == 2
-        assert await status(reads, f"{path}/cases", who) == 200
-        assert await status(reads, f"submissions/{test['number']}", who) == 200
+    for headers in (mine, as_("ada")):
+        assert len(await items(reads, "me/submissions", headers)) == 2
+        assert await status(reads, f"{path}/cases", headers) == 200
+        assert await status(reads, f"submissions/{test['number']}", headers) == 200
     assert await items(reads, "me/submissions", limited) == []
-    assert [one["number"] for one in await items(reads, "submissions", limited)] == [
+    assert [item["number"] for item in await items(reads, "submissions", limited)] == [
         ranked["number"]
     ]
     assert await status(reads, f"submissions/{test['number']}", limited) == 404
     assert await status(reads, f"submissions/{test['number']}/events", limited) == 404
-    for rest in ("/cases", "/files/log.txt", "?source=true"):
-        assert await status(reads, path + rest, limited) == 403
+    for suffix in ("/cases", "/files/log.txt", "?source=true"):
+        assert await status(reads, path + suffix, limited) == 403
     pages = (path, "submissions", "leaderboards/identity/CPU/history?participant=Ada")
     for page in (*pages, "leaderboards/identity/CPU"):
-        told = (await reads.http.get(f"/v1/{page}", headers=limited)).text
+        answer = (await reads.http.get(f"/v1/{page}", headers=limited)).text
         others = (await reads.http.get(f"/v1/{page}", headers=as_("grace"))).text
-        assert [word in told for word in SECRETS] == [word in others for word in SECRETS]
-        assert '"source_visible":true' not in told
+        assert [word in answer for word in SECRETS] == [word in others for word in SECRETS]
+        assert '"source_visible":true' not in answer
     held = events.SubmissionHeld(rule="r", reason="look")
     await say(reads.log, subjects.moderation("s1"), held)
     await settled(reads)
-    found = [len(await items(reads, "moderation", who)) for who in (mine, limited)]
-    assert found == [1, 0]
+    submission = [len(await items(reads, "moderation", headers)) for headers in (mine, limited)]
+    assert submission == [1, 0]
 
 
 async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads: Reads) -> None:
     blob = await reads.blobs.put(b"the source")
-    (found,) = await reads.ended(Life("s1", source=blob.digest))
-    path = f"submissions/{found['number']}?source=true"
+    (submission,) = await reads.ended(Life("s1", source=blob.digest))
+    path = f"submissions/{submission['number']}?source=true"
     mine = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
     assert mine.json()["source"] == "the source"
     assert await status(reads, path, as_(None)) == 403
@@ -185,8 +185,8 @@ async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads:
 
 
 async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    (case,) = await reads.get(f"submissions/{found['number']}/cases")
+    (submission,) = await reads.ended(Life("s1"))
+    (case,) = await reads.get(f"submissions/{submission['number']}/cases")
     assert (case["visibility"], case["name"]) == ("public", "size=1")
     life = Life("s2")
     hidden = [
@@ -201,8 +201,8 @@ async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> 
     await settled(reads)
 
     async def over() -> Any:
-        found = await items(reads, "submissions?state=finished", as_("ada"))
-        return found[0] if len(found) == 2 else None
+        submission = await items(reads, "submissions?state=finished", as_("ada"))
+        return submission[0] if len(submission) == 2 else None
 
     number = (await eventually(over))["number"]
     for path in (f"submissions/{number}", f"submissions/{number}/cases"):
@@ -224,29 +224,29 @@ async def test_what_operators_decide_is_shown_to_whom_it_is_about(reads: Reads) 
 async def test_an_archived_board_is_listed_when_it_is_asked_for(reads: Reads) -> None:
     await change(reads, events.LeaderboardArchived(reason="over"))
     assert await items(reads, "problems", as_(None)) == []
-    (found,) = await items(reads, "problems?state=archived", as_(None))
-    assert found["state"] == "archived"
+    (submission,) = await items(reads, "problems?state=archived", as_(None))
+    assert submission["state"] == "archived"
     assert await status(reads, "leaderboards/identity/CPU", as_(None)) == 200
 
 
 async def test_a_withdrawn_submission_is_off_its_board_and_says_so(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
+    (submission,) = await reads.ended(Life("s1"))
     await say(reads.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
     await settled(reads)
     assert await reads.board() == []
-    page = await reads.get(f"submissions/{found['number']}")
+    page = await reads.get(f"submissions/{submission['number']}")
     assert (page["ranking"]["status"], page["ranking"]["code"]) == ("removed", "withdrawn")
     assert (await items(reads, "submissions", as_("ada")))[0]["is_withdrawn"] is True
 
 
 async def test_nobody_is_told_what_the_keys_of_a_run_were(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    assert "key" not in found
-    assert found["key_commit"] == hashlib.sha256(bytes.fromhex(RUN_KEY)).hexdigest()
+    (submission,) = await reads.ended(Life("s1"))
+    assert "key" not in submission
+    assert submission["key_commit"] == hashlib.sha256(bytes.fromhex(RUN_KEY)).hexdigest()
 
 
 async def test_a_header_that_cannot_be_read_makes_nobody_of_its_sender(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1", mode="test"))
+    (submission,) = await reads.ended(Life("s1", mode="test"))
     for text in ("", "{", '{"is_staff": "yes"}', "null", "[]"):
-        who = {"Warpboard-Reader": text}
-        assert await status(reads, f"submissions/{found['number']}", who) == 404
+        headers = {"Warpboard-Reader": text}
+        assert await status(reads, f"submissions/{submission['number']}", headers) == 404

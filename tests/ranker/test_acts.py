@@ -1,24 +1,25 @@
-"""What operators did, as they read it themselves, from the archive."""
+"""Operators read their acts from the archive."""
 
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
-from ranker.archive.keeping import keep
-from ranker.archive.postgres import Shelf, archive
-from ranker.commands.replaying import Unwatched
-from ranker.http.acts import acts
-from ranker.service import News
+from ranker.archive.archiver import run_archiver
+from ranker.archive.postgres import ArchiveReader, open_archive
+from ranker.http import create_app
+from ranker.http.access import ReadSources
+from ranker.live import Live
+from ranker.postgres import Reader
+from ranker.replay.runner import SilentMetrics
+from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import new_id
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import Fact
-from shared.http import install
-from shared.memory import MemoryLog
-from shared.postgres import pool
-from shared.wire import Stamp, seal
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import create_pool
+from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0, Life, begin, live
 from tests.support.reading import STAFF, as_
 
@@ -26,12 +27,14 @@ pytestmark = pytest.mark.server
 
 
 async def by(log: MemoryLog, actor: str, agg: str, fact: Fact) -> None:
-    await log.append(New(seal(fact, agg, Stamp(new_id(), T0, actor, "", "")), None))
+    await log.append(
+        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, "", "")), None)
+    )
 
 
 @pytest.fixture
 async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
-    log, news = MemoryLog(), News()
+    log, progress = MemoryLog(), ProjectionProgress()
     await begin(log)
     await live(log, Life("s1"))
     pool_agg = subjects.pool("CPU")
@@ -44,13 +47,16 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
     await by(log, "account:a-1", subjects.account("a-1"), issued)
     await by(log, "operator:olga", pool_agg, events.PoolResumed(reason="it works"))
     last = await log.last()
-    news.tell(last)
-    async with archive(postgres_dsn) as kept:
-        await keep(log, kept, Unwatched(), until=last)
-    app = FastAPI()
-    install(app)
-    async with pool(postgres_dsn, 1, 2) as connections:
-        acts(app, Shelf(connections), news)
+    progress.advance(last)
+    async with open_archive(postgres_dsn) as archive:
+        await run_archiver(log, archive, SilentMetrics(), until=last)
+    async with create_pool(postgres_dsn, 1, 2) as connections:
+        archive_reader = ArchiveReader(connections)
+        app = create_app(
+            ReadSources(
+                Reader(connections), progress, Live(), log.last, MemoryBlobStore(), archive_reader
+            )
+        )
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as client:
             yield client
@@ -59,8 +65,8 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
 async def test_acts_are_told_with_who_and_why_newest_first(http: httpx.AsyncClient) -> None:
     answer = await http.get("/v1/admin/audit", headers=STAFF)
     items = answer.json()["items"]
-    said = [(one["type"], one["actor"], one["reason"]) for one in items[:3]]
-    assert said == [
+    acts = [(item["type"], item["actor"], item["reason"]) for item in items[:3]]
+    assert acts == [
         ("PoolResumed", "operator:olga", "it works"),
         ("SubmissionHeld", "account:a-1", "look"),
         ("PoolPaused", "operator:olga", "a new driver"),
@@ -71,16 +77,16 @@ async def test_acts_are_told_with_who_and_why_newest_first(http: httpx.AsyncClie
 
 
 async def test_pages_go_on_to_the_beginning(http: httpx.AsyncClient) -> None:
-    found, before = [], 2**53 - 1
+    seqs, before = [], 2**53 - 1
     for _ in range(20):
         path = f"/v1/admin/audit?limit=1&before={before}"
         page = (await http.get(path, headers=STAFF)).json()
-        found += [one["seq"] for one in page["items"]]
+        seqs += [item["seq"] for item in page["items"]]
         if page["next_before"] is None:
             break
         before = page["next_before"]
-    whole = (await http.get("/v1/admin/audit", headers=STAFF)).json()["items"]
-    assert found == [one["seq"] for one in whole]
+    all_items = (await http.get("/v1/admin/audit", headers=STAFF)).json()["items"]
+    assert seqs == [item["seq"] for item in all_items]
 
 
 async def test_nobody_but_staff_reads_them(http: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""An operator's URL gets each event at least once under one key, and nothing of history."""
+"""An operator's URL gets each event at least once with one key, and none from history."""
 
 import asyncio
 import json
@@ -14,19 +14,19 @@ import pytest
 from nats.aio.client import Client
 
 from ranker.announce import AGGS, CONSUMER, TARGET, Webhook, announce
-from ranker.settings import checked_url
+from ranker.settings import check_url
 from shared.errors import Refused
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, PodiumChanged, RecordSet
 from shared.nats.bus import NatsBus
+from shared.nats.bus_status import NatsDeadLetters
 from shared.nats.connection import connect
-from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
-from shared.outbox import Sender
-from shared.postgres import PostgresOutbox, pool
-from shared.testing import eventually, example
-from shared.wire import Stamp, seal
+from shared.nats.streams import ensure_streams
+from shared.outbox import OutboxSender
+from shared.postgres import PostgresOutbox, create_pool
+from shared.testing import eventually, example_event
+from shared.wire import EventMetadata, make_envelope
 from tests.contracts.samples import T0
 
 RANKING, SEAL = "ranking.matmul.H200", "audit.seal"
@@ -39,26 +39,26 @@ DELAYS_S = (0.02, 0.02, 0.02, 0.02)
 
 @dataclass
 class Operator:
-    """A real HTTP server: what it got, and how it meets the next requests."""
+    """A real HTTP server that records requests and answers as the test demands."""
 
     meets: list[int] = field(default_factory=list)
     got: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     url: str = ""
 
     def keys(self, seq: int) -> list[str]:
-        """The keys under which an event came, as often as it came."""
+        """The keys of an event, one per request."""
         return [key for key, body in self.got if body["seq"] == seq]
 
 
 @pytest.fixture
 def operator() -> Iterator[Operator]:
-    told = Operator()
+    operator_ = Operator()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.got.append((self.headers["Idempotency-Key"], json.loads(body)))
-            meets = told.meets.pop(0) if told.meets else 204
+            operator_.got.append((self.headers["Idempotency-Key"], json.loads(body)))
+            meets = operator_.meets.pop(0) if operator_.meets else 204
             if meets == HANG:
                 released.wait(HANG_S)
             if meets > 0:
@@ -72,8 +72,8 @@ def operator() -> Iterator[Operator]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    told.url = f"http://127.0.0.1:{server.server_port}/in"
-    yield told
+    operator_.url = f"http://127.0.0.1:{server.server_port}/in"
+    yield operator_
     released.set()
     server.shutdown()
     thread.join(10)
@@ -83,24 +83,26 @@ def operator() -> Iterator[Operator]:
 @pytest.fixture
 async def client(nats_url: str) -> AsyncIterator[Client]:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     yield nc
     await nc.close()
 
 
 async def say(client: Client, kind: type[Fact], agg: str, number: int) -> int:
-    stamp = Stamp(f"e{number}", T0, "service:ranker", "s1", "e0")
-    return await NatsLog(client).append(New(seal(example(kind), agg, stamp), None))
+    stamp = EventMetadata(f"e{number}", T0, "service:ranker", "s1", "e0")
+    return await NatsLog(client).append(
+        NewEvent(make_envelope(example_event(kind), agg, stamp), None)
+    )
 
 
 @asynccontextmanager
 async def announcing(client: Client, postgres_dsn: str, operator: Operator) -> AsyncIterator[None]:
-    """The announcer as it runs in ranker, but in haste."""
+    """Run the announcer as in ranker, with short waits."""
     inbox = await NatsBus(client).news(CONSUMER, *AGGS)
     assert await inbox.next(0.05) is None
-    async with pool(postgres_dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
+    async with create_pool(postgres_dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
         webhook = Webhook(http, operator.url, WITHIN_S)
-        sender = Sender(inbox, PostgresOutbox(rows), TARGET, webhook.post, DELAYS_S)
+        sender = OutboxSender(inbox, PostgresOutbox(rows), TARGET, webhook.post, DELAYS_S)
         task = asyncio.create_task(sender.run())
         yield
         task.cancel()
@@ -120,11 +122,15 @@ async def test_records_podiums_and_seals_are_posted_as_json(
         ]
         seqs = [await say(client, kind, agg, n) for n, (kind, agg) in enumerate(kinds)]
         await eventually(lambda: len(operator.got) == 3)
-    told = [body for _, body in operator.got]
-    assert [body["seq"] for body in told] == seqs
-    assert [body["event"]["type"] for body in told] == ["RecordSet", "PodiumChanged", "AuditSealed"]
-    assert told[0]["event"]["agg"] == RANKING
-    assert told[0]["event"]["data"]["score_us"] == 1.5
+    bodies = [body for _, body in operator.got]
+    assert [body["seq"] for body in bodies] == seqs
+    assert [body["event"]["type"] for body in bodies] == [
+        "RecordSet",
+        "PodiumChanged",
+        "AuditSealed",
+    ]
+    assert bodies[0]["event"]["agg"] == RANKING
+    assert bodies[0]["event"]["data"]["score_us"] == 1.5
     assert len({key for key, _ in operator.got}) == 3
 
 
@@ -206,9 +212,9 @@ async def lacks_consumer(client: Client) -> bool:
 @pytest.mark.parametrize("url", ["ftp://x.org", "x.org/in", "http://", "https:///in"])
 def test_a_setting_that_is_no_url_is_told(url: str) -> None:
     with pytest.raises(Refused, match="WARPBOARD_RANKER_ANNOUNCE_URL is"):
-        checked_url(url)
+        check_url(url)
 
 
 def test_a_url_and_none_at_all_are_settings() -> None:
-    checked_url("https://hooks.example.org/in")
-    checked_url(None)
+    check_url("https://hooks.example.org/in")
+    check_url(None)

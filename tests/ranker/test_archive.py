@@ -1,4 +1,4 @@
-"""The archive on a real Postgres: every byte, an unbroken chain, and seals that can be checked."""
+"""The archive on a real Postgres: every byte, an unbroken chain, and verifiable seals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,41 +8,39 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ranker.archive.keeping import Sealer, keep
-from ranker.archive.postgres import Archive, Shelf, archive
-from ranker.archive.running import Archiving, Sealing
-from ranker.commands.replaying import Unwatched
-from ranker.domain.kept import kept
-from ranker.domain.seals import AGGREGATE, Rhythm, is_due
-from shared import chain
-from shared.event_log import Gap, New, Recorded
+from ranker.archive.archiver import ArchiveService, SealConfig, Sealer, run_archiver
+from ranker.archive.postgres import Archive, ArchiveReader, open_archive
+from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due, to_stored_event
+from ranker.replay.runner import SilentMetrics
+from shared import wire
+from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed
 from shared.memory import MemoryLog
-from shared.postgres import Fenced, pool
-from shared.signing import load_key, public_key, verify
+from shared.postgres import CheckpointConflict, create_pool
+from shared.signing import load_key, public_key, verify_verdict
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0, Life, live, publish
 
 pytestmark = pytest.mark.server
-OFTEN = Rhythm(events=3, s=3600)
+OFTEN = SealInterval(events=3, s=3600)
 
 
 class Well:
-    """Remembers what ails."""
+    """Records health reports."""
 
     def __init__(self) -> None:
         self.parts: dict[str, str | None] = {}
 
     def ail(self, part: str, reason: str | None) -> None:
-        """Note it."""
+        """Record a report."""
         self.parts[part] = reason
 
 
 @pytest.fixture
 async def copy(postgres_dsn: str) -> AsyncIterator[Archive]:
-    async with archive(postgres_dsn) as found:
-        yield found
+    async with open_archive(postgres_dsn) as archive:
+        yield archive
 
 
 async def full() -> MemoryLog:
@@ -54,36 +52,59 @@ async def full() -> MemoryLog:
 
 async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     log = await full()
-    await keep(log, copy, Unwatched(), until=5)
-    await keep(log, copy, Unwatched(), until=await log.last())
+    await run_archiver(log, copy, SilentMetrics(), until=5)
+    await run_archiver(log, copy, SilentMetrics(), until=await log.last())
     rows = await copy.page(0, 100)
-    h = chain.START
+    h = wire.CHAIN_START
     for row, event in zip(rows, log.since(0), strict=True):
-        h = chain.after(h, kept(event).link)
+        h = wire.extend_chain(h, to_stored_event(event).link)
         assert (row.seq, row.body, row.h) == (event.seq, event.body, h)
         assert row.subject == f"events.{event.envelope.agg}"
         assert row.recorded == event
     assert await copy.head() == (await log.last(), h)
 
 
+class PositionMetrics(SilentMetrics):
+    """Metrics that remember the reported positions."""
+
+    def __init__(self) -> None:
+        self.positions: list[tuple[int, int]] = []
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Remember a position and how many events are waiting."""
+        self.positions.append((seq, behind))
+
+
+async def test_a_restarted_archiver_reports_its_position_before_a_new_event(copy: Archive) -> None:
+    log, metrics = await full(), PositionMetrics()
+    last = await log.last()
+    await run_archiver(log, copy, SilentMetrics(), until=last)
+    restarted = asyncio.create_task(run_archiver(log, copy, metrics))
+    await eventually(lambda: metrics.positions)
+    restarted.cancel()
+    assert metrics.positions == [(last, 0)]
+
+
 async def test_a_second_archiver_is_fenced_and_writes_nothing(copy: Archive) -> None:
     log = await full()
     await copy.write(0, log.since(0)[:3])
-    with pytest.raises(Fenced):
+    with pytest.raises(CheckpointConflict):
         await copy.write(0, log.since(0)[:3])
     assert (await copy.head())[0] == 3
 
 
 async def test_a_log_that_is_shorter_than_its_archive_is_refused(copy: Archive) -> None:
     log = await full()
-    await keep(log, copy, Unwatched(), until=await log.last())
+    await run_archiver(log, copy, SilentMetrics(), until=await log.last())
     with pytest.raises(Gap):
-        await keep(MemoryLog(), copy, Unwatched())
+        await run_archiver(MemoryLog(), copy, SilentMetrics())
 
 
-def sealed(seq: int, upto: int) -> Recorded:
+def sealed(seq: int, upto: int) -> RecordedEvent:
     fact = AuditSealed(seq=upto, chain="00", count=upto)
-    return Recorded(seq, seal(fact, AGGREGATE, Stamp("i", T0, "", "", "")))
+    return RecordedEvent(
+        seq, make_envelope(fact, SEAL_AGGREGATE, EventMetadata("i", T0, "", "", ""))
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,9 +119,9 @@ def sealed(seq: int, upto: int) -> Recorded:
     ],
 )
 def test_a_seal_is_due_by_count_or_by_age_and_never_for_itself(
-    seq: int, last: Recorded | None, after_s: int, *, expected: bool
+    seq: int, last: RecordedEvent | None, after_s: int, *, expected: bool
 ) -> None:
-    assert is_due(seq, last, T0 + timedelta(seconds=after_s), OFTEN) is expected
+    assert is_seal_due(seq, last, T0 + timedelta(seconds=after_s), OFTEN) is expected
 
 
 async def test_a_seal_names_the_chain_and_its_signature_holds(
@@ -108,36 +129,36 @@ async def test_a_seal_names_the_chain_and_its_signature_holds(
 ) -> None:
     log, key = await full(), load_key(tmp_path / "seal.key")
     last = await log.last()
-    await keep(log, copy, Unwatched(), until=last)
-    sealer = Sealer(log, copy, key, OFTEN, Unwatched())
+    await run_archiver(log, copy, SilentMetrics(), until=last)
+    sealer = Sealer(log, copy, key, OFTEN, SilentMetrics())
     await sealer.look()
     await sealer.look()  # The archive has not seen the first one yet.
-    await keep(log, copy, Unwatched(), until=last + 1)
+    await run_archiver(log, copy, SilentMetrics(), until=last + 1)
     await sealer.look()
     (event,) = log.since(last)
     (row,) = await copy.page(last - 1, 1)
     assert row.h is not None
     assert event.fact == AuditSealed(seq=last, chain=row.h.hex(), count=last)
     data, sig = bytes(event.envelope.data), event.envelope.sig or ""
-    assert verify(public_key(key), AGGREGATE, last, data, sig)
-    assert not verify(public_key(key), AGGREGATE, last - 1, data, sig)
+    assert verify_verdict(public_key(key), SEAL_AGGREGATE, last, data, sig)
+    assert not verify_verdict(public_key(key), SEAL_AGGREGATE, last - 1, data, sig)
 
 
 async def test_seals_are_read_newest_first(copy: Archive, postgres_dsn: str) -> None:
     log = MemoryLog()
-    await log.append(New(sealed(1, 1).envelope, 0))
+    await log.append(NewEvent(sealed(1, 1).envelope, 0))
     second = msgspec.structs.replace(sealed(2, 2).envelope, id="second")
-    await log.append(New(second, 1))
-    await keep(log, copy, Unwatched(), until=2)
-    async with pool(postgres_dsn, 1, 1) as connections:
-        found = await Shelf(connections).newest(10)
-    assert [one.seq for one in found] == [2, 1]
+    await log.append(NewEvent(second, 1))
+    await run_archiver(log, copy, SilentMetrics(), until=2)
+    async with create_pool(postgres_dsn, 1, 1) as connections:
+        seals = await ArchiveReader(connections).read_seals(10)
+    assert [item.seq for item in seals] == [2, 1]
 
 
 async def test_it_runs_beside_the_log_and_seals_it(postgres_dsn: str, tmp_path: Path) -> None:
     log, life = await full(), Well()
-    archiving = Archiving(log, postgres_dsn, life)
-    sealing = Sealing(load_key(tmp_path / "seal.key"), OFTEN)
+    archiving = ArchiveService(log, postgres_dsn, life.ail)
+    sealing = SealConfig(load_key(tmp_path / "seal.key"), OFTEN)
     running = [
         asyncio.create_task(archiving.keep()),
         asyncio.create_task(archiving.seal(sealing)),

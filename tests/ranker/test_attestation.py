@@ -1,6 +1,6 @@
 """A verdict counts only if its writer, signature, key and harness code are the run's own."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,19 +8,19 @@ import pytest
 from msgspec import structs
 
 from ranker.__main__ import SCHEMA
-from ranker.audit.auditing import Question, audit
-from ranker.domain.report import Report
+from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.report import AuditReport
 from ranker.postgres import ReadModels
 from shared import events, signing, subjects
 from shared.clock import new_id
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import Fact, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.postgres import connect
-from shared.signing import verify
+from shared.signing import verify_verdict
 from shared.testing import eventually
-from shared.wire import Envelope, Stamp, seal
-from tests.ranker.audited import Town
+from shared.wire import Envelope, EventMetadata, make_envelope
+from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.lives import AGENT, KEY, T0, Life, enrol, publish, registration, say
 from tests.support.ranking import ranker_of, running
@@ -61,22 +61,22 @@ DROPPED = "wrong_writer"
 
 @dataclass
 class Ranked:
-    """A ranker at work on a log in memory."""
+    """A ranker over an in-memory log."""
 
     log: MemoryLog
 
     async def begin(self) -> int:
-        """All of a life up to its verdict; the sequence of the order."""
+        """Append a life up to its verdict; returns the sequence of the order."""
         await enrol(self.log)
         await say(self.log, subjects.agent(AGENT), registration(CODE))
         for agg, fact in LIFE.facts()[:6]:
             await say(self.log, agg, fact)
         return (await self.log.history(RUN))[0].seq
 
-    def ends(self) -> list[Fact]:
-        """How the submission ended."""
-        agg, found = subjects.submission(LIFE.id), self.log.since(0)
-        return [one.fact for one in found if one.envelope.agg == agg][1:]
+    def ends(self) -> Sequence[Fact]:
+        """The end of the submission."""
+        agg, events_ = subjects.submission(LIFE.id), self.log.since(0)
+        return [item.fact for item in events_ if item.envelope.agg == agg][1:]
 
 
 @pytest.fixture
@@ -91,25 +91,25 @@ async def ranked(postgres_dsn: str) -> AsyncIterator[Ranked]:
 
 
 def completed(fact: events.RunCompleted, actor: str, token: int) -> Envelope:
-    """A verdict that the agent's own key signs."""
+    """A verdict signed with the agent's own key."""
     agg, _ = written(RUN, fact)
-    envelope = seal(fact, agg, Stamp(new_id(), T0, actor, "", ""))
-    sig = signing.sign(KEY, RUN, token, bytes(envelope.data))
+    envelope = make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, "", ""))
+    sig = signing.sign_verdict(KEY, RUN, token, bytes(envelope.data))
     return structs.replace(envelope, sig=sig)
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("reason", FORGED)
 async def test_a_forged_verdict_that_its_agent_signed_is_not_ranked(
-    ranked: Ranked, what: str
+    ranked: Ranked, reason: str
 ) -> None:
-    code, actor, forge = FORGED[what]
+    code, actor, forge = FORGED[reason]
     token = await ranked.begin()
     forged = completed(forge(LIFE.completed()), actor, token)
-    await ranked.log.append(New(forged, None))
+    await ranked.log.append(NewEvent(forged, None))
     if code == DROPPED:
         honest = completed(LIFE.completed(), f"agent:{AGENT}", token)
-        await ranked.log.append(New(honest, None))
+        await ranked.log.append(NewEvent(honest, None))
         code = "ranked"
     (end,) = await eventually(ranked.ends)
     assert isinstance(end, SubmissionFinished)
@@ -120,45 +120,47 @@ async def test_a_forged_verdict_that_its_agent_signed_is_not_ranked(
 async def test_an_honest_verdict_of_the_registered_harness_is_ranked(ranked: Ranked) -> None:
     token = await ranked.begin()
     honest = completed(LIFE.completed(), f"agent:{AGENT}", token)
-    await ranked.log.append(New(honest, None))
+    await ranked.log.append(NewEvent(honest, None))
     (end,) = await eventually(ranked.ends)
     assert isinstance(end, SubmissionFinished)
     assert end.code == "ranked"
 
 
-async def audited(folder: Path, what: str, *, is_counted: bool) -> tuple[Report, int]:
-    """An audit of a log with a forged verdict, and the verdict's sequence."""
-    _, actor, forge = FORGED[what]
-    town = await Town(folder).found()
-    await town.say(subjects.agent(AGENT), registration(CODE))
+async def audited(folder: Path, reason: str, *, is_counted: bool) -> tuple[AuditReport, int]:
+    """Audit a log with a forged verdict; also returns the verdict's sequence."""
+    _, actor, forge = FORGED[reason]
+    platform = await AuditPlatform(folder).found()
+    await platform.say(subjects.agent(AGENT), registration(CODE))
     for agg, fact in LIFE.facts()[:6]:
-        await town.tell(agg, fact)
-    token = next(one.seq for one in town.log.since(0) if one.envelope.type == "JobAssigned")
+        await platform.tell(agg, fact)
+    token = next(
+        event.seq for event in platform.log.since(0) if event.envelope.type == "JobAssigned"
+    )
     where, _ = written(RUN, LIFE.completed())
-    envelope = town.envelope(where, forge(LIFE.completed()), actor)
-    sig = signing.sign(town.agent, RUN, token, bytes(envelope.data))
-    seq = await town.append(structs.replace(envelope, sig=sig))
+    envelope = platform.envelope(where, forge(LIFE.completed()), actor)
+    sig = signing.sign_verdict(platform.agent, RUN, token, bytes(envelope.data))
+    seq = await platform.append(structs.replace(envelope, sig=sig))
     if is_counted:
-        await town.end(LIFE)
-    question = Question("identity", "CPU", keys=[town.seal_key])
-    return await audit(question, List(town.rows()), verify), seq
+        await platform.end(LIFE)
+    question = AuditRequest("identity", "CPU", keys=[platform.seal_key])
+    return await audit(question, List(platform.rows()), verify_verdict), seq
 
 
-@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("reason", FORGED)
 async def test_an_audit_is_not_clean_where_a_forged_verdict_counts(
-    tmp_path: Path, what: str
+    tmp_path: Path, reason: str
 ) -> None:
-    report, seq = await audited(tmp_path, what, is_counted=True)
+    report, seq = await audited(tmp_path, reason, is_counted=True)
     assert not report.is_clean
-    named = {one.seq for one in (*report.findings, *report.ignored)}
+    named = {finding.seq for finding in (*report.findings, *report.ignored)}
     assert seq in named
 
 
-@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize("reason", FORGED)
 async def test_an_audit_names_a_forged_verdict_that_counts_for_nothing(
-    tmp_path: Path, what: str
+    tmp_path: Path, reason: str
 ) -> None:
-    report, seq = await audited(tmp_path, what, is_counted=False)
+    report, seq = await audited(tmp_path, reason, is_counted=False)
     assert report.is_clean
-    assert [one.seq for one in report.ignored] == [seq]
+    assert [item.seq for item in report.ignored] == [seq]
     assert f"ignored event {seq}" in "\n".join(report.lines())

@@ -1,4 +1,4 @@
-"""An audit of a platform's own archive and read models, spoilt by whoever has the database."""
+"""Audits of a platform whose archive or read models were changed in the database."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -8,69 +8,75 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from psycopg_pool import AsyncConnectionPool
 
 from ranker.__main__ import SCHEMA as LIVE
-from ranker.archive.keeping import keep
-from ranker.archive.postgres import Archive, Shelf, archive
-from ranker.audit.auditing import Live, Question, audit
-from ranker.audit.copies import ArchiveCopy, FileCopy
-from ranker.commands.auditing import shown_entries
-from ranker.commands.replaying import Unwatched
-from ranker.domain.report import Report
-from ranker.domain.scrutiny import Finding
-from ranker.export.file import Reader, Writer
-from ranker.http.audit import audit as audit_reads
-from ranker.postgres import ReadModels
-from ranker.service import Board, News, project
-from shared.event_log import New, Recorded
-from shared.http import install
-from shared.memory import MemoryLog
-from shared.postgres import connect, pool
-from shared.signing import verify
-from tests.ranker.audited import Town
+from ranker.archive.archiver import run_archiver
+from ranker.archive.log_file import LogFileReader, LogFileWriter
+from ranker.archive.postgres import Archive, ArchiveReader, open_archive
+from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
+from ranker.audit.command import ArchiveCopy, FileCopy, read_entries
+from ranker.audit.report import AuditReport
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.stored_log import Finding
+from ranker.http import create_app
+from ranker.http.access import ReadSources
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.replay.runner import SilentMetrics
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
+from shared.event_log import NewEvent
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import connect, create_pool
+from shared.signing import verify_verdict
+from tests.ranker.audit_platform import AuditPlatform
 from tests.support.lives import T0, Life, NoMetrics
 
 pytestmark = pytest.mark.server
 
 
 @pytest.fixture
-async def town(tmp_path: Path) -> Town:
-    town = await Town(tmp_path).found()
-    await town.live(Life("s1"), Life("s2", account="grace", time_us=50.0))
-    await town.seal()
-    return town
+async def platform(tmp_path: Path) -> AuditPlatform:
+    platform = await AuditPlatform(tmp_path).found()
+    await platform.live(Life("s1"), Life("s2", account="grace", time_us=50.0))
+    await platform.seal()
+    return platform
 
 
 @dataclass
 class Place:
-    """The archive and the read models of a town."""
+    """The archive and the read models of a platform."""
 
-    town: Town
+    platform: AuditPlatform
     archive: Archive
     models: ReadModels
 
-    async def audited(self) -> Report:
-        """What `warpboard audit identity CPU` finds."""
-        entries = await shown_entries(self.models, Board("identity", "CPU", 1), T0)
+    async def audited(self) -> AuditReport:
+        """The report of `warpboard server audit identity CPU`."""
+        entries = await read_entries(self.models, LeaderboardKey("identity", "CPU", 1), T0)
         seq = await self.models.checkpoint()
-        question = Question("identity", "CPU", keys=[self.town.seal_key], as_of_seq=seq)
-        copy = ArchiveCopy(self.archive, self.town.log)
-        return await audit(question, copy, verify, Live(seq, T0, entries))
+        question = AuditRequest("identity", "CPU", keys=[self.platform.seal_key], as_of_seq=seq)
+        copy = ArchiveCopy(self.archive, self.platform.log)
+        return await audit(question, copy, verify_verdict, LiveLeaderboard(seq, T0, entries))
 
     async def spoil(self, statement: str) -> None:
-        """Somebody has the password of the database."""
+        """Change the database behind the platform's back."""
         await self.archive.connection.execute(statement.encode())
 
 
 @pytest.fixture
-async def place(postgres_dsn: str, town: Town) -> AsyncIterator[Place]:
-    last = await town.log.last()
-    async with archive(postgres_dsn) as kept, await connect(postgres_dsn, LIVE) as connection:
+async def place(postgres_dsn: str, platform: AuditPlatform) -> AsyncIterator[Place]:
+    last = await platform.log.last()
+    async with (
+        open_archive(postgres_dsn) as archive,
+        await connect(postgres_dsn, LIVE) as connection,
+    ):
         models = ReadModels(connection)
-        await keep(town.log, kept, Unwatched(), until=last)
-        async for _ in project(town.log, models, News(), NoMetrics(), until=last):
+        await run_archiver(platform.log, archive, SilentMetrics(), until=last)
+        async for _ in project(platform.log, models, ProjectionProgress(), NoMetrics(), until=last):
             pass
-        yield Place(town, kept, models)
+        yield Place(platform, archive, models)
 
 
 async def test_a_platform_that_nobody_touched_is_clean(place: Place) -> None:
@@ -84,7 +90,7 @@ FORGED = "update event_archive set body = convert_to(replace(convert_from(body, 
 
 
 @pytest.mark.parametrize(
-    ("spoil", "seq", "what"),
+    ("spoil", "seq", "text"),
     [
         (FLIP, 7, "hash chain breaks"),
         (f"{FORGED}'50.0', '5.0'), 'UTF8') where seq = 18", 18, "hash chain breaks"),
@@ -95,20 +101,22 @@ FORGED = "update event_archive set body = convert_to(replace(convert_from(body, 
     ],
 )
 async def test_whatever_is_changed_in_the_archive_is_named(
-    place: Place, spoil: str, seq: int, what: str
+    place: Place, spoil: str, seq: int, text: str
 ) -> None:
     await place.spoil(spoil)
     report = await place.audited()
     assert report.findings[0].seq == seq
-    assert any(what in finding.what for finding in report.findings if finding.seq == seq)
+    assert any(text in finding.what for finding in report.findings if finding.seq == seq)
 
 
 async def test_an_archive_that_is_not_the_log_is_named(place: Place) -> None:
     other = MemoryLog()
-    for event in place.town.log.since(0)[:-1]:
-        await other.append(New(event.envelope, None))
-    report = await audit(Question("identity", "CPU"), ArchiveCopy(place.archive, other), verify)
-    last = await place.town.log.last()
+    for event in place.platform.log.since(0)[:-1]:
+        await other.append(NewEvent(event.envelope, None))
+    report = await audit(
+        AuditRequest("identity", "CPU"), ArchiveCopy(place.archive, other), verify_verdict
+    )
+    last = await place.platform.log.last()
     assert report.findings == [
         Finding(last, f"the log ends at {last - 1}, but its archive has {last} events")
     ]
@@ -133,56 +141,60 @@ async def test_a_leaderboard_that_was_edited_is_named(
     assert "NOT EQUAL" in "\n".join(report.lines())
 
 
-async def test_a_file_is_audited_without_any_server(town: Town, tmp_path: Path) -> None:
+async def test_a_file_is_audited_without_any_server(
+    platform: AuditPlatform, tmp_path: Path
+) -> None:
     file = tmp_path / "log.gz"
-    writer = Writer(file, len(town.rows()), town.seal_key)
-    for row in town.rows():
+    writer = LogFileWriter(file, len(platform.rows()), platform.seal_key)
+    for row in platform.rows():
         writer.write(row)
     writer.close()
-    question = Question("identity", "CPU", keys=[town.seal_key])
-    report = await audit(question, FileCopy(Reader(file)), verify)
+    question = AuditRequest("identity", "CPU", keys=[platform.seal_key])
+    report = await audit(question, FileCopy(LogFileReader(file)), verify_verdict)
     assert (report.is_clean, len(report.rows)) == (True, 2)
     lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
     lines[-1] = lines[-1].replace(b'"h":"', b'"h":"0')
     file.write_bytes(gzip.compress(b"".join(lines)))
-    report = await audit(question, FileCopy(Reader(file)), verify)
-    assert [one.what for one in report.findings] == ["the chain is not the one in the last line"]
+    report = await audit(question, FileCopy(LogFileReader(file)), verify_verdict)
+    assert [finding.what for finding in report.findings] == [
+        "the chain is not the one in the last line"
+    ]
     file.write_bytes(gzip.compress(b"".join(lines[:6])))
-    report = await audit(question, FileCopy(Reader(file)), verify)
+    report = await audit(question, FileCopy(LogFileReader(file)), verify_verdict)
     assert report.findings == [Finding(6, "the file ends after event 5, before its last line")]
 
 
+def read_app(connections: AsyncConnectionPool, seal_key: str | None) -> FastAPI:
+    """The read API over the archive of a database."""
+    log, reader = MemoryLog(), Reader(connections)
+    archive = ArchiveReader(connections)
+    return create_app(
+        ReadSources(
+            reader, ProjectionProgress(), Live(), log.last, MemoryBlobStore(), archive, seal_key
+        )
+    )
+
+
 async def test_seals_and_their_key_are_public(place: Place, postgres_dsn: str) -> None:
-    async with pool(postgres_dsn, 1, 1) as connections:
-        app = FastAPI()
-        install(app)
-        audit_reads(app, Shelf(connections), place.town.seal_key)
+    async with create_pool(postgres_dsn, 1, 1) as connections:
+        app = read_app(connections, place.platform.seal_key)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://ranker"
         ) as http:
             key = (await http.get("/v1/audit/key")).json()["key"]
             (seal,) = (await http.get("/v1/audit/seals")).json()["items"]
-    assert key == place.town.seal_key
-    rows = place.town.rows()
+    assert key == place.platform.seal_key
+    rows = place.platform.rows()
     assert rows[seal["sealed_seq"] - 1].h == bytes.fromhex(seal["chain"])
     data = seal["data"].encode()
-    assert verify(key, "audit.seal", seal["sealed_seq"], data, seal["sig"])
+    assert verify_verdict(key, "audit.seal", seal["sealed_seq"], data, seal["sig"])
 
 
-async def test_without_a_key_the_public_read_says_so() -> None:
-    app = FastAPI()
-    install(app)
-    audit_reads(app, NoSeals(), None)
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://ranker"
-    ) as http:
-        assert (await http.get("/v1/audit/key")).status_code == 404
-        assert (await http.get("/v1/audit/seals")).json() == {"items": [], "key": None}
-
-
-class NoSeals:
-    """A platform that seals nothing."""
-
-    async def newest(self, limit: int) -> list[Recorded]:
-        """At most none."""
-        return [][:limit]
+async def test_without_a_key_the_public_read_says_so(postgres_dsn: str) -> None:
+    async with create_pool(postgres_dsn, 1, 1) as connections:
+        app = read_app(connections, None)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://ranker"
+        ) as http:
+            assert (await http.get("/v1/audit/key")).status_code == 404
+            assert (await http.get("/v1/audit/seals")).json() == {"items": [], "key": None}

@@ -1,13 +1,13 @@
-"""An audit finds what counts under a floor, and takes what an operator released for what it is."""
+"""Audits of times under a floor, counted or released by an operator."""
 
 from pathlib import Path
 
 import pytest
 
-from ranker.domain.roofs import BELOW_FLOOR
+from ranker.domain.goals import BELOW_FLOOR
 from shared import events, subjects
-from tests.ranker.audited import Town
-from tests.ranker.test_audit import asked
+from tests.ranker.audit_platform import AuditPlatform
+from tests.ranker.test_audit import run_audit
 from tests.support.lives import ROOF, Life
 
 FLOOR_US = ROOF.floors_us[""]
@@ -16,29 +16,29 @@ RELEASED = events.SubmissionReleased(reason="a better way")
 
 
 @pytest.fixture
-async def town(tmp_path: Path) -> Town:
-    town = await Town(tmp_path).found()
-    await town.live(Life("s1"))
-    return town
+async def platform(tmp_path: Path) -> AuditPlatform:
+    platform = await AuditPlatform(tmp_path).found()
+    await platform.live(Life("s1"))
+    return platform
 
 
-async def held(town: Town, score_us: float | None = None) -> None:
-    """The quick one, as a ranker ends it, and what people then decide."""
-    await town.run(QUICK)
-    await town.end(QUICK, score_us, BELOW_FLOOR)
+async def held(platform: AuditPlatform, score_us: float | None = None) -> None:
+    """Append the quick run and its hold, as ranker decides it."""
+    await platform.run(QUICK)
+    await platform.end(QUICK, score_us, BELOW_FLOOR)
 
 
-async def test_what_counts_under_a_floor_is_found(town: Town) -> None:
-    await town.live(QUICK)
-    report = await asked(town)
+async def test_what_counts_under_a_floor_is_found(platform: AuditPlatform) -> None:
+    await platform.live(QUICK)
+    report = await run_audit(platform)
     (finding,) = report.findings
     assert finding.what.endswith("is under a floor")
 
 
-async def test_what_is_held_under_a_floor_is_no_row_and_no_finding(town: Town) -> None:
-    await held(town)
-    report = await asked(town)
-    assert (report.findings, [one.row.submission for one in report.rows]) == ([], ["s1"])
+async def test_what_is_held_under_a_floor_is_no_row_and_no_finding(platform: AuditPlatform) -> None:
+    await held(platform)
+    report = await run_audit(platform)
+    assert (report.findings, [row.row.submission for row in report.rows]) == ([], ["s1"])
 
 
 @pytest.mark.parametrize(
@@ -50,24 +50,26 @@ async def test_what_is_held_under_a_floor_is_no_row_and_no_finding(town: Town) -
     ],
 )
 async def test_what_was_released_counts_from_then_on(
-    town: Town, facts: tuple[events.Fact, ...]
+    platform: AuditPlatform, facts: tuple[events.Fact, ...]
 ) -> None:
-    await held(town)
+    await held(platform)
     for fact in facts:
-        await town.say(subjects.moderation(QUICK.id), fact)
-    report = await asked(town)
-    assert (report.findings, [one.row.submission for one in report.rows]) == ([], ["s9"])
+        await platform.say(subjects.moderation(QUICK.id), fact)
+    report = await run_audit(platform)
+    assert (report.findings, [row.row.submission for row in report.rows]) == ([], ["s9"])
 
 
-async def test_a_refused_appeal_lets_nothing_count(town: Town) -> None:
-    await held(town)
+async def test_a_refused_appeal_lets_nothing_count(platform: AuditPlatform) -> None:
+    await held(platform)
     refused = events.AppealDecided(is_accepted=False, reason="no")
-    await town.say(subjects.moderation(QUICK.id), refused)
-    assert [one.row.submission for one in (await asked(town)).rows] == ["s1"]
+    await platform.say(subjects.moderation(QUICK.id), refused)
+    assert [row.row.submission for row in (await run_audit(platform)).rows] == ["s1"]
 
 
-async def test_a_released_score_must_follow_from_its_run_as_any_other(town: Town) -> None:
-    await held(town, score_us=FLOOR_US / 4)
-    await town.say(subjects.moderation(QUICK.id), RELEASED)
-    (finding,) = (await asked(town)).findings
+async def test_a_released_score_must_follow_from_its_run_as_any_other(
+    platform: AuditPlatform,
+) -> None:
+    await held(platform, score_us=FLOOR_US / 4)
+    await platform.say(subjects.moderation(QUICK.id), RELEASED)
+    (finding,) = (await run_audit(platform)).findings
     assert "does not follow from its run" in finding.what

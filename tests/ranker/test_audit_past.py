@@ -1,4 +1,4 @@
-"""A leaderboard at a past moment, as the read API shows it."""
+"""A leaderboard at a past moment in the read API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,75 +8,77 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ranker.__main__ import SCHEMA as LIVE
-from ranker.archive.keeping import keep
-from ranker.archive.past import ArchivedPast
-from ranker.archive.postgres import Shelf, archive
-from ranker.commands.replaying import Unwatched
-from ranker.http.boards import Boards, entries
+from ranker.archive.archiver import run_archiver
+from ranker.archive.postgres import ArchiveReader, open_archive
+from ranker.domain.rows import LeaderboardKey
+from ranker.http import create_app
+from ranker.http.access import ReadSources
+from ranker.http.leaderboard_pages import ArchivedLeaderboards, make_entries
+from ranker.live import Live
 from ranker.postgres import Reader
-from ranker.service import Board, News
-from ranker.service.top import top
+from ranker.replay.runner import SilentMetrics
+from ranker.service.leaderboard import rank_top
+from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
-from shared.answers import Documented
 from shared.clock import now
-from shared.http import install
-from shared.postgres import pool
-from tests.ranker.audited import Town
-from tests.ranker.replayed import fold
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import create_pool
+from tests.ranker.audit_platform import AuditPlatform
+from tests.ranker.replays import fold
 from tests.support.lives import T0, Life
 
 pytestmark = pytest.mark.server
-CPU = Board("identity", "CPU", 1)
+CPU = LeaderboardKey("identity", "CPU", 1)
 HOUR = timedelta(hours=1)
 
 
 class Place(NamedTuple):
-    """The past of a town, and what is shown of it now."""
+    """A platform with its past and its current leaderboard."""
 
-    past: ArchivedPast
+    past: ArchivedLeaderboards
+    archive: ArchiveReader
     reader: Reader
     last: int
 
-    async def who(self, hours: float) -> list[str]:
-        """The submissions on the leaderboard so many hours after it all began, best first."""
+    async def board_at(self, hours: float) -> list[str]:
+        """The submissions on the leaderboard at an hour, best first."""
         _, rows = await self.past.board(CPU, T0 + hours * HOUR, 10)
         return [row["submission"] for row in rows]
 
 
 @pytest.fixture
 async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
-    """One submission an hour; then the second is disqualified, restored, and the first banned."""
-    town = await Town(tmp_path).found()
+    """One submission per hour; then disqualify and restore the second, and ban the first."""
+    platform = await AuditPlatform(tmp_path).found()
     for number, time_us in enumerate((100.0, 50.0, 75.0)):
-        await town.live(Life(f"s{number}", f"a{number}", time_us))
-        town.at += HOUR
+        await platform.live(Life(f"s{number}", f"a{number}", time_us))
+        platform.at += HOUR
     out = events.SubmissionDisqualified(rule="r", reason="")
     for agg, fact in (
         (subjects.moderation("s1"), out),
         (subjects.moderation("s1"), events.SubmissionRestored(reason="")),
         (subjects.account("a0"), events.AccountBanned(reason="")),
     ):
-        await town.say(agg, fact)
-        town.at += HOUR
-    last = await town.log.last()
-    await fold(town.log, postgres_dsn, LIVE, last)
-    async with archive(postgres_dsn) as kept:
-        await keep(town.log, kept, Unwatched(), until=last)
-    async with pool(postgres_dsn, 1, 2, LIVE) as connections:
+        await platform.say(agg, fact)
+        platform.at += HOUR
+    last = await platform.log.last()
+    await fold(platform.log, postgres_dsn, LIVE, last)
+    async with open_archive(postgres_dsn) as archive:
+        await run_archiver(platform.log, archive, SilentMetrics(), until=last)
+    async with create_pool(postgres_dsn, 1, 2, LIVE) as connections:
         yield placed(connections, last)
 
 
 def placed(connections: AsyncConnectionPool, last: int) -> Place:
-    reader = Reader(connections)
-    return Place(ArchivedPast(Shelf(connections), reader), reader, last)
+    reader, archive = Reader(connections), ArchiveReader(connections)
+    return Place(ArchivedLeaderboards(archive, reader), archive, reader, last)
 
 
 async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
-    assert [await place.who(hours) for hours in range(-1, 7)] == [
+    assert [await place.board_at(hours) for hours in range(-1, 7)] == [
         [],
         ["s0"],
         ["s1", "s0"],
@@ -91,21 +93,23 @@ async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
 async def test_the_present_is_shown_as_the_live_leaderboard_shows_it(place: Place) -> None:
     seq, rows = await place.past.board(CPU, now(), 10)
     assert seq == place.last
-    assert rows == await entries(place.reader, CPU, await top(place.reader, CPU, 10, now()))
+    assert rows == await make_entries(
+        place.reader, CPU, await rank_top(place.reader, CPU, 10, now())
+    )
 
 
 async def test_many_may_ask_at_once(place: Place) -> None:
-    found = await asyncio.gather(*(place.who(2) for _ in range(10)))
-    assert found == [["s1", "s2", "s0"]] * 10
+    answers = await asyncio.gather(*(place.board_at(2) for _ in range(10)))
+    assert answers == [["s1", "s2", "s0"]] * 10
 
 
-async def asked(place: Place, moment: str, *, has_past: bool = True) -> httpx.Response:
-    app = FastAPI()
-    app.router.route_class = Documented
-    install(app)
-    Boards(place.reader, News(), app).install()
-    if has_past:
-        app.state.past = place.past
+async def get_board(place: Place, moment: str, *, has_past: bool = True) -> httpx.Response:
+    archive = place.archive if has_past else None
+    app = create_app(
+        ReadSources(
+            place.reader, ProjectionProgress(), Live(), MemoryLog().last, MemoryBlobStore(), archive
+        )
+    )
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://ranker"
     ) as http:
@@ -114,12 +118,14 @@ async def asked(place: Place, moment: str, *, has_past: bool = True) -> httpx.Re
 
 async def test_the_read_api_shows_the_past(place: Place) -> None:
     moment = (T0 + 2 * HOUR).isoformat()
-    answer = (await asked(place, moment)).json()
-    assert [one["submission"] for one in answer["items"]] == ["s1", "s2", "s0"]
+    answer = (await get_board(place, moment)).json()
+    assert [item["submission"] for item in answer["items"]] == ["s1", "s2", "s0"]
     assert answer["as_of_at"] == moment.replace("+00:00", "Z")
     assert 0 < answer["as_of"] < place.last
 
 
 async def test_a_moment_without_a_zone_or_a_past_is_refused(place: Place) -> None:
-    assert (await asked(place, "2026-01-01T00:00:00")).status_code == 422
-    assert (await asked(place, T0.isoformat(), has_past=False)).json()["code"] == "not_supported"
+    assert (await get_board(place, "2026-01-01T00:00:00")).status_code == 422
+    assert (await get_board(place, T0.isoformat(), has_past=False)).json()[
+        "code"
+    ] == "not_supported"

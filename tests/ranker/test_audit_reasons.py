@@ -1,14 +1,14 @@
-"""Why a row of a leaderboard is where it is: the events that made it, a sentence each."""
+"""The reasons of a leaderboard's rows: the events that made them, one sentence each."""
 
 from pathlib import Path
 
 import pytest
 
-from ranker.audit.auditing import Question, audit
-from ranker.domain.report import Report
+from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.report import AuditReport
 from shared import events, subjects
-from shared.signing import verify
-from tests.ranker.audited import Town
+from shared.signing import verify_verdict
+from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.lives import AGENT, T0, Life, registration
 
@@ -16,39 +16,45 @@ ADA = Life("s1", time_us=100.0)
 
 
 @pytest.fixture
-async def town(tmp_path: Path) -> Town:
-    town = await Town(tmp_path).found()
-    await town.live(ADA, Life("s2", account="grace", time_us=50.0))
-    return town
+async def platform(tmp_path: Path) -> AuditPlatform:
+    platform = await AuditPlatform(tmp_path).found()
+    await platform.live(ADA, Life("s2", account="grace", time_us=50.0))
+    return platform
 
 
-async def asked(town: Town) -> Report:
-    return await audit(Question("identity", "CPU"), List(town.rows()), verify)
+async def run_audit(platform: AuditPlatform) -> AuditReport:
+    return await audit(AuditRequest("identity", "CPU"), List(platform.rows()), verify_verdict)
 
 
-async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(town: Town) -> None:
+async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(
+    platform: AuditPlatform,
+) -> None:
     lives = [
         Life("s3", account="ada", source="x", time_us=10.0),
         Life("s4", account="ada", source="x", time_us=20.0),
     ]
-    await town.live(*lives)
-    report = await asked(town)
-    row = next(one for one in report.rows if one.row.account == "ada")
-    runs = [one for one in row.reasons if one.type == "RunCompleted"]
+    await platform.live(*lives)
+    report = await run_audit(platform)
+    row = next(item for item in report.rows if item.row.account == "ada")
+    runs = [reason for reason in row.reasons if reason.type == "RunCompleted"]
     assert (len(row.row.pooled_over), len(runs)) == (2, 2)
 
 
 async def test_the_code_that_judged_a_run_is_told_with_it(tmp_path: Path) -> None:
-    town, code = await Town(tmp_path).found(), "c" * 64
-    await town.say(subjects.agent(AGENT), registration(code))
-    await town.live(Life("s1", harness_code=code))
-    report = await asked(town)
-    runs = [one for row in report.rows for one in row.reasons if one.type == "RunCompleted"]
-    said = "the run ended passed with 1 cases, by harness code cccccccccccc"
-    assert {one.sentence for one in runs} == {said}
+    platform, code = await AuditPlatform(tmp_path).found(), "c" * 64
+    await platform.say(subjects.agent(AGENT), registration(code))
+    await platform.live(Life("s1", harness_code=code))
+    report = await run_audit(platform)
+    runs = [
+        reason for row in report.rows for reason in row.reasons if reason.type == "RunCompleted"
+    ]
+    sentence = "the run ended passed with 1 cases, by harness code cccccccccccc"
+    assert {run.sentence for run in runs} == {sentence}
 
 
-async def test_whatever_was_decided_about_a_row_is_among_its_reasons(town: Town) -> None:
+async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
+    platform: AuditPlatform,
+) -> None:
     again = events.SubmissionFinished(
         outcome="passed", is_eligible=True, code="ranked", reason="", score_us=9.0, run="run-s1"
     )
@@ -64,7 +70,7 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(town: Town)
         reason="",
         items=[item],
     )
-    said = [
+    decisions = [
         (subjects.moderation("s1"), events.SubmissionHeld(rule="clock", reason="odd")),
         (subjects.moderation("s1"), events.SubmissionReleased(reason="looked")),
         (subjects.moderation("s1"), events.AppealDecided(is_accepted=True, reason="right")),
@@ -73,10 +79,10 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(town: Town)
         (subjects.rejudge("r1"), events.RejudgeJudged(submission="s1", result=again)),
         (subjects.rejudge("r1"), events.RejudgeApplied(reason="mended")),
     ]
-    for agg, fact in said:
-        await town.say(agg, fact, "operator:op")
-    rows = {one.row.account: one for one in (await asked(town)).rows}
-    sentences = [one.sentence for one in rows["ada"].reasons if one.actor == "operator:op"]
+    for agg, fact in decisions:
+        await platform.say(agg, fact, "operator:op")
+    rows = {row.row.account: row for row in (await run_audit(platform)).rows}
+    sentences = [reason.sentence for reason in rows["ada"].reasons if reason.actor == "operator:op"]
     assert sentences == [
         "it is kept off by the rule 'clock': odd",
         "it was released: looked",

@@ -1,4 +1,4 @@
-"""A backup is whole or says what it lacks; what is damaged is refused before anything changes."""
+"""A backup is complete or lists what it lacks; damage is refused before anything changes."""
 
 import json
 import stat
@@ -9,46 +9,45 @@ import psycopg
 import pytest
 
 from discord_edge.postgres import PostgresLedger
-from ingest.postgres import PostgresPeople
-from ingest.service.ports import Note
-from ranker.commands.copying import export, import_
-from ranker.domain.named import named
-from ranker.export.blobs import check_blobs
-from ranker.export.manifest import ACCOUNTS, BLOBS, manifest_of, path_of
+from ingest.ports import Note
+from ingest.postgres import PostgresAccountStore
+from ranker.blobs import check_blobs, find_blob_digests
+from ranker.export.backup import export_log, import_log
+from ranker.export.manifest import ACCOUNTS, BLOBS, manifest_path, part_path
 from ranker.export.postgres import AccountsCopy
 from shared.errors import Refused
-from shared.postgres import migrate, pool
-from tests.ranker.audited import Town
-from tests.ranker.test_export import Places, fill, followed, logging_to, places, town
+from shared.postgres import create_pool, migrate
+from tests.ranker.audit_platform import AuditPlatform
+from tests.ranker.test_export import Places, fill, followed, logging_to, places, platform
 from tests.support.lives import Life
 
-__all__ = ("places", "town")
+__all__ = ("places", "platform")
 pytestmark = [pytest.mark.long, pytest.mark.server]
 
 ACTOR = "operator:op"
 
 
 @pytest.fixture
-async def backup(places: Places, town: Town) -> Path:
+async def backup(places: Places, platform: AuditPlatform) -> Path:
     """A backup of a platform with a participant, blobs and events."""
     async with logging_to(places.old.nats_url) as (_, blobs):
         for text in (b"a" * 70_000, b"b" * 70_000):
-            kept = await blobs.put(text)
-            await town.live(Life(f"s-{text[:1].decode()}", "linus", 75.0, artefact=kept))
-    await fill(places, town)
-    async with pool(places.old.postgres_dsn, 1, 2) as connections:
-        people = PostgresPeople(connections)
+            blob = await blobs.put(text)
+            await platform.live(Life(f"s-{text[:1].decode()}", "linus", 75.0, artefact=blob))
+    await fill(places, platform)
+    async with create_pool(places.old.postgres_dsn, 1, 2) as connections:
+        people = PostgresAccountStore(connections)
         account = await people.account("ada")
         await people.begin_notes(account, ["s1"], Note("a tab\there and a line\nend", "x"))
         await people.account("grace")
     file = places.folder / "log.gz"
-    said = await export(places.old, file, "stream")
-    assert (said["blobs"], said["participants"], said["left_out"]) == (2, 2, [])
+    summary = await export_log(places.old, file, "stream")
+    assert (summary["blobs"], summary["participants"], summary["left_out"]) == (2, 2, [])
     return file
 
 
 async def is_untouched(places: Places) -> bool:
-    """Whether nothing was put into the new platform."""
+    """Whether nothing was written to the new platform."""
     async with logging_to(places.new.nats_url) as (log, _):
         has_events = await log.last() > 0
     with psycopg.connect(places.new.postgres_dsn) as connection:
@@ -59,56 +58,56 @@ async def is_untouched(places: Places) -> bool:
 async def test_everything_is_in_a_backup_unless_it_is_left_out(
     places: Places, backup: Path
 ) -> None:
-    assert stat.S_IMODE(path_of(backup, ACCOUNTS).stat().st_mode) == 0o600
-    done = await import_(places.new, backup, ACTOR)
-    assert (done["blobs"], done["participants"]) == (2, 2)
-    # The sources of this small town were never in a store, and the manifest says so.
-    manifest = json.loads(manifest_of(backup).read_bytes())
-    assert (done["lacking"], done["blobs_missing"]) == ([], sorted(manifest["blobs_missing"]))
+    assert stat.S_IMODE(part_path(backup, ACCOUNTS).stat().st_mode) == 0o600
+    result = await import_log(places.new, backup, ACTOR)
+    assert (result["blobs"], result["participants"]) == (2, 2)
+    # The sources of this small platform were never in a store, and the manifest says so.
+    manifest = json.loads(manifest_path(backup).read_bytes())
+    assert (result["lacking"], result["blobs_missing"]) == ([], sorted(manifest["blobs_missing"]))
     rows = "select name, note, tag from accounts.participant left join accounts.submission_note"
     rows += " using (account) order by name"
-    found = []
+    contents = []
     for dsn in (places.old.postgres_dsn, places.new.postgres_dsn):
         with psycopg.connect(dsn) as connection:
-            found.append(connection.execute(rows.encode()).fetchall())
-    assert found[0] == found[1]
-    assert found[0] == [("ada", "a tab\there and a line\nend", "x"), ("grace", None, None)]
-    async with pool(places.new.postgres_dsn, 1, 2) as connections:
-        people = PostgresPeople(connections)
+            contents.append(connection.execute(rows.encode()).fetchall())
+    assert contents[0] == contents[1]
+    assert contents[0] == [("ada", "a tab\there and a line\nend", "x"), ("grace", None, None)]
+    async with create_pool(places.new.postgres_dsn, 1, 2) as connections:
+        people = PostgresAccountStore(connections)
         assert await people.known("ada")
 
 
 async def test_a_restore_that_was_broken_off_goes_on(places: Places, backup: Path) -> None:
-    await AccountsCopy(path_of(backup, ACCOUNTS)).load(places.new.postgres_dsn, 1)
+    await AccountsCopy(part_path(backup, ACCOUNTS)).load(places.new.postgres_dsn, 1)
     with psycopg.connect(places.new.postgres_dsn) as connection:
         connection.execute("update accounts.register set written_at = now()")
-    done = await import_(places.new, backup, ACTOR)
-    assert (done["participants"], done["stored"]) == (2, done["events"])
+    result = await import_log(places.new, backup, ACTOR)
+    assert (result["participants"], result["stored"]) == (2, result["events"])
 
 
 async def test_what_was_left_out_is_recorded_and_asked_for(places: Places, backup: Path) -> None:
-    missing = json.loads(manifest_of(backup).read_bytes())["blobs_missing"]
-    said = await export(places.old, backup, "stream", [BLOBS])
-    assert said["left_out"] == [BLOBS]
-    assert json.loads(manifest_of(backup).read_bytes())["left_out"] == [BLOBS]
+    missing = json.loads(manifest_path(backup).read_bytes())["blobs_missing"]
+    summary = await export_log(places.old, backup, "stream", [BLOBS])
+    assert summary["left_out"] == [BLOBS]
+    assert json.loads(manifest_path(backup).read_bytes())["left_out"] == [BLOBS]
     with pytest.raises(Refused, match=r"it lacks: blobs \(left out when it was made\)"):
-        await import_(places.new, backup, ACTOR)
+        await import_log(places.new, backup, ACTOR)
     assert await is_untouched(places)
-    done = await import_(places.new, backup, ACTOR, is_incomplete_allowed=True)
-    assert done["lacking"] == ["blobs (left out when it was made)"]
-    assert len(done["blobs_missing"]) == len(missing) + 2
+    result = await import_log(places.new, backup, ACTOR, is_incomplete_allowed=True)
+    assert result["lacking"] == ["blobs (left out when it was made)"]
+    assert len(result["blobs_missing"]) == len(missing) + 2
 
 
 @pytest.mark.parametrize("part", [BLOBS, ACCOUNTS])
 async def test_a_file_that_was_lost_is_named(places: Places, backup: Path, part: str) -> None:
-    path_of(backup, part).unlink()
+    part_path(backup, part).unlink()
     with pytest.raises(Refused, match=rf"it lacks: {part} \(there is no file"):
-        await import_(places.new, backup, ACTOR)
+        await import_log(places.new, backup, ACTOR)
     assert await is_untouched(places)
 
 
 def cut_off(path: Path) -> None:
-    """As a copy that was broken off at a boundary: tar reads on without a word."""
+    """Cut a tar at a member boundary, where tar reads on without an error."""
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2 // 512 * 512])
 
@@ -124,10 +123,10 @@ def flip(path: Path) -> None:
 async def test_what_is_damaged_is_refused_and_nothing_is_changed(
     places: Places, backup: Path, part: str, damage: Callable[[Path], None]
 ) -> None:
-    damage(path_of(backup, part))
+    damage(part_path(backup, part))
     for is_allowed in (False, True):
         with pytest.raises(Refused) as refused:
-            await import_(places.new, backup, ACTOR, is_incomplete_allowed=is_allowed)
+            await import_log(places.new, backup, ACTOR, is_incomplete_allowed=is_allowed)
         assert refused.value.code == "bad_backup"
     assert await is_untouched(places)
 
@@ -135,28 +134,28 @@ async def test_what_is_damaged_is_refused_and_nothing_is_changed(
 async def test_without_a_manifest_a_tar_that_was_cut_off_is_refused(
     places: Places, backup: Path
 ) -> None:
-    manifest_of(backup).unlink()
-    tar = path_of(backup, BLOBS)
-    whole = tar.read_bytes()
+    manifest_path(backup).unlink()
+    tar = part_path(backup, BLOBS)
+    data = tar.read_bytes()
     assert len(check_blobs(tar)) == 2
     # Behind the first blob: a header of 512 bytes and 70,000 of data in blocks of 512.
-    tar.write_bytes(whole[: 512 + 137 * 512])
+    tar.write_bytes(data[: 512 + 137 * 512])
     with pytest.raises(Refused, match="was cut off after 1 blobs"):
-        await import_(places.new, backup, ACTOR, is_incomplete_allowed=True)
+        await import_log(places.new, backup, ACTOR, is_incomplete_allowed=True)
     assert await is_untouched(places)
-    tar.write_bytes(whole)
-    done = await import_(places.new, backup, ACTOR, is_incomplete_allowed=True)
-    assert (done["blobs"], done["participants"]) == (2, 2)
+    tar.write_bytes(data)
+    result = await import_log(places.new, backup, ACTOR, is_incomplete_allowed=True)
+    assert (result["blobs"], result["participants"]) == (2, 2)
 
 
 async def test_participants_of_another_platform_are_not_overwritten(
     places: Places, backup: Path
 ) -> None:
     migrate(places.new.postgres_dsn, "shared", "accounts")
-    async with pool(places.new.postgres_dsn, 1, 2) as connections:
-        await PostgresPeople(connections).account("somebody")
+    async with create_pool(places.new.postgres_dsn, 1, 2) as connections:
+        await PostgresAccountStore(connections).account("somebody")
     with pytest.raises(Refused, match="1 participants that are not the backup's"):
-        await import_(places.new, backup, ACTOR)
+        await import_log(places.new, backup, ACTOR)
     async with logging_to(places.new.nats_url) as (log, _):
         assert await log.last() == 0
 
@@ -174,30 +173,36 @@ async def test_the_next_delivery_has_a_number_of_its_own(places: Places, backup:
         connection.execute(webhook)
         for event in "abc":
             connection.execute(delivery.encode(), [event])
-    await export(places.old, backup, "stream")
-    await import_(places.new, backup, ACTOR)
+    await export_log(places.old, backup, "stream")
+    await import_log(places.new, backup, ACTOR)
     with psycopg.connect(places.new.postgres_dsn) as connection:
         assert connection.execute(delivery.encode(), ["d"]).fetchone() == (4,)
 
 
 async def test_every_event_is_there_after_a_restore(
-    places: Places, backup: Path, town: Town
+    places: Places, backup: Path, platform: AuditPlatform
 ) -> None:
-    await import_(places.new, backup, ACTOR)
-    stored = [(one.seq, one.body) for one in town.log.since(0)]
+    await import_log(places.new, backup, ACTOR)
+    stored = [(event.seq, event.body) for event in platform.log.since(0)]
     async with logging_to(places.new.nats_url) as (log, blobs):
         assert await followed(log, len(stored)) == stored
-        digests = {one for event in town.log.since(0) for one in named(event.envelope)}
-        found = [await blobs.get(one) for one in sorted(check_blobs(path_of(backup, BLOBS)))]
-    assert len(found) == 2
+        digests = {
+            digest
+            for event in platform.log.since(0)
+            for digest in find_blob_digests(event.envelope)
+        }
+        contents = [
+            await blobs.get(digest) for digest in sorted(check_blobs(part_path(backup, BLOBS)))
+        ]
+    assert len(contents) == 2
     assert len(digests) >= 2
 
 
 async def test_the_threads_on_discord_are_in_a_backup(places: Places, backup: Path) -> None:
     migrate(places.old.postgres_dsn, "discord_edge", "discord_edge")
-    async with pool(places.old.postgres_dsn, 1, 1, "discord_edge") as connections:
+    async with create_pool(places.old.postgres_dsn, 1, 1, "discord_edge") as connections:
         await PostgresLedger(connections).keep("announcements", "123")
-    await export(places.old, backup, "stream")
-    await import_(places.new, backup, ACTOR)
-    async with pool(places.new.postgres_dsn, 1, 1, "discord_edge") as connections:
+    await export_log(places.old, backup, "stream")
+    await import_log(places.new, backup, ACTOR)
+    async with create_pool(places.new.postgres_dsn, 1, 1, "discord_edge") as connections:
         assert await PostgresLedger(connections).made("announcements") == "123"

@@ -6,15 +6,14 @@ from dataclasses import replace
 import pytest
 
 from ranker.domain import conclusion
-from ranker.domain.conclusion import Verdict
-from ranker.domain.eligibility import Demand
+from ranker.domain.conclusion import Demand, RunVerdict
 from shared.events import CaseResult, SubmissionFinished
 
 STRICT = Demand("strong", ("G1", "G2", "C1"))
 
 
-def conclude(run: Verdict, wanted: Demand = STRICT) -> SubmissionFinished:
-    return conclusion.conclude(run, wanted)
+def conclude(run: RunVerdict, demand: Demand = STRICT) -> SubmissionFinished:
+    return conclusion.conclude_submission(run, demand)
 
 
 def timed(time_us: float | None) -> CaseResult:
@@ -24,7 +23,7 @@ def timed(time_us: float | None) -> CaseResult:
     )
 
 
-PASSED = Verdict(
+PASSED = RunVerdict(
     mode="ranked",
     job="j",
     run="r",
@@ -139,10 +138,10 @@ def test_a_level_below_the_demand_is_not_ranked_and_says_what_was_needed(level: 
 
 
 def test_what_an_operator_opts_in_to_is_ranked_and_marked_provisional() -> None:
-    wanted = Demand("medium", ("C1", "G3"))
-    loose = conclude(replace(PASSED, level="medium", tier="G3"), wanted)
+    demand = Demand("medium", ("C1", "G3"))
+    loose = conclude(replace(PASSED, level="medium", tier="G3"), demand)
     assert (loose.is_eligible, loose.is_provisional, loose.delta) == (True, True, 0.02)
-    firm = conclude(PASSED, wanted)
+    firm = conclude(PASSED, demand)
     assert (firm.is_eligible, firm.is_provisional, firm.delta) == (True, False, 0.003)
 
 

@@ -1,4 +1,4 @@
-"""Confirmations: a ranked run of an entry on a podium is repeated on another agent."""
+"""Confirmations: a ranked run of a podium entry is repeated on another agent."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from shared import events, subjects
-from shared.ids import confirmation_job
+from shared.ids import confirmation_job_id
 from shared.testing import eventually
-from tests.ranker.podium import Podium, podium_at
+from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, Life, enrol, live, registration, say
 
 pytestmark = pytest.mark.server
@@ -23,16 +23,16 @@ class ConfirmationPodium(Podium):
     """A podium with another agent to repeat its runs."""
 
     async def requested(self) -> tuple[str, events.ConfirmationRequested]:
-        """The id of the first confirmation, and what was requested."""
-        found = await eventually(lambda: self.find(events.ConfirmationRequested))
-        return found[0]
+        """The id and request of the first confirmation."""
+        request = await eventually(lambda: self.find(events.ConfirmationRequested))
+        return request[0]
 
     def runs(self) -> list[str]:
-        """The runs whose confirmation was requested."""
+        """The runs for which a confirmation was requested."""
         return [fact.run for _, fact in self.find(events.ConfirmationRequested)]
 
     async def repeat(self, repetition: Life, agent: str = OTHER, **order: Any) -> None:
-        """Let the job of the confirmation run as this life does."""
+        """Run the confirmation's job as this life."""
         id_, _ = await self.requested()
         for agg, fact in facts_of(id_, repetition, agent, order):
             await say(self.log, agg, fact)
@@ -43,8 +43,8 @@ class ConfirmationPodium(Podium):
         await self.settle()
         return fact
 
-    async def shown(self) -> list[tuple[str, float, str]]:
-        """The entries with what is said of their confirmation."""
+    async def entry_texts(self) -> list[tuple[str, float, str]]:
+        """The entries with their confirmation texts."""
         return [
             (row["submission"], row["score_us"], row["confirmation"]) for row in await self.rows()
         ]
@@ -53,8 +53,8 @@ class ConfirmationPodium(Podium):
 def facts_of(
     confirmation: str, repetition: Life, agent: str, order: dict[str, Any]
 ) -> list[tuple[str, events.Fact]]:
-    """What services say of a confirmation's job."""
-    id_ = confirmation_job(confirmation)
+    """The events of a confirmation's job."""
+    id_ = confirmation_job_id(confirmation)
     job, run = subjects.job(id_), subjects.run(agent, "repeated")
     _, (_, queued), (_, leased), (_, assigned), (_, began), _, (_, ended), _ = repetition.facts()
     return [
@@ -71,7 +71,7 @@ def facts_of(
 async def confirming_at(
     dsn: str, *, has_confirmations: bool = True, agents: tuple[str, ...] = (AGENT, OTHER)
 ) -> AsyncIterator[ConfirmationPodium]:
-    async with podium_at(dsn, has_confirmations=has_confirmations) as podium:
+    async with open_podium(dsn, has_confirmations=has_confirmations) as podium:
         for agent in agents:
             await say(podium.log, subjects.agent(agent), registration())
             await enrol(podium.log, agent)
@@ -106,7 +106,7 @@ async def test_the_fourth_of_a_leaderboard_has_no_confirmation(podium: Confirmat
 
 
 @pytest.mark.parametrize(
-    ("repetition", "shown"),
+    ("repetition", "text"),
     [
         (Life("fast", time_us=102.0), "confirmed on agent a2"),
         (Life("fast", time_us=60.0), "confirmed on agent a2"),
@@ -115,16 +115,16 @@ async def test_the_fourth_of_a_leaderboard_has_no_confirmation(podium: Confirmat
     ],
 )
 async def test_a_row_says_how_its_run_was_confirmed(
-    podium: ConfirmationPodium, repetition: Life, shown: str
+    podium: ConfirmationPodium, repetition: Life, text: str
 ) -> None:
     await podium.repeat(repetition)
     assert (await podium.judged()).agent == OTHER
-    assert await podium.shown() == [("fast", 100.0, shown)]
+    assert await podium.entry_texts() == [("fast", 100.0, text)]
     report = await podium.audit()
     assert report.is_clean, report.findings
-    ((row, reasons),) = [(one.row, one.reasons) for one in report.rows]
-    assert row.confirmation == shown
-    assert shown in [reason.sentence for reason in reasons]
+    ((row, reasons),) = [(item.row, item.reasons) for item in report.rows]
+    assert row.confirmation == text
+    assert text in [reason.sentence for reason in reasons]
 
 
 async def test_a_better_run_has_a_confirmation_of_its_own(podium: ConfirmationPodium) -> None:
@@ -133,7 +133,7 @@ async def test_a_better_run_has_a_confirmation_of_its_own(podium: ConfirmationPo
     await live(podium.log, Life("faster", time_us=50.0))
     await eventually(lambda: podium.runs() == ["run-fast", "run-faster"])
     await podium.settle()
-    assert await podium.shown() == [("faster", 50.0, "")]
+    assert await podium.entry_texts() == [("faster", 50.0, "")]
 
 
 async def test_a_confirmation_that_the_platform_failed_says_nothing(
@@ -145,7 +145,7 @@ async def test_a_confirmation_that_the_platform_failed_says_nothing(
     await say(podium.log, agg, events.JobGivenUp(attempts=2, reason="the device is gone"))
     judged = await podium.judged()
     assert (judged.code, judged.reason, judged.result) == ("given_up", "the device is gone", None)
-    assert await podium.shown() == [("fast", 100.0, "")]
+    assert await podium.entry_texts() == [("fast", 100.0, "")]
 
 
 async def test_an_agent_that_was_revoked_confirms_nothing(podium: ConfirmationPodium) -> None:
@@ -153,7 +153,7 @@ async def test_an_agent_that_was_revoked_confirms_nothing(podium: ConfirmationPo
     await podium.repeat(FAST)
     judged = await podium.judged()
     assert (judged.code, judged.result) == ("agent_not_enrolled", None)
-    assert await podium.shown() == [("fast", 100.0, "")]
+    assert await podium.entry_texts() == [("fast", 100.0, "")]
 
 
 async def test_a_confirmation_leaves_the_submission_as_it_was(podium: ConfirmationPodium) -> None:

@@ -10,9 +10,9 @@ from msgspec import structs
 from ranker.service.duels import is_sound
 from shared import events, subjects
 from shared.events import DUEL, DuelResult
-from shared.ids import duel_job
+from shared.ids import duel_job_id
 from shared.testing import eventually
-from tests.ranker.podium import Podium, podium_at
+from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say
 
 pytestmark = pytest.mark.server
@@ -24,15 +24,15 @@ class DuelPlatform(Podium):
     """A ranker over a log in memory, with two tied entries."""
 
     async def requested(self) -> tuple[str, events.DuelRequested]:
-        """The id of the only duel, and what was requested."""
-        (found,) = await eventually(lambda: self.find(events.DuelRequested))
-        return found
+        """The id and request of the only duel."""
+        (request,) = await eventually(lambda: self.find(events.DuelRequested))
+        return request
 
     async def run(self, duel: str, result: DuelResult | None, **other: Any) -> None:
-        """The job of a duel, from its queue to its end."""
+        """Append the job of a duel from its queue to its end."""
         _, fact = self.find(events.DuelRequested)[0]
-        for agg, said in facts_of(duel, fact, result, **other):
-            await say(self.log, agg, said)
+        for agg, event_fact in facts_of(duel, fact, result, **other):
+            await say(self.log, agg, event_fact)
 
     async def judged(self) -> events.DuelJudged:
         """How the duel ended."""
@@ -41,7 +41,7 @@ class DuelPlatform(Podium):
         return fact
 
     async def board(self) -> list[tuple[str, int, str]]:
-        """Who stands where, and why so within a rank."""
+        """The entries with ranks and duel texts."""
         return [(row["submission"], row["rank"], row["duel"]) for row in await self.rows()]
 
 
@@ -54,8 +54,8 @@ def facts_of(
     rival: events.Blob | None = None,
     run: str = "run-duel",
 ) -> list[tuple[str, events.Fact]]:
-    """What services say of a duel's job."""
-    job, agg = subjects.job(duel_job(duel)), subjects.run(AGENT, run)
+    """The events of a duel's job."""
+    job, agg = subjects.job(duel_job_id(duel)), subjects.run(AGENT, run)
     first, second = requested.first, requested.second
     pattern = Life("fast", mode=DUEL)
     _, (_, queued), (_, leased), (_, order), (_, began), _, (_, ended), _ = pattern.facts()
@@ -77,7 +77,7 @@ def facts_of(
             agg,
             structs.replace(
                 order,
-                job=duel_job(duel),
+                job=duel_job_id(duel),
                 source=first.source,
                 rival=rival or second.source,
                 class_="rejudge",
@@ -93,7 +93,7 @@ def facts_of(
 async def dueling_at(
     dsn: str, *, has_duels: bool = True, has_agent: bool = True
 ) -> AsyncIterator[DuelPlatform]:
-    async with podium_at(dsn, has_duels=has_duels) as podium:
+    async with open_podium(dsn, has_duels=has_duels) as podium:
         offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
         await say(podium.log, subjects.agent(AGENT), offer)
         yield DuelPlatform(podium.log, podium.models, podium.http)
@@ -101,9 +101,9 @@ async def dueling_at(
 
 @pytest.fixture
 async def dueling(postgres_dsn: str) -> AsyncIterator[DuelPlatform]:
-    async with dueling_at(postgres_dsn) as found:
-        await live(found.log, FAST, SLOW)
-        yield found
+    async with dueling_at(postgres_dsn) as platform:
+        await live(platform.log, FAST, SLOW)
+        yield platform
 
 
 async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: DuelPlatform) -> None:
@@ -111,7 +111,7 @@ async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: DuelPlatform) 
     sides = requested.first.submission, requested.second.submission
     assert sides == ("fast", "slow")
     assert (requested.first.source, requested.second.source) == (FAST.blob, SLOW.blob)
-    assert (requested.problem_digest, requested.gpu) == ("d", "CPU")
+    assert (requested.problem_digest, requested.gpu) == ("d" * 64, "CPU")
     await live(dueling.log, Life("third", "linus", 500.0))
     await dueling.settle()
     assert len(dueling.find(events.DuelRequested)) == 1
@@ -127,13 +127,13 @@ async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) ->
     assert await dueling.board() == [("slow", 1, because), ("fast", 1, "")]
     report = await dueling.audit()
     assert report.is_clean, report.findings
-    assert [(one.row.submission, one.row.duel) for one in report.rows] == [
+    assert [(row.row.submission, row.row.duel) for row in report.rows] == [
         ("slow", because),
         ("fast", ""),
     ]
-    said = [[reason.sentence for reason in one.reasons] for one in report.rows]
-    assert because in said[0]
-    assert any(sentence.startswith("behind #") for sentence in said[1])
+    sentences = [[reason.sentence for reason in row.reasons] for row in report.rows]
+    assert because in sentences[0]
+    assert any(sentence.startswith("behind #") for sentence in sentences[1])
     podiums = dueling.find(events.PodiumChanged)
     assert podiums[-1][1].after == ["grace", "ada"]
 
@@ -181,7 +181,11 @@ async def test_an_agent_that_was_revoked_decides_no_duel(dueling: DuelPlatform) 
 
 
 async def test_a_duel_leaves_the_submission_as_it_was(dueling: DuelPlatform) -> None:
-    await dueling.settle()
+    async def is_finished() -> bool:
+        submission = (await dueling.http.get("/v1/submissions/4")).json()
+        return bool(submission["state"] == "finished")
+
+    await eventually(is_finished)
     before = (await dueling.http.get("/v1/submissions/4")).json()
     duel, _ = await dueling.requested()
     await dueling.run(duel, B_WINS)
@@ -213,28 +217,28 @@ async def test_an_audit_finds_a_run_of_other_sources(dueling: DuelPlatform) -> N
 
 
 async def test_a_platform_may_have_no_duels(postgres_dsn: str) -> None:
-    async with dueling_at(postgres_dsn, has_duels=False) as found:
-        await live(found.log, FAST, SLOW)
-        await found.settle()
-        assert found.find(events.DuelRequested) == []
+    async with dueling_at(postgres_dsn, has_duels=False) as platform:
+        await live(platform.log, FAST, SLOW)
+        await platform.settle()
+        assert platform.find(events.DuelRequested) == []
 
 
 async def test_no_duel_is_requested_that_no_agent_takes(postgres_dsn: str) -> None:
-    async with dueling_at(postgres_dsn, has_agent=False) as found:
-        await live(found.log, FAST, SLOW)
-        await found.settle()
-        assert found.find(events.DuelRequested) == []
+    async with dueling_at(postgres_dsn, has_agent=False) as platform:
+        await live(platform.log, FAST, SLOW)
+        await platform.settle()
+        assert platform.find(events.DuelRequested) == []
 
 
 async def test_one_source_has_no_duel_with_itself(postgres_dsn: str) -> None:
-    async with dueling_at(postgres_dsn) as found:
-        await live(found.log, FAST, with_source(SLOW, source="fast"))
-        await found.settle()
-        assert found.find(events.DuelRequested) == []
+    async with dueling_at(postgres_dsn) as platform:
+        await live(platform.log, FAST, with_source(SLOW, source="fast"))
+        await platform.settle()
+        assert platform.find(events.DuelRequested) == []
 
 
 def with_source(life: Life, source: str) -> Life:
-    """The same life with another's source."""
+    """The same life with another source."""
     return Life(life.id, life.account, life.time_us, source=source)
 
 

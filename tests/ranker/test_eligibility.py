@@ -1,8 +1,8 @@
-"""What an operator's settings demand of a time."""
+"""The policy for ranked times, from an operator's settings."""
 
 import pytest
 
-from ranker.domain.eligibility import demand
+from ranker.domain.conclusion import parse_demand
 from shared.errors import Refused
 
 
@@ -12,7 +12,7 @@ from shared.errors import Refused
 )
 def test_a_demand_that_means_nothing_is_refused(level_min: str, tiers: str) -> None:
     with pytest.raises(Refused) as refused:
-        demand(level_min, tiers, is_loopback=True)
+        parse_demand(level_min, tiers, is_loopback=True)
     assert refused.value.code == "bad_settings"
 
 
@@ -22,6 +22,6 @@ def test_a_demand_that_means_nothing_is_refused(level_min: str, tiers: str) -> N
 def test_only_a_developers_own_platform_ranks_what_nobody_can_trust(
     level_min: str, tiers: str
 ) -> None:
-    assert demand(level_min, tiers, is_loopback=True).tiers == tuple(tiers.split())
+    assert parse_demand(level_min, tiers, is_loopback=True).tiers == tuple(tiers.split())
     with pytest.raises(Refused, match="loopback"):
-        demand(level_min, tiers, is_loopback=False)
+        parse_demand(level_min, tiers, is_loopback=False)

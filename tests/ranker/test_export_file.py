@@ -1,13 +1,13 @@
-"""An exported log: the same bytes back, and whatever is wrong with a file found and named."""
+"""An exported log keeps all bytes, and any damage to the file is found and named."""
 
 import gzip
 from pathlib import Path
 
 import pytest
 
-from ranker.domain.kept import Damaged, Kept
-from ranker.export.file import Reader, Writer
-from shared import chain
+from ranker.archive.log_file import LogFileReader, LogFileWriter
+from ranker.domain.stored_log import DamagedCopy, StoredEvent
+from shared import wire
 from shared.errors import Refused
 
 BODIES = [
@@ -17,16 +17,17 @@ BODIES = [
     b'{"id":"e4"} ',
 ]
 EVENTS = [
-    Kept(seq, f"events.problem.p{seq}", f"e{seq}", body) for seq, body in enumerate(BODIES, 1)
+    StoredEvent(seq, f"events.problem.p{seq}", f"e{seq}", body)
+    for seq, body in enumerate(BODIES, 1)
 ]
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "log.gz"
-    writer = Writer(path, len(EVENTS), "a key")
-    for one in EVENTS:
-        writer.write(one)
+    writer = LogFileWriter(path, len(EVENTS), "a key")
+    for event in EVENTS:
+        writer.write(event)
     writer.close()
     return path
 
@@ -40,11 +41,11 @@ def lines(file: Path) -> list[bytes]:
 
 
 def test_every_byte_comes_back(file: Path) -> None:
-    reader = Reader(file)
+    reader = LogFileReader(file)
     assert list(reader.events()) == list(reader.events()) == EVENTS
-    h = chain.START
-    for one in EVENTS:
-        h = chain.after(h, one.link)
+    h = wire.CHAIN_START
+    for event in EVENTS:
+        h = wire.extend_chain(h, event.link)
     assert reader.end is not None
     assert (reader.header.key, reader.header.count, reader.end.h) == ("a key", 4, h.hex())
 
@@ -54,7 +55,7 @@ def test_a_body_stands_in_its_line_as_it_is(file: Path) -> None:
 
 
 def test_an_export_that_was_broken_off_leaves_no_file(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "log.gz", 2, None)
+    writer = LogFileWriter(tmp_path / "log.gz", 2, None)
     writer.write(EVENTS[0])
     writer.drop()
     assert list(tmp_path.iterdir()) == []
@@ -62,34 +63,34 @@ def test_an_export_that_was_broken_off_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_file_that_ends_early_is_damaged(file: Path) -> None:
     rewrite(file, lines(file)[:3])
-    with pytest.raises(Damaged, match="ends after event 2") as damaged:
-        list(Reader(file).events())
+    with pytest.raises(DamagedCopy, match="ends after event 2") as damaged:
+        list(LogFileReader(file).events())
     assert damaged.value.seq == 2
 
 
 def test_a_torn_file_is_damaged(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-12])
-    with pytest.raises(Damaged, match="cannot be read on"):
-        list(Reader(file).events())
+    with pytest.raises(DamagedCopy, match="cannot be read after"):
+        list(LogFileReader(file).events())
 
 
 def test_a_file_that_lacks_an_event_is_damaged(file: Path) -> None:
-    kept = lines(file)
-    rewrite(file, kept[:2] + kept[3:])
-    with pytest.raises(Damaged, match="but has 3"):
-        list(Reader(file).events())
+    all_lines = lines(file)
+    rewrite(file, all_lines[:2] + all_lines[3:])
+    with pytest.raises(DamagedCopy, match="but has 3"):
+        list(LogFileReader(file).events())
 
 
 def test_a_file_of_something_else_is_damaged(tmp_path: Path) -> None:
     other = tmp_path / "other.gz"
     rewrite(other, [b'{"hello":1}\n'])
-    with pytest.raises(Damaged, match="none of ours"):
-        Reader(other)
+    with pytest.raises(DamagedCopy, match="not in the expected format"):
+        LogFileReader(other)
     other.write_bytes(b"not gzip")
-    with pytest.raises(Damaged, match="cannot be read"):
-        Reader(other)
+    with pytest.raises(DamagedCopy, match="cannot be read"):
+        LogFileReader(other)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="there is no file"):
-        Reader(tmp_path / "nothing.gz")
+        LogFileReader(tmp_path / "nothing.gz")

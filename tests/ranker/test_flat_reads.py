@@ -1,13 +1,15 @@
-"""What a read costs does not grow with the leaderboard: counted in buffers, not timed."""
+"""The cost of reads does not grow with the leaderboard: counted in buffers, not timed."""
 
 import pytest
 from bench import replay_log
 from bench.query_reads import count, fill
 
 from ranker.__main__ import SCHEMA
+from ranker.domain.rows import LeaderboardKey
 from ranker.postgres import ReadModels
-from ranker.service import Board, News, project
-from ranker.service.top import read_page, top
+from ranker.service.leaderboard import rank_top, read_page
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
 from shared import subjects
 from shared.clock import now
 from shared.events import SubmissionFinished
@@ -31,13 +33,13 @@ async def empty(dsn: str) -> None:
 
 
 async def follow(log: MemoryLog, models: ReadModels) -> None:
-    async for _ in project(log, models, News(), NoMetrics(), until=await log.last()):
+    async for _ in project(log, models, ProjectionProgress(), NoMetrics(), until=await log.last()):
         pass
 
 
 @pytest.fixture
 async def log(postgres_dsn: str) -> MemoryLog:
-    """A log that publishes the problem, folded."""
+    """A folded log with a published problem."""
     log = MemoryLog()
     await replay_log.write(log, 2)
     async with await connect(postgres_dsn, SCHEMA) as connection:
@@ -58,7 +60,7 @@ async def test_four_times_the_runs_take_no_more_buffers(postgres_dsn: str) -> No
 
 
 async def ranked(log: MemoryLog, number: int, score_us: float) -> None:
-    """A submission of somebody new, with a score."""
+    """Append a submission of a new participant with a score."""
     submission = f"new{number}"
     await say(log, *replay_log.received(submission, "ranked", f"new-account{number}"))
     end = SubmissionFinished(
@@ -91,7 +93,7 @@ async def test_a_new_entry_writes_few_rows_however_many_are_behind_it(
             changed = f"table {table} except table {table}_copy"
             written += len(await (await connection.execute(changed.encode())).fetchall())
         assert written <= ROWS_WRITTEN_MAX * len(SCORES_US)
-        board, at = Board(replay_log.PROBLEM, replay_log.GPU, 1), now()
+        board, at = LeaderboardKey(replay_log.PROBLEM, replay_log.GPU, 1), now()
         page = await read_page(models, board, range(3000), at)
-        whole = await top(models, board, 3000, at)
-        assert [one.place for one in page.placed] == [one.place for one in whole][:3000]
+        all_placed = await rank_top(models, board, 3000, at)
+        assert [item.place for item in page.placed] == [item.place for item in all_placed][:3000]

@@ -1,4 +1,4 @@
-"""However a log is cut into batches, the same rows come of it."""
+"""However a log is cut into batches, the rows are the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.batch import Rows, Told, needs, tell
-from ranker.domain.fold import fold
+from ranker.domain.fold import CHANGES, IGNORED, STEPS, decode_event, find_required_rows, fold
+from ranker.domain.rows import DecodedEvent, Rows
 from ranker.postgres import ReadModels
 from shared import events, subjects
 from shared.clock import new_id
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
+from shared.events import CATALOGUE
 from shared.memory import MemoryLog
 from shared.postgres import connect, drop_schema, migrate
-from shared.wire import Stamp, decode, pack, seal
+from shared.wire import EventMetadata, decode, encode_envelope, make_envelope
 from tests.ranker.test_moderation import Ruled
 from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
 from tests.support.ranking import ranker_of, running
@@ -53,10 +54,10 @@ def lives(chance: Random) -> list[Life]:
 
 
 async def a_log(chance: Random, ruled: Ruled) -> None:
-    """Lives that overlap, with decisions about some of them in between."""
+    """Overlapping lives with some decisions about them in between."""
     waiting = [life.facts() for life in lives(chance)]
     while any(waiting):
-        agg, fact = chance.choice([one for one in waiting if one]).pop(0)
+        agg, fact = chance.choice([item for item in waiting if item]).pop(0)
         await say(ruled.log, agg, fact)
         if chance.random() < 0.3:
             agg = subjects.moderation(f"s{chance.randrange(8)}")
@@ -69,8 +70,8 @@ async def a_log(chance: Random, ruled: Ruled) -> None:
     await ruled.settle()
 
 
-def cut(chance: Random, log: Sequence[Told], most: int) -> list[Sequence[Told]]:
-    """The same events, in batches."""
+def cut(chance: Random, log: Sequence[DecodedEvent], most: int) -> list[Sequence[DecodedEvent]]:
+    """Cut the events into batches."""
     parts, start = [], 0
     while start < len(log):
         end = start + chance.randint(1, most)
@@ -79,14 +80,14 @@ def cut(chance: Random, log: Sequence[Told], most: int) -> list[Sequence[Told]]:
     return parts
 
 
-async def write(models: ReadModels, parts: Sequence[Sequence[Told]]) -> None:
-    """Fold and write one part after the other."""
+async def write(models: ReadModels, parts: Sequence[Sequence[DecodedEvent]]) -> None:
+    """Fold and write the batches one after the other."""
     for part in parts:
         await models.write(part[0].event.seq - 1, part)
 
 
-async def write_ahead(models: ReadModels, parts: Sequence[Sequence[Told]]) -> None:
-    """Fold each part while the one before it is being written, as a rebuild does."""
+async def write_ahead(models: ReadModels, parts: Sequence[Sequence[DecodedEvent]]) -> None:
+    """Fold each batch while the one before is being written, as a rebuild does."""
     models.prepare(parts[0])
     for place, part in enumerate(parts, 1):
         writing = asyncio.create_task(models.write(part[0].event.seq - 1, part))
@@ -97,12 +98,12 @@ async def write_ahead(models: ReadModels, parts: Sequence[Sequence[Told]]) -> No
 
 
 async def tables(models: ReadModels) -> dict[str, list[Any]]:
-    """Every row, as text."""
-    found = {}
+    """Every row as text."""
+    rows_by_table = {}
     for table in TABLES:
         cursor = await models.connection.execute(f"table {table}".encode())
-        found[table] = sorted(str(row) for row in await cursor.fetchall())
-    return found
+        rows_by_table[table] = sorted(str(row) for row in await cursor.fetchall())
+    return rows_by_table
 
 
 @pytest.mark.server
@@ -110,7 +111,7 @@ async def tables(models: ReadModels) -> dict[str, list[Any]]:
 async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: int) -> None:
     chance, log = Random(seed), MemoryLog()
     await begin(log)
-    kept = []
+    tables_ = []
     for number, most in enumerate((1000, 1, 5, 40)):
         schema = f"cut_{number}"
         migrate(postgres_dsn, "ranker", schema)
@@ -123,51 +124,59 @@ async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: i
                 async with running(ranker_of(log, models)):
                     await a_log(chance, Ruled(log, ReadModels(reading)))
             else:
-                parts = cut(chance, [tell(one) for one in log.since(0)], most)
+                parts = cut(chance, [decode_event(event) for event in log.since(0)], most)
                 await (write_ahead if number > 1 else write)(models, parts)
-            kept.append(await tables(ReadModels(reading)))
+            tables_.append(await tables(ReadModels(reading)))
         drop_schema(postgres_dsn, schema)
-    assert len(kept[0]["submission"]) == 8
-    assert kept[1:] == kept[:1] * 3
+    assert len(tables_[0]["submission"]) == 8
+    assert tables_[1:] == tables_[:1] * 3
 
 
-def told() -> list[Told]:
-    """One life, told without any log."""
+def decoded_life() -> list[DecodedEvent]:
+    """One life, decoded without a log."""
     life = Life("s1")
-    made = []
+    decoded = []
     for seq, (agg, fact) in enumerate(life.facts(), 1):
-        body = pack(seal(fact, agg, Stamp(new_id(), T0, "service:test", "", "")))
-        made.append(tell(Recorded(seq, decode(body), body)))
-    return made
+        body = encode_envelope(
+            make_envelope(fact, agg, EventMetadata(new_id(), T0, "service:test", "", ""))
+        )
+        decoded.append(decode_event(RecordedEvent(seq, decode(body), body)))
+    return decoded
 
 
 @given(st.permutations(range(8)))
 def test_no_order_of_events_breaks_a_fold(order: list[int]) -> None:
-    life = told()
+    life = decoded_life()
     rows = fold(Rows(), [life[place] for place in order])
     assert len(rows.submissions) == 1
     assert len(rows.runs) <= 1
 
 
 def test_a_batch_needs_nothing_that_it_makes() -> None:
-    wanted = needs(told())
-    assert (wanted.submissions, wanted.jobs, wanted.runs) == (set(), set(), set())
-    assert needs(told()[3:]).runs == set()
-    assert needs(told()[4:]).runs == {"run-s1"}
+    required = find_required_rows(decoded_life())
+    assert (required.submissions, required.jobs, required.runs) == (set(), set(), set())
+    assert find_required_rows(decoded_life()[3:]).runs == set()
+    assert find_required_rows(decoded_life()[4:]).runs == {"run-s1"}
 
 
 def test_a_run_of_another_agent_is_not_this_ones() -> None:
-    life = told()
+    life = decoded_life()
     agg = subjects.run("thief", "run-s1")
     stolen = [
-        tell(one.event._replace(envelope=_moved(one, agg)))
-        for one in life[4:7]
-        if one.event.envelope.agg == subjects.run(AGENT, "run-s1")
+        decode_event(item.event._replace(envelope=_moved(item, agg)))
+        for item in life[4:7]
+        if item.event.envelope.agg == subjects.run(AGENT, "run-s1")
     ]
     rows = fold(Rows(), [*life[:4], *stolen])
     assert rows.submissions["s1"].state == "assigned"
     assert rows.runs["run-s1"].verdict is None
 
 
-def _moved(one: Told, agg: str) -> Any:
-    return msgspec.structs.replace(one.event.envelope, agg=agg)
+def _moved(decoded: DecodedEvent, agg: str) -> Any:
+    return msgspec.structs.replace(decoded.event.envelope, agg=agg)
+
+
+def test_every_event_class_has_a_rule_or_is_ignored_on_purpose() -> None:
+    handled = CHANGES.keys() | STEPS.keys()
+    assert handled | IGNORED == set(CATALOGUE.values()), "give the new class a rule, or ignore it"
+    assert not handled & IGNORED

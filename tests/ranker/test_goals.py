@@ -1,4 +1,4 @@
-"""Baselines stand beside the rows and take nobody's place; a milestone is reached once."""
+"""Baselines are shown beside the rows without a rank; milestones are reached once."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,19 +8,19 @@ from msgspec import structs
 
 from shared import events, subjects
 from shared.events import Baseline, CaseResult, Fact, Milestone, MilestoneReached
-from shared.reader import HEADER, Reader, encode
+from shared.reader import READER_HEADER, Reader, encode_reader
 from shared.testing import eventually
-from tests.ranker.replayed import replayed
+from tests.ranker.replays import replayed
 from tests.support.lives import BLOB, Life, live, problem, say
 from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
-AUTHOR = {HEADER: encode(Reader(account="ann", owned=["identity"]))}
+AUTHOR = {READER_HEADER: encode_reader(Reader(account="ann", owned=["identity"]))}
 
 
 @dataclass(frozen=True)
 class Sent(Life):
-    """A submission to the version with goals; of the platform's own if it is a baseline."""
+    """A submission to the version with goals; a baseline belongs to the platform."""
 
     problem_number: int = 2
     baseline: str = ""
@@ -33,15 +33,15 @@ class Sent(Life):
 
     def completed(self) -> events.RunCompleted:
         """The verdict, with two checked cases beside the timed one."""
-        whole = super().completed()
+        completed = super().completed()
         checks = [
             CaseResult(name="size=1", stage="check", verdict="passed"),
             CaseResult(name="size=2", stage="check", verdict=self.checked),
         ]
-        return structs.replace(whole, cases=[*checks, *whole.cases])
+        return structs.replace(completed, cases=[*checks, *completed.cases])
 
 
-def wanted(id_: str, metric: str, op: str, value: float) -> Milestone:
+def make_milestone(id_: str, metric: str, op: str, value: float) -> Milestone:
     return Milestone(id=id_, title=id_.title(), metric=metric, op=op, value=value)
 
 
@@ -53,10 +53,10 @@ GOALS = structs.replace(
         Baseline(name="gpu", file="baselines/gpu.py", source=BLOB, gpus=["H200"]),
     ],
     milestones=[
-        wanted("twice", "vs_baseline.eager", ">=", 2.0),
-        wanted("quick", "score", "<=", 1.1e-4),
-        wanted("half", "cases_passed", ">=", 1.0),
-        wanted("roof", "roofline", ">=", 0.1),
+        make_milestone("twice", "vs_baseline.eager", ">=", 2.0),
+        make_milestone("quick", "score", "<=", 1.1e-4),
+        make_milestone("half", "cases_passed", ">=", 1.0),
+        make_milestone("roof", "roofline", ">=", 0.1),
     ],
 )
 
@@ -68,31 +68,31 @@ async def reads(reads: Reads) -> Reads:
 
 
 def met(reads: Reads) -> list[tuple[str, str]]:
-    """Who reached what, in order."""
-    facts = [one.fact for one in reads.log.since(0)]
-    return [(one.milestone, one.account) for one in facts if isinstance(one, MilestoneReached)]
+    """Who reached which milestone, in order."""
+    facts = [event.fact for event in reads.log.since(0)]
+    return [(fact.milestone, fact.account) for fact in facts if isinstance(fact, MilestoneReached)]
 
 
-async def board(reads: Reads, who: dict[str, str] | None = None) -> dict[str, Any]:
-    answer = await reads.http.get("/v1/leaderboards/identity/CPU", headers=who)
+async def board(reads: Reads, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    answer = await reads.http.get("/v1/leaderboards/identity/CPU", headers=headers)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 async def over(reads: Reads, *lives: Sent) -> None:
-    """Say whole lives, and wait until all are over."""
+    """Append whole lives, and wait until all are over."""
     await live(reads.log, *lives)
     ends = {subjects.submission(life.id) for life in lives}
 
     async def is_over() -> bool:
-        said = {
-            one.envelope.agg
-            for one in reads.log.since(0)
-            if isinstance(one.fact, events.SubmissionFinished)
+        ended = {
+            event.envelope.agg
+            for event in reads.log.since(0)
+            if isinstance(event.fact, events.SubmissionFinished)
         }
         checkpoint = (await reads.get("leaderboards"))["as_of"]
-        return ends <= said and checkpoint == await reads.log.last()
+        return ends <= ended and checkpoint == await reads.log.last()
 
     await eventually(is_over)
 
@@ -102,19 +102,21 @@ async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(
 ) -> None:
     eager = Sent("b1", "platform:baseline", 50.0, baseline="eager")
     await over(reads, Sent("s1", time_us=100.0, source="same"), eager)
-    found = await board(reads)
-    (row,) = found["items"]
+    page = await board(reads)
+    (row,) = page["items"]
     assert (row["submission"], row["rank"], row["vs_baseline"]) == ("s1", 1, {"eager": 0.5})
-    measured, absent = found["baselines"]
+    measured, absent = page["baselines"]
     assert (measured["name"], measured["state"], measured["score_us"]) == ("eager", "measured", 50)
     assert (measured["note"], measured["vs_leader"]) == ("as it is", 0.5)
     assert (absent["name"], absent["state"], absent["score_us"]) == ("slow", "absent", None)
-    records = [one.fact for one in reads.log.since(0) if isinstance(one.fact, events.RecordSet)]
-    assert [one.submission for one in records] == ["s1"]
+    records = [
+        event.fact for event in reads.log.since(0) if isinstance(event.fact, events.RecordSet)
+    ]
+    assert [record.submission for record in records] == ["s1"]
     stats = (await reads.http.get("/internal/stats")).json()
     assert (stats["num_submissions"], stats["num_run.CPU"]) == (1, 1)
-    listed = await reads.get("submissions")
-    assert [one["id"] for one in listed["items"]] == ["s1"]
+    listing = await reads.get("submissions")
+    assert [item["id"] for item in listing["items"]] == ["s1"]
     assert (await reads.get("submissions/" + str(row["number"])))["cases"][-1]["vs_baseline"] == {
         "eager": 0.5
     }
@@ -123,14 +125,18 @@ async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(
 
 async def test_why_a_baseline_failed_is_its_authors_and_operators_to_know(reads: Reads) -> None:
     await over(reads, Sent("b1", "platform:baseline", verdict="wrong_answer", baseline="eager"))
-    shown = [(await board(reads, who))["baselines"][0] for who in (None, AUTHOR, as_("ada"))]
-    assert [one["state"] for one in shown] == ["failed"] * 3
-    assert [one["code"] for one in shown] == ["time_failed", "time_failed", None]
-    number = shown[0]["number"]
+    baselines_ = [
+        (await board(reads, headers))["baselines"][0] for headers in (None, AUTHOR, as_("ada"))
+    ]
+    assert [item["state"] for item in baselines_] == ["failed"] * 3
+    assert [item["code"] for item in baselines_] == ["time_failed", "time_failed", None]
+    number = baselines_[0]["number"]
     url = f"/v1/submissions/{number}"
-    answers = [await reads.http.get(url, headers=who) for who in (AUTHOR, as_("ada"), as_(None))]
-    assert [one.status_code for one in answers] == [200, 404, 404]
-    assert [one["items"] for one in [await board(reads)]] == [[]]
+    answers = [
+        await reads.http.get(url, headers=headers) for headers in (AUTHOR, as_("ada"), as_(None))
+    ]
+    assert [answer.status_code for answer in answers] == [200, 404, 404]
+    assert [item["items"] for item in [await board(reads)]] == [[]]
     # One that passes later takes its place, and one that nobody ran does not.
     await over(reads, Sent("b2", "platform:baseline", 70.0, baseline="eager"))
     await say(
@@ -145,8 +151,8 @@ async def test_why_a_baseline_failed_is_its_authors_and_operators_to_know(reads:
     )
 
     async def first() -> bool:
-        one = (await board(reads))["baselines"][0]
-        return (one["state"], one["score_us"]) == ("measured", 70.0)
+        baseline = (await board(reads))["baselines"][0]
+        return (baseline["state"], baseline["score_us"]) == ("measured", 70.0)
 
     await eventually(first)
     out = events.SubmissionDisqualified(rule="r", reason="the wrong file")
@@ -180,8 +186,8 @@ async def test_a_milestone_is_reached_by_what_counts_and_once(
     await eventually(lambda: len(met(reads)) >= 7)
     assert len(met(reads)) == len(set(met(reads))) == 7
     twice, quick, half, roof = (await board(reads, as_("ada")))["milestones"]
-    assert [one["reached"] for one in (twice, quick, half, roof)] == [2, 2, 3, 0]
-    assert [one["is_reached"] for one in (twice, roof)] == [True, False]
+    assert [item["reached"] for item in (twice, quick, half, roof)] == [2, 2, 3, 0]
+    assert [item["is_reached"] for item in (twice, roof)] == [True, False]
     assert twice["when"] == {
         "metric": "vs_baseline.eager", "op": ">=", "value": 2.0, "gpu": None
     }  # fmt: skip
@@ -189,7 +195,7 @@ async def test_a_milestone_is_reached_by_what_counts_and_once(
     await say(reads.log, subjects.problem("identity"), structs.replace(GOALS, number=3))
     await over(reads, Sent("s6", time_us=70.0, problem_number=3))
     mine = (await reads.http.get("/v1/me/milestones", headers=as_("ada"))).json()["items"]
-    assert {(one["id"], one["problem_version"]) for one in mine} == {
+    assert {(item["id"], item["problem_version"]) for item in mine} == {
         ("twice", 2), ("quick", 2), ("half", 2)
     }  # fmt: skip
     assert len(met(reads)) == 7

@@ -1,4 +1,4 @@
-"""Everybody may have the harness code that judges, and by its route nothing else."""
+"""The harness codes that judge are public, and their route serves nothing else."""
 
 import hashlib
 import io
@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from harness.entry import code
-from ranker.gc import collect
+from ranker.blobs import collect_blobs
 from shared import subjects
-from shared.blobs import COLLECTED_S
+from shared.blobs import BLOB_RETENTION_S
 from shared.clock import now
 from shared.events import HARNESS_CODE, AgentRegistered, AgentRevoked
 from shared.testing import eventually
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 
 async def registered(reads: Reads, agent: str, digest: str, version: str = "2") -> None:
-    """An agent registers with a harness code."""
+    """Register an agent with a harness code."""
     fact = AgentRegistered(
         gpu="CPU",
         count=1,
@@ -35,40 +35,40 @@ async def registered(reads: Reads, agent: str, digest: str, version: str = "2") 
     await say(reads.log, subjects.agent(agent), fact)
 
 
-async def listed(reads: Reads, *digests: str) -> list[Any]:
-    """The codes that are told of, once they are these in this order."""
+async def list_harnesses(reads: Reads, *digests: str) -> list[Any]:
+    """The listed codes, once they are these in this order."""
 
-    async def found() -> list[Any]:
+    async def list_expected() -> list[Any]:
         items: list[Any] = (await reads.get("harnesses"))["items"]
-        return items if tuple(one["digest"] for one in items) == digests else []
+        return items if tuple(item["digest"] for item in items) == digests else []
 
-    return await eventually(found)
+    return await eventually(list_expected)
 
 
 async def fetched(reads: Reads, digest: str) -> httpx.Response:
-    """What a stranger gets under a digest."""
+    """The response to an anonymous request for a digest."""
     return await reads.http.get(f"/v1/harnesses/{digest}", headers=as_(None))
 
 
 async def test_the_harness_code_of_an_agent_is_told_and_can_be_fetched(reads: Reads) -> None:
-    kept = await reads.blobs.put(code(), "application/zip")
-    await registered(reads, "a1", kept.digest)
+    blob = await reads.blobs.put(code(), "application/zip")
+    await registered(reads, "a1", blob.digest)
     reads.live.agents["a1"] = {"is_free": True, "registration": {"gpu": "CPU"}}
-    (one,) = await listed(reads, kept.digest)
-    name = f"warpboard-harness-2-{kept.digest[:12]}.zip"
-    assert (one["version"], one["name"]) == ("2", name)
-    assert one["url"] == f"/v1/harnesses/{kept.digest}"
-    assert [(a["id"], a["gpu"], a["is_alive"]) for a in one["agents"]] == [("a1", "CPU", True)]
-    answer = await reads.http.get(one["url"], headers=as_(None))
+    (harness,) = await list_harnesses(reads, blob.digest)
+    name = f"warpboard-harness-2-{blob.digest[:12]}.zip"
+    assert (harness["version"], harness["name"]) == ("2", name)
+    assert harness["url"] == f"/v1/harnesses/{blob.digest}"
+    assert [(a["id"], a["gpu"], a["is_alive"]) for a in harness["agents"]] == [("a1", "CPU", True)]
+    answer = await reads.http.get(harness["url"], headers=as_(None))
     assert (answer.status_code, answer.content) == (200, code())
-    assert hashlib.sha256(answer.content).hexdigest() == kept.digest
+    assert hashlib.sha256(answer.content).hexdigest() == blob.digest
     assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["etag"] == f'"{kept.digest}"'
-    later = now() + timedelta(seconds=2 * COLLECTED_S)
-    await collect(reads.log, reads.blobs, later, is_trial=False)
-    assert (await fetched(reads, kept.digest)).content == code()
+    assert answer.headers["etag"] == f'"{blob.digest}"'
+    later = now() + timedelta(seconds=2 * BLOB_RETENTION_S)
+    await collect_blobs(reads.log, reads.blobs, later, is_trial=False)
+    assert (await fetched(reads, blob.digest)).content == code()
 
 
 async def test_the_newest_registration_is_first_and_who_has_it_now_is_told(reads: Reads) -> None:
@@ -76,13 +76,13 @@ async def test_the_newest_registration_is_first_and_who_has_it_now_is_told(reads
     await registered(reads, "a1", first)
     await registered(reads, "a2", second, "3")
     await registered(reads, "a1", second, "3")
-    new, old = await listed(reads, second, first)
-    assert [one["id"] for one in new["agents"]] == ["a1", "a2"]
+    new, old = await list_harnesses(reads, second, first)
+    assert [agent["id"] for agent in new["agents"]] == ["a1", "a2"]
     assert (new["version"], old["version"], old["agents"]) == ("3", "2", [])
     await say(reads.log, subjects.agent("a2"), AgentRevoked(reason="sold"))
     await registered(reads, "a1", first)
-    old, new = await listed(reads, first, second)
-    assert [one["id"] for one in old["agents"]] == ["a1"]
+    old, new = await list_harnesses(reads, first, second)
+    assert [agent["id"] for agent in old["agents"]] == ["a1"]
     assert new["agents"] == []
 
 
@@ -95,17 +95,17 @@ async def test_no_other_blob_comes_by_a_harness_code_even_if_an_agent_names_it(
     source = await reads.blobs.put(b"def custom_kernel(data): ...  # nobody else's")
     other = await reads.blobs.put(held.getvalue(), "application/zip")
     await reads.ended(Life("s1", source=source.digest, artefact=other))
-    answers = {one: await fetched(reads, one) for one in (source.digest, other.digest, "f" * 64)}
+    answers = {item: await fetched(reads, item) for item in (source.digest, other.digest, "f" * 64)}
     await registered(reads, "a1", source.digest)
     await registered(reads, "a2", other.digest)
     await registered(reads, "a3", "no digest")
-    await listed(reads, other.digest, source.digest)
+    await list_harnesses(reads, other.digest, source.digest)
     for digest, answer in list(answers.items()):
         assert answer.status_code == 404
         named = await fetched(reads, digest)
-        said = [one.json() | {"request_id": ""} for one in (named, answer, answers["f" * 64])]
-        assert said[0] == said[1]
-        assert said[0]["detail"].replace(digest, "f" * 64) == said[2]["detail"]
+        bodies = [item.json() | {"request_id": ""} for item in (named, answer, answers["f" * 64])]
+        assert bodies[0] == bodies[1]
+        assert bodies[0]["detail"].replace(digest, "f" * 64) == bodies[2]["detail"]
         assert set(named.headers) == set(answers["f" * 64].headers)
         assert (await reads.http.get(f"/v1/harnesses/{digest}")).status_code == 404
     assert (await fetched(reads, "..%2F..%2Fkey")).status_code == 404

@@ -1,4 +1,4 @@
-"""What is said and not kept: whoever says what cannot be read is not heard, and stops nobody."""
+"""Live state: undecodable messages are ignored and stop nothing."""
 
 import asyncio
 
@@ -8,9 +8,9 @@ import pytest
 from ranker.live import Live
 from shared.events import AgentRegistered
 from shared.memory import MemoryBus
-from shared.testing import eventually, example
+from shared.testing import eventually, example_event
 
-OFFER = {"session": "s", "is_free": True, "registration": example(AgentRegistered)}
+OFFER = {"session": "s", "is_free": True, "registration": example_event(AgentRegistered)}
 GOOD = msgspec.json.encode(OFFER)
 
 
@@ -19,11 +19,11 @@ async def test_a_heartbeat_that_cannot_be_read_is_no_agent(words: bytes) -> None
     bus, live = MemoryBus(), Live()
     watching = asyncio.create_task(live.watch_agents(bus))
     await bus.beat("a1", GOOD, 10)
-    await eventually(lambda: "a1" in live.alive())
+    await eventually(lambda: "a1" in live.agents)
     await bus.beat("a1", words, 10)
-    await eventually(lambda: "a1" not in live.alive())
+    await eventually(lambda: "a1" not in live.agents)
     await bus.beat("a2", GOOD, 10)
-    await eventually(lambda: "a2" in live.alive())
+    await eventually(lambda: "a2" in live.agents)
     watching.cancel()
 
 

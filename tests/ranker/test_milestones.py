@@ -1,4 +1,4 @@
-"""Milestones: what meets one, and that nobody meets one twice."""
+"""Milestones: who reaches them, and that nobody reaches one twice."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.milestones import Candidate, Scale, on, reached
+from ranker.domain.goals import Candidate, MilestoneScale, find_reached, milestones_for_gpu
 from shared.events import Milestone
-from shared.problems.milestones import OPS
+from shared.problems.goals import OPS
 
 METRICS = ("score", "vs_baseline.eager", "roofline", "cases_passed")
-SCALE = Scale({"eager": 300.0}, roof_us=30.0)
+SCALE = MilestoneScale({"eager": 300.0}, roof_us=30.0)
 milestones = st.builds(
     Milestone,
     id=st.sampled_from(("one", "two")),
@@ -31,7 +31,7 @@ candidates = st.lists(
 )
 
 
-def wanted(metric: str, op: str, value: float, gpu: str = "") -> Milestone:
+def make_milestone(metric: str, op: str, value: float, gpu: str = "") -> Milestone:
     return Milestone(id="m", title="M", metric=metric, op=op, value=value, gpu=gpu)
 
 
@@ -39,51 +39,61 @@ def wanted(metric: str, op: str, value: float, gpu: str = "") -> Milestone:
 def test_however_often_it_is_looked_nobody_reaches_one_twice(
     looks: Sequence[tuple[Milestone, Sequence[Candidate]]],
 ) -> None:
-    said: list[tuple[str, str]] = []
-    for one, found in [*looks, *looks]:
-        known = {account for milestone, account in said if milestone == one.id}
-        said += [(fact.milestone, fact.account) for fact in reached(1, one, found, SCALE, known)]
-    assert len(said) == len(set(said))
+    announced: list[tuple[str, str]] = []
+    for milestone, candidates in [*looks, *looks]:
+        known = {account for id_, account in announced if id_ == milestone.id}
+        announced += [
+            (fact.milestone, fact.account)
+            for fact in find_reached(1, milestone, candidates, SCALE, known)
+        ]
+    assert len(announced) == len(set(announced))
 
 
 @given(milestones, candidates)
-def test_what_is_read_holds_whoever_meets_it(one: Milestone, found: Sequence[Candidate]) -> None:
-    bounds = SCALE.bounds(one)
-    met = {fact.submission for fact in reached(1, one, found, SCALE)}
-    for candidate in found if bounds else ():
+def test_what_is_read_holds_whoever_meets_it(
+    milestone: Milestone, reached: Sequence[Candidate]
+) -> None:
+    bounds = SCALE.bounds(milestone)
+    met = {fact.submission for fact in find_reached(1, milestone, reached, SCALE)}
+    for candidate in reached if bounds else ():
         assert bounds is not None
         if candidate.submission in met:
-            said = [two for two in found if two.submission == candidate.submission]
-            assert any(bounds.low <= two.measured <= bounds.high for two in said)
+            reached_by = [two for two in reached if two.submission == candidate.submission]
+            assert any(bounds.low <= two.measured <= bounds.high for two in reached_by)
 
 
 @pytest.mark.parametrize(
-    ("one", "measured", "value"),
+    ("milestone", "measured", "value"),
     [
-        (wanted("score", "<=", 1e-4), 100.0, pytest.approx(1e-4)),
-        (wanted("score", "<", 1e-4), 101.0, None),
-        (wanted("vs_baseline.eager", ">=", 2.0), 150.0, 2.0),
-        (wanted("vs_baseline.eager", ">", 2.0), 150.0, None),
-        (wanted("vs_baseline.compile", ">=", 0.0), 150.0, None),
-        (wanted("roofline", ">=", 0.5), 60.0, 0.5),
-        (wanted("cases_passed", ">=", 3.0), 3.0, 3.0),
-        (wanted("cases_passed", ">", 3.0), 3.0, None),
+        (make_milestone("score", "<=", 1e-4), 100.0, pytest.approx(1e-4)),
+        (make_milestone("score", "<", 1e-4), 101.0, None),
+        (make_milestone("vs_baseline.eager", ">=", 2.0), 150.0, 2.0),
+        (make_milestone("vs_baseline.eager", ">", 2.0), 150.0, None),
+        (make_milestone("vs_baseline.compile", ">=", 0.0), 150.0, None),
+        (make_milestone("roofline", ">=", 0.5), 60.0, 0.5),
+        (make_milestone("cases_passed", ">=", 3.0), 3.0, 3.0),
+        (make_milestone("cases_passed", ">", 3.0), 3.0, None),
     ],
 )
 def test_each_metric_is_held_against_its_own(
-    one: Milestone, measured: float, value: float | None
+    milestone: Milestone, measured: float, value: float | None
 ) -> None:
-    found = reached(7, one, [Candidate("ada", "s1", measured)], SCALE)
-    assert [fact.value for fact in found] == ([] if value is None else [value])
+    reached = find_reached(7, milestone, [Candidate("ada", "s1", measured)], SCALE)
+    assert [fact.value for fact in reached] == ([] if value is None else [value])
 
 
 def test_a_milestone_of_one_gpu_type_is_reached_on_no_other() -> None:
-    both, one = wanted("score", "<", 1.0), wanted("score", "<", 1.0, gpu="H200")
-    assert on([both, one], "CPU") == [both]
-    assert on([both, one], "H200") == [both, one]
+    both, other = make_milestone("score", "<", 1.0), make_milestone("score", "<", 1.0, gpu="H200")
+    assert milestones_for_gpu([both, other], "CPU") == [both]
+    assert milestones_for_gpu([both, other], "H200") == [both, other]
 
 
 def test_without_its_baseline_or_a_roofline_nobody_meets_it_yet() -> None:
     for metric in ("vs_baseline.eager", "roofline"):
-        assert Scale().bounds(wanted(metric, ">=", 1.0)) is None
-        assert reached(1, wanted(metric, ">=", 0.0), [Candidate("a", "s", 1.0)], Scale()) == []
+        assert MilestoneScale().bounds(make_milestone(metric, ">=", 1.0)) is None
+        assert (
+            find_reached(
+                1, make_milestone(metric, ">=", 0.0), [Candidate("a", "s", 1.0)], MilestoneScale()
+            )
+            == []
+        )

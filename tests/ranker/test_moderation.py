@@ -1,4 +1,4 @@
-"""What people decide changes the boards, and taking it back brings the former board back."""
+"""Moderation changes the leaderboards, and undoing it restores the former leaderboard."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ranker.__main__ import SCHEMA
+from ranker.domain.rows import LeaderboardKey
 from ranker.postgres import ReadModels
-from ranker.service import Board
-from ranker.service.top import top
+from ranker.service.leaderboard import rank_top
 from shared import events, subjects
 from shared.clock import now
 from shared.events import Fact
@@ -23,7 +23,7 @@ from tests.support.ranking import is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 LOOKS = 10
-BOARD = Board("identity", "CPU", 1)
+BOARD = LeaderboardKey("identity", "CPU", 1)
 HELD = events.SubmissionHeld(rule="r", reason="look")
 RELEASED = events.SubmissionReleased(reason="fine")
 DISQUALIFIED = events.SubmissionDisqualified(rule="r", reason="cheat")
@@ -35,7 +35,7 @@ UNBANNED = events.AccountUnbanned(reason="over")
 
 
 class Ruled:
-    """A log that people decide in, and the leaderboard that follows."""
+    """A log with moderation, and its leaderboard."""
 
     def __init__(self, log: MemoryLog, models: ReadModels) -> None:
         self.log = log
@@ -58,22 +58,22 @@ class Ruled:
         await eventually(is_still)
 
     async def say(self, agg: str, *facts: Fact) -> None:
-        """Say facts about one thing, and wait until they are folded."""
+        """Append facts to one aggregate, and wait until they are folded."""
         for fact in facts:
             await say(self.log, agg, fact)
         await self.settle()
 
     async def decide(self, submission: str, *facts: Fact) -> None:
-        """Decide about a submission."""
+        """Append a decision about a submission."""
         await self.say(subjects.moderation(submission), *facts)
 
     async def board(self, days: float = 0) -> list[tuple[int, str, float]]:
-        """Rank, submission and score of each entry, so many days from now."""
-        placed = await top(self.models, BOARD, 100, now() + timedelta(days=days))
-        return [(one.place.rank, one.row["submission"], one.row["score_us"]) for one in placed]
+        """Rank, submission and score of each entry at a day from now."""
+        placed = await rank_top(self.models, BOARD, 100, now() + timedelta(days=days))
+        return [(item.place.rank, item.row["submission"], item.row["score_us"]) for item in placed]
 
     async def results(self) -> list[dict[str, Any]]:
-        """What each submission counts for."""
+        """The result of each submission."""
         cursor = await self.models.connection.execute(
             b"select submission, pooled_us, pooled_error, pooled_over from result order by 1"
         )
@@ -110,7 +110,7 @@ async def test_a_pooled_score_forgets_a_disqualified_run(ruled: Ruled) -> None:
     await ruled.settle()
     assert {round(score) for _, _, score in await ruled.board()} == {110}
     await ruled.decide("mine", DISQUALIFIED)
-    assert [(who, round(score)) for _, who, score in await ruled.board()] == [("again", 120)]
+    assert [(name, round(score)) for _, name, score in await ruled.board()] == [("again", 120)]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_what_is_taken_back_brings_the_former_board_back(
     board, results = await ruled.board(), await ruled.results()
     for life in lives:
         await ruled.decide(life.id, *off)
-        assert life.id not in [who for _, who, _ in await ruled.board()]
+        assert life.id not in [name for _, name, _ in await ruled.board()]
         await ruled.decide(life.id, *on)
         assert (await ruled.board(), await ruled.results()) == (board, results)
 
@@ -162,7 +162,7 @@ async def test_a_ban_ends_by_itself_without_any_event(ruled: Ruled) -> None:
     until_at = now() + timedelta(days=2)
     await ruled.say(subjects.account("ada"), events.AccountBanned(reason="s", until_at=until_at))
     assert await ruled.board(days=1) == []
-    assert [who for _, who, _ in await ruled.board(days=3)] == ["mine"]
+    assert [name for _, name, _ in await ruled.board(days=3)] == ["mine"]
 
 
 async def test_a_hold_before_the_end_holds_after_it(ruled: Ruled) -> None:
@@ -176,19 +176,19 @@ async def test_a_hold_before_the_end_holds_after_it(ruled: Ruled) -> None:
     await ruled.settle()
     assert await ruled.board() == []
     await ruled.decide("s1", RELEASED)
-    assert [who for _, who, _ in await ruled.board()] == ["s1"]
+    assert [name for _, name, _ in await ruled.board()] == ["s1"]
 
 
 def announced(log: MemoryLog) -> list[tuple[str, Any]]:
-    """Records as submissions, podiums as accounts, in order."""
-    found: list[tuple[str, Any]] = []
+    """Announced records as submissions, podiums as accounts, in order."""
+    announced_facts: list[tuple[str, Any]] = []
     for event in log.since(0):
         fact = event.fact
         if isinstance(fact, events.RecordSet):
-            found.append(("record", fact.submission))
+            announced_facts.append(("record", fact.submission))
         if isinstance(fact, events.PodiumChanged):
-            found.append(("podium", fact.after))
-    return found
+            announced_facts.append(("podium", fact.after))
+    return announced_facts
 
 
 async def test_records_and_podiums_are_announced_as_they_happen(ruled: Ruled) -> None:
@@ -212,7 +212,7 @@ async def test_who_moves_up_by_anothers_fall_sets_no_record(ruled: Ruled) -> Non
     await live(ruled.log, Life("c", "linus", 103))
     await ruled.settle()
     await ruled.decide("a", RESTORED)
-    records = [what for kind, what in announced(ruled.log) if kind == "record"]
+    records = [fact for kind, fact in announced(ruled.log) if kind == "record"]
     # c is the fastest of what stands when it ends; b was not, and a is no news.
     assert records == ["a", "c"]
 
@@ -227,7 +227,7 @@ async def test_a_run_is_no_record_that_what_was_withdrawn_is_faster_than(ruled: 
         await ruled.decide(submission, events.SubmissionWithdrawn(reason=""))
     await live(ruled.log, Life("d", "linus", 17.39))
     await ruled.settle()
-    records = [what for kind, what in announced(ruled.log)[len(before) :] if kind == "record"]
+    records = [fact for kind, fact in announced(ruled.log)[len(before) :] if kind == "record"]
     assert records == []
     await live(ruled.log, Life("e", "linus", 15.0))
     await ruled.settle()
@@ -256,20 +256,28 @@ async def test_a_tie_is_no_record(ruled: Ruled) -> None:
     for life in (Life("a", time_us=100), Life("b", "grace", 99.9), Life("c", "linus", 99.0)):
         await live(ruled.log, life)
         await ruled.settle()
-    assert [what for kind, what in announced(ruled.log) if kind == "record"] == ["a", "c"]
+    assert [fact for kind, fact in announced(ruled.log) if kind == "record"] == ["a", "c"]
 
 
 async def test_two_rankers_announce_once(postgres_dsn: str) -> None:
     log, dsn = MemoryLog(), postgres_dsn
     await begin(log)
-    async with await connect(dsn, SCHEMA) as one, await connect(dsn, SCHEMA) as two:
-        first, second = ranker_of(log, ReadModels(one)), ranker_of(log, ReadModels(two))
+    async with (
+        await connect(dsn, SCHEMA) as first_connection,
+        await connect(dsn, SCHEMA) as second_connection,
+    ):
+        first, second = (
+            ranker_of(log, ReadModels(first_connection)),
+            ranker_of(log, ReadModels(second_connection)),
+        )
         async with running(first):
             await live(log, Life("a"))
             await eventually(lambda: len(announced(log)) >= 2)
-            await asyncio.gather(second.announcements.of(None), second.announcements.of(None))
-            await eventually(lambda: is_folded(log, ReadModels(two)))
-            await second.announcements.of(None)
+            await asyncio.gather(
+                second.announcements.announce(None), second.announcements.announce(None)
+            )
+            await eventually(lambda: is_folded(log, ReadModels(second_connection)))
+            await second.announcements.announce(None)
     assert announced(log) == [("record", "a"), ("podium", ["ada"])]
 
 
@@ -293,10 +301,10 @@ async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
         await live(ruled.log, life)
         await ruled.settle()
     await ruled.decide("b", DISQUALIFIED)
-    said, last = announced(ruled.log), await ruled.log.last()
+    announced_before, last = announced(ruled.log), await ruled.log.last()
     migrate(postgres_dsn, "ranker", "rm_anew")
     async with await connect(postgres_dsn, "rm_anew") as anew:
         ranker = ranker_of(ruled.log, ReadModels(anew))
         async with running(ranker):
             await eventually(lambda: ranker.boards == set())
-    assert (announced(ruled.log), await ruled.log.last()) == (said, last)
+    assert (announced(ruled.log), await ruled.log.last()) == (announced_before, last)

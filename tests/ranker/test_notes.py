@@ -1,4 +1,4 @@
-"""What participants say of their submissions for themselves: shown to them, and to staff."""
+"""Participants' notes about their submissions are shown to them and to staff only."""
 
 from typing import Any
 
@@ -19,18 +19,18 @@ async def reads(reads: Reads) -> Reads:
 
 
 async def noted(reads: Reads) -> int:
-    """Two submissions of ada's; the number of the one with a note."""
-    found = await reads.ended(Life("said"), Life("plain"))
+    """Two submissions of ada's; returns the number of the one with a note."""
+    submissions = await reads.ended(Life("said"), Life("plain"))
     async with await connect(reads.dsn, "accounts") as connection:
         await connection.execute(
             b"insert into submission_note (submission, account, note, tag)"
             b" values ('said', 'ada', %(note)s, %(tag)s)",
             SAID,
         )
-    return int(next(one["number"] for one in found if one["id"] == "said"))
+    return int(next(item["number"] for item in submissions if item["id"] == "said"))
 
 
-async def asked(reads: Reads, path: str, headers: dict[str, str]) -> Any:
+async def get_page(reads: Reads, path: str, headers: dict[str, str]) -> Any:
     answer = await reads.http.get(f"/v1/{path}", headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -41,23 +41,23 @@ async def test_a_note_is_shown_to_its_owner_and_to_staff(
     reads: Reads, headers: dict[str, str]
 ) -> None:
     number = await noted(reads)
-    page = await asked(reads, f"submissions/{number}", headers)
-    lines = (await asked(reads, "submissions", headers))["items"]
-    for shown in (page, *(line for line in lines if line["number"] == number)):
-        assert {name: shown[name] for name in SAID} == SAID
+    page = await get_page(reads, f"submissions/{number}", headers)
+    lines = (await get_page(reads, "submissions", headers))["items"]
+    for page_or_line in (page, *(line for line in lines if line["number"] == number)):
+        assert {name: page_or_line[name] for name in SAID} == SAID
 
 
 async def test_a_note_is_shown_to_nobody_else(reads: Reads) -> None:
     number = await noted(reads)
     for headers in (as_("grace"), as_(None)):
         for path in (f"submissions/{number}", "submissions", "leaderboards/identity/CPU"):
-            assert "tiles" not in str(await asked(reads, path, headers))
+            assert "tiles" not in str(await get_page(reads, path, headers))
 
 
 async def test_ones_own_list_has_those_of_a_tag(reads: Reads) -> None:
     number = await noted(reads)
-    tagged = (await asked(reads, "me/submissions?tag=tiles", as_("ada")))["items"]
-    assert [one["number"] for one in tagged] == [number]
-    assert (await asked(reads, "me/submissions?tag=other", as_("ada")))["items"] == []
-    assert (await asked(reads, "me/submissions?tag=tiles", as_("grace")))["items"] == []
-    assert len((await asked(reads, "me/submissions", as_("ada")))["items"]) == 2
+    tagged = (await get_page(reads, "me/submissions?tag=tiles", as_("ada")))["items"]
+    assert [item["number"] for item in tagged] == [number]
+    assert (await get_page(reads, "me/submissions?tag=other", as_("ada")))["items"] == []
+    assert (await get_page(reads, "me/submissions?tag=tiles", as_("grace")))["items"] == []
+    assert len((await get_page(reads, "me/submissions", as_("ada")))["items"]) == 2

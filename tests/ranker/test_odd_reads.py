@@ -1,10 +1,10 @@
-"""Odd questions: each gets an answer or one clear refusal, never a failure of ours."""
+"""Odd requests get an answer or a clear refusal, never a server error."""
 
 from itertools import product
 
 import pytest
 
-from shared.reader import HEADER, Reader, encode
+from shared.reader import READER_HEADER, Reader, encode_reader
 from tests.support.lives import Life
 from tests.support.reading import Reads
 
@@ -53,15 +53,18 @@ async def reads(reads: Reads) -> Reads:
 
 
 async def test_no_question_breaks_anything(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    asked = [
-        f"{path.format(number=found['number'])}?{name}={value}"
+    (submission,) = await reads.ended(Life("s1"))
+    paths = [
+        f"{path.format(number=submission['number'])}?{name}={value}"
         for path, names in QUERIES.items()
         for name, value in product(names, ODD)
     ]
-    headers = {HEADER: encode(Reader(account="ada", is_staff=True)), "Accept": "application/json"}
-    asked += [path.format(value) for path, value in product(PATHS, ODD) if value]
-    for path in asked:
+    headers = {
+        READER_HEADER: encode_reader(Reader(account="ada", is_staff=True)),
+        "Accept": "application/json",
+    }
+    paths += [path.format(value) for path, value in product(PATHS, ODD) if value]
+    for path in paths:
         answer = await reads.http.get(f"/v1/{path}", headers=headers)
         is_file = path.startswith("problems/identity")
         assert answer.status_code in (WELL | AWAY if is_file else WELL), (path, answer.text)
@@ -70,10 +73,10 @@ async def test_no_question_breaks_anything(reads: Reads) -> None:
 
 
 async def test_odd_headers_break_nothing(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
+    (submission,) = await reads.ended(Life("s1"))
     for name, value in product(("If-None-Match", "Last-Event-ID", "Accept"), ODD):
-        for rest in ("", "/events?after=99999"):
+        for suffix in ("", "/events?after=99999"):
             headers = {name: value.replace("%", ""), "Accept": "application/json"}
-            path = f"/v1/submissions/{found['number']}{rest}"
+            path = f"/v1/submissions/{submission['number']}{suffix}"
             answer = await reads.http.get(path, headers=headers)
             assert answer.status_code in WELL, (name, value, answer.text)

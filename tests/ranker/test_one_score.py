@@ -1,4 +1,4 @@
-"""One submission has one score: whatever happened, every read shows the same."""
+"""A submission has one score: every read shows the same, whatever happened."""
 
 from random import Random
 from typing import Any
@@ -23,7 +23,7 @@ DECIDED = (
 
 
 class History:
-    """A random history, and what each read says of each submission after it."""
+    """A random history, and what each read shows of each submission after it."""
 
     def __init__(self, reads: Reads, seed: int) -> None:
         self.reads = reads
@@ -44,20 +44,20 @@ class History:
         await self.reads.ended(*fresh)
 
     async def decide(self, count: int) -> None:
-        """Let a moderator or the owner decide about some of them."""
+        """Let a moderator or the owner decide about some submissions."""
         for _ in range(count):
             life, fact = self.chance.choice(self.lives), self.chance.choice(DECIDED)
             await say(self.reads.log, subjects.moderation(life.id), fact)
         await self.settle()
 
     async def rejudge(self) -> None:
-        """Publish a second version, run some again under it, and apply that."""
+        """Publish a second version, run some submissions again under it, and apply that."""
         chosen = self.chance.sample(self.lives, len(self.lives) // 2)
         await say(self.reads.log, subjects.problem("identity"), problem(number=2))
         await say(self.reads.log, AGG, requested(chosen, select="all"))
-        for one in chosen:
+        for item in chosen:
             time_us = self.chance.uniform(50.0, 200.0)
-            again = Again(one.id, one.account, time_us, source=one.source)
+            again = Again(item.id, item.account, time_us, source=item.source)
             for agg, fact in again.facts()[1:]:
                 await say(self.reads.log, agg, fact)
         await eventually(lambda: self._said(events.RejudgePreviewed))
@@ -77,26 +77,28 @@ class History:
         await eventually(is_folded)
 
     async def scores(self) -> dict[str, list[tuple[int, float | None, list[int]]]]:
-        """By submission: version, score and `pooled_over`, in each read that shows it."""
+        """By submission: version, score and `pooled_over` in each read that shows it."""
         get = self.reads.get
-        listed = (await get("submissions"))["items"]
-        found: dict[str, list[tuple[int, float | None, list[int]]]] = {}
-        for one in listed:
-            page = await get(f"submissions/{one['number']}")
+        lines = (await get("submissions"))["items"]
+        scores_: dict[str, list[tuple[int, float | None, list[int]]]] = {}
+        for item in lines:
+            page = await get(f"submissions/{item['number']}")
             version = page["result_version"]
-            shown = [page, page["ranking"], one]
-            shown += [result for result in page["results"] if result["problem_number"] == version]
-            shown += await self._elsewhere(one, version)
-            found[one["id"]] = [(version, each["score_us"], each["pooled_over"]) for each in shown]
-        return found
+            views = [page, page["ranking"], item]
+            views += [result for result in page["results"] if result["problem_number"] == version]
+            views += await self._elsewhere(item, version)
+            scores_[item["id"]] = [
+                (version, each["score_us"], each["pooled_over"]) for each in views
+            ]
+        return scores_
 
-    async def _elsewhere(self, one: dict[str, Any], version: int) -> list[dict[str, Any]]:
-        """A submission in its participant's history, and on the leaderboard if it stands there."""
+    async def _elsewhere(self, line: dict[str, Any], version: int) -> list[dict[str, Any]]:
+        """A submission in its participant's history, and on the leaderboard if it is there."""
         board = await self.reads.get(f"leaderboards/identity/CPU?version={version}")
-        path = f"participants/{one['account']}/history?problem=identity&gpu=CPU&version={version}"
+        path = f"participants/{line['account']}/history?problem=identity&gpu=CPU&version={version}"
         past = await self.reads.get(path)
         rows = [*board["items"], *past["items"]]
-        return [row for row in rows if row["number"] == one["number"]]
+        return [row for row in rows if row["number"] == line["number"]]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,6 +112,6 @@ async def test_every_read_shows_the_same_score(postgres_dsn: str, seed: int) -> 
         await history.rejudge()
         await history.submit(2)
         await history.decide(2)
-        for submission, shown in (await history.scores()).items():
-            assert len(shown) >= 5, f"{submission} is missing in a read"
-            assert len({str(one) for one in shown}) == 1, f"{submission}: {shown}"
+        for submission, views in (await history.scores()).items():
+            assert len(views) >= 5, f"{submission} is missing in a read"
+            assert len({str(item) for item in views}) == 1, f"{submission}: {views}"

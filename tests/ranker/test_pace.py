@@ -1,9 +1,9 @@
-"""Batches go at once while they are few, and at a bounded pace while they are many."""
+"""Batches go immediately while they are few, and at a bounded pace while they are many."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.service.pace import AT_ONCE, EVERY_S, Pace
+from ranker.service.projection import AT_ONCE, EVERY_S, Pace
 
 
 class Clock:
@@ -13,7 +13,7 @@ class Clock:
         self.at = 1000.0
 
     def __call__(self) -> float:
-        """The instant."""
+        """The current time."""
         return self.at
 
 

@@ -1,4 +1,4 @@
-"""What people look up: histories, records, what was decided, queues, agents, deadlines."""
+"""Reads for people: histories, records, decisions, queues, agents, deadlines."""
 
 from datetime import timedelta
 from typing import Any
@@ -32,7 +32,7 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
     for life in lives:
         await reads.ended(life)
     items = (await reads.get("participants/Ada/history?problem=identity&gpu=cpu"))["items"]
-    assert [(one["id"], one["was_best"]) for one in items] == [
+    assert [(item["id"], item["was_best"]) for item in items] == [
         ("faster", True),
         ("wrong", False),
         ("slower", False),
@@ -42,8 +42,8 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
     # Whoever was called otherwise is found by what they were called, too.
     await reads.renamed("Ada", "lovelace")
     for name in ("Ada", "lovelace"):
-        found = await reads.get(f"participants/{name}/history?problem=identity&gpu=cpu")
-        assert (found["participant"], len(found["items"])) == ("lovelace", 4)
+        history = await reads.get(f"participants/{name}/history?problem=identity&gpu=cpu")
+        assert (history["participant"], len(history["items"])) == ("lovelace", 4)
         assert len((await reads.get(f"submissions?participant={name}"))["items"]) == len(lives)
 
 
@@ -83,11 +83,11 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
 
 
 async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
+    (submission,) = await reads.ended(Life("s1"))
     agg = subjects.moderation("s1")
     await say(reads.log, agg, events.SubmissionDisqualified(rule="r7", reason="reads the clock"))
     await say(reads.log, agg, events.AppealFiled(text=BLOB))
-    path = f"submissions/{found['number']}"
+    path = f"submissions/{submission['number']}"
 
     async def decided() -> Any:
         page = await reads.get(path)
@@ -98,12 +98,16 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
         "removed",
         "reads the clock",
     )
-    assert [one["type"] for one in page["timeline"]][-2:] == [
+    assert [item["type"] for item in page["timeline"]][-2:] == [
         "SubmissionDisqualified",
         "AppealFiled",
     ]
-    (listed,) = (await reads.get("moderation?open=true"))["items"]
-    assert (listed["number"], listed["rule"], listed["appeal"]) == (found["number"], "r7", "filed")
+    (decision,) = (await reads.get("moderation?open=true"))["items"]
+    assert (decision["number"], decision["rule"], decision["appeal"]) == (
+        submission["number"],
+        "r7",
+        "filed",
+    )
     await say(reads.log, agg, events.AppealDecided(is_accepted=True, reason="right"))
 
     async def ranked() -> bool:
@@ -115,19 +119,19 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
 
 
 async def test_what_the_platform_holds_waits_on_the_list(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1", verdict="suspicious"))
-    (listed,) = (await reads.get("moderation?open=true"))["items"]
-    assert (listed["number"], listed["is_held_by_rule"]) == (found["number"], True)
+    (submission,) = await reads.ended(Life("s1", verdict="suspicious"))
+    (decision,) = (await reads.get("moderation?open=true"))["items"]
+    assert (decision["number"], decision["is_held_by_rule"]) == (submission["number"], True)
 
 
 async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
+    (submission,) = await reads.ended(Life("s1"))
     until_at = now() + timedelta(hours=1)
     banned = events.AccountBanned(reason="spam", until_at=until_at)
     await say(reads.log, subjects.account("ada"), banned)
 
     async def status() -> bool:
-        ranking = (await reads.get(f"submissions/{found['number']}"))["ranking"]
+        ranking = (await reads.get(f"submissions/{submission['number']}"))["ranking"]
         return bool(ranking["code"] == "banned" and ranking["reason"] == "spam")
 
     await eventually(status)
@@ -170,10 +174,13 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
 
     async def agent() -> Any:
         items = (await reads.get("agents"))["items"]
-        return next((one for one in items if one["standing"] == "quarantined"), None)
+        return next((item for item in items if item["standing"] == "quarantined"), None)
 
-    found = await eventually(agent)
-    assert (found["standing_reason"], found["cordoned"]) == ("failed thrice", "looks odd")
+    quarantined = await eventually(agent)
+    assert (quarantined["standing_reason"], quarantined["cordoned"]) == (
+        "failed thrice",
+        "looks odd",
+    )
     await say(reads.log, agg, events.AgentReleased(reason="mended"))
 
     async def enrolled() -> bool:
@@ -183,7 +190,7 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
 
 
 async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads) -> None:
-    lives = [Life(f"s{one}", f"p{one}", 100.0 + one / 1000) for one in range(80)]
+    lives = [Life(f"s{number}", f"p{number}", 100.0 + number / 1000) for number in range(80)]
     await live(reads.log, *lives)
 
     async def all_there() -> bool:
@@ -191,10 +198,10 @@ async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads)
 
     await eventually(all_there)
     items = (await reads.get(f"{BOARD}?limit=5"))["items"]
-    assert [(one["number"], one["rank"]) for one in items] == [
-        (one["number"], 1) for one in (await reads.board())[:5]
+    assert [(item["number"], item["rank"]) for item in items] == [
+        (item["number"], 1) for item in (await reads.board())[:5]
     ]
-    assert all(one["is_tied"] for one in items)
+    assert all(item["is_tied"] for item in items)
 
 
 async def test_old_scores_stay_with_the_old_version(reads: Reads) -> None:

@@ -1,4 +1,4 @@
-"""Pages of one moment, cursors, ETags, and what is not a cursor."""
+"""Consistent pages, cursors, ETags, and invalid cursors."""
 
 import base64
 import time
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.http import cursors
+from ranker.http import responses
 from ranker.http.problems import ProblemCursor
 from ranker.http.submissions import OwnCursor
 from shared import events, subjects
@@ -23,7 +23,9 @@ BOARD = "leaderboards/identity/CPU"
 
 
 async def entries(reads: Reads, count: int, account: str = "p{}") -> None:
-    lives = [Life(f"s{one}", account.format(one), 100.0 + 10 * one) for one in range(count)]
+    lives = [
+        Life(f"s{number}", account.format(number), 100.0 + 10 * number) for number in range(count)
+    ]
     await live(reads.log, *lives)
 
     async def all_there() -> bool:
@@ -34,16 +36,16 @@ async def entries(reads: Reads, count: int, account: str = "p{}") -> None:
 
 
 async def pages(reads: Reads, path: str, headers: dict[str, str] | None = None) -> list[list[Any]]:
-    found, cursor = [], None
+    pages_, cursor = [], None
     for _ in range(50):
         more = f"&cursor={cursor}" if cursor else ""
         answer = await reads.http.get(f"/v1/{path}{more}", headers=headers)
         assert answer.status_code == 200, answer.text
-        found.append(answer.json()["items"])
+        pages_.append(answer.json()["items"])
         cursor = answer.json()["next_cursor"]
         assert cursor is None or len(cursor) <= 256
         if cursor is None:
-            return found
+            return pages_
     raise AssertionError("the pages never end")
 
 
@@ -55,8 +57,8 @@ async def test_the_pages_of_a_board_are_of_one_moment(reads: Reads) -> None:
     assert (await reads.board())[0]["submission"] == "fast"
     second = await reads.get(f"{BOARD}?limit=5&cursor={first['next_cursor']}")
     assert second["as_of"] == first["as_of"]
-    assert [one["submission"] for one in second["items"]] == ["s5", "s6", "s7", "s8", "s9"]
-    assert [one["rank"] for one in second["items"]] == [6, 7, 8, 9, 10]
+    assert [item["submission"] for item in second["items"]] == ["s5", "s6", "s7", "s8", "s9"]
+    assert [item["rank"] for item in second["items"]] == [6, 7, 8, 9, 10]
 
 
 async def test_a_board_that_fits_has_no_next_page(reads: Reads) -> None:
@@ -70,11 +72,11 @@ async def test_ones_own_list_goes_on_where_it_stopped_and_takes_nothing_new(read
     await reads.ended(Life("late", "ada"))
     path = f"/v1/me/submissions?limit=3&cursor={first['next_cursor']}"
     second = (await reads.http.get(path, headers=as_("ada"))).json()
-    assert [one["id"] for one in first["items"] + second["items"]] == [
-        f"s{one}" for one in range(6, 0, -1)
+    assert [item["id"] for item in first["items"] + second["items"]] == [
+        f"s{number}" for number in range(6, 0, -1)
     ]
-    whole = await pages(reads, "me/submissions?limit=3", as_("ada"))
-    assert sum(map(len, whole)) == 8
+    all_pages = await pages(reads, "me/submissions?limit=3", as_("ada"))
+    assert sum(map(len, all_pages)) == 8
     assert (await reads.http.get("/v1/me/submissions", headers=as_("grace"))).json()["items"] == []
     assert (await reads.http.get("/v1/me/submissions", headers=as_(None))).status_code == 401
 
@@ -87,8 +89,8 @@ async def test_problems_come_page_by_page_in_the_order_of_their_names(reads: Rea
         return len((await reads.get("problems"))["items"]) == 5
 
     await eventually(there)
-    found = await pages(reads, "problems?limit=2")
-    assert [[one["slug"] for one in page] for page in found] == [
+    problem_pages = await pages(reads, "problems?limit=2")
+    assert [[item["slug"] for item in page] for page in problem_pages] == [
         ["a", "b"],
         ["c", "d"],
         ["identity"],
@@ -96,8 +98,8 @@ async def test_problems_come_page_by_page_in_the_order_of_their_names(reads: Rea
 
 
 async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    for path in (BOARD, "problems", f"submissions/{found['number']}", "me/submissions"):
+    (submission,) = await reads.ended(Life("s1"))
+    for path in (BOARD, "problems", f"submissions/{submission['number']}", "me/submissions"):
 
         async def unchanged(path: str = path) -> bool:
             answer = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
@@ -109,7 +111,7 @@ async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
 
         # What is still to be projected of that life changes `as_of` between two requests.
         await eventually(unchanged)
-    path = f"submissions/{found['number']}"
+    path = f"submissions/{submission['number']}"
     before = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
     tag = {"If-None-Match": before.headers["etag"]}
     await say(reads.log, subjects.moderation("s1"), events.SubmissionHeld(rule="r", reason=""))
@@ -136,19 +138,19 @@ async def test_with_an_etag_a_read_waits_for_news(reads: Reads) -> None:
     await reads.http.get(f"/v1/submissions/{number}?wait_s=0.5", headers=tag)
     assert time.monotonic() - began >= 0.5
     await say(reads.log, *life.facts()[2], life.id)
-    news = await reads.http.get(f"/v1/submissions/{number}?wait_s=10", headers=tag)
-    assert news.json()["state"] == "assigned"
+    progress = await reads.http.get(f"/v1/submissions/{number}?wait_s=10", headers=tag)
+    assert progress.json()["state"] == "assigned"
 
 
-def carried(**said: object) -> str:
+def carried(**fields: object) -> str:
     plain = {"k": "problem", "made_at": time.time(), "as_of": 1, "slug": "a"}
-    return base64.urlsafe_b64encode(msgspec.json.encode(plain | said)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.json.encode(plain | fields)).decode().rstrip("=")
 
 
 async def test_an_old_cursor_and_one_of_nothing_are_refused(reads: Reads) -> None:
     async def answer(path: str, cursor: str) -> tuple[int, str]:
-        found = await reads.http.get(f"/v1/{path}", params={"cursor": cursor})
-        return found.status_code, found.json().get("code", "")
+        response = await reads.http.get(f"/v1/{path}", params={"cursor": cursor})
+        return response.status_code, response.json().get("code", "")
 
     assert await answer("problems", carried(made_at=time.time() - 3601)) == (410, "cursor_expired")
     assert (await answer("problems", carried(made_at=time.time() + 900)))[0] == 400
@@ -164,8 +166,8 @@ async def test_an_old_cursor_and_one_of_nothing_are_refused(reads: Reads) -> Non
 @given(st.text(max_size=256))
 def test_no_text_is_worse_than_a_refusal(text: str) -> None:
     for kind in (ProblemCursor, OwnCursor):
-        with pytest.raises(Refused, match="begin without one"):
-            cursors.read(text, kind)
+        with pytest.raises(Refused, match="start without one"):
+            responses.decode_cursor(text, kind)
 
 
 @given(st.integers(0, 2**53), st.text(max_size=60))
@@ -174,7 +176,7 @@ def test_a_cursor_comes_back_as_it_was(as_of: int, slug: str) -> None:
         made_at=time.time(), as_of=as_of, slug="".join(filter(str.isascii, slug))
     )
     try:
-        text = cursors.text(cursor)
+        text = responses.encode_cursor(cursor)
     except AssertionError:
         return
-    assert cursors.read(text, ProblemCursor) == cursor
+    assert responses.decode_cursor(text, ProblemCursor) == cursor

@@ -1,4 +1,4 @@
-"""What cannot be folded stops the projection, in sight, until an operator skips it."""
+"""An event that cannot be folded stops the projection visibly until an operator skips it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,18 +9,21 @@ import msgspec
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.http import application
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service import News, Unfoldable, project
+from ranker.service.ports import Unfoldable
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
 from shared import events, subjects
 from shared.clock import new_id
-from shared.event_log import New
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, pool
+from shared.event_log import NewEvent
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import connect, create_pool
 from shared.testing import eventually
-from shared.wire import Envelope, Stamp, seal
-from tests.ranker.replayed import replayed
+from shared.wire import Envelope, EventMetadata, make_envelope
+from tests.ranker.replays import replayed
 from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
 from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
@@ -30,69 +33,71 @@ pytestmark = pytest.mark.server
 
 @dataclass
 class Poisoned:
-    """A ranker whose log has something bad in it."""
+    """A ranker whose log has a bad event."""
 
     log: MemoryLog
     models: ReadModels
-    news: News
+    progress: ProjectionProgress
     task: asyncio.Task[None]
     http: httpx.AsyncClient
     writer: ReadModels
 
     async def put(self, envelope: Envelope) -> int:
-        """Store it; the projection stands before it."""
-        seq = await self.log.append(New(envelope, None))
-        await eventually(lambda: self.news.parked is not None)
-        assert self.news.parked is not None
-        assert self.news.parked.seq == seq
+        """Append it; the projection stops there."""
+        seq = await self.log.append(NewEvent(envelope, None))
+        await eventually(lambda: self.progress.parked is not None)
+        assert self.progress.parked is not None
+        assert self.progress.parked.seq == seq
         return seq
 
     async def skip(self, seq: int, projection: str = "ranker") -> None:
-        """Say that the projection may go on without it."""
+        """Let the projection continue without it."""
         skipped = events.EventSkipped(projection=projection, seq=seq, reason="looked at it")
         await say(self.log, subjects.audit("platform"), skipped)
 
     async def parked(self) -> list[tuple[int, str]]:
-        """The rows of what stopped the projection."""
+        """The rows about the stop."""
         cursor = await self.models.connection.execute(b"select seq, error from parked")
         return [(seq, error) for seq, error in await cursor.fetchall()]
 
 
 @pytest.fixture
 async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
-    log, news = MemoryLog(), News()
+    log, progress = MemoryLog(), ProjectionProgress()
     await begin(log)
     async with (
         await connect(postgres_dsn, SCHEMA) as writing,
         await connect(postgres_dsn, SCHEMA) as reading,
-        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
-        running(ranker_of(log, writer := ReadModels(writing), news)) as task,
+        create_pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+        running(ranker_of(log, writer := ReadModels(writing), progress)) as task,
     ):
-        app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
+        app = create_app(
+            ReadSources(Reader(connections), progress, Live(), log.last, MemoryBlobStore())
+        )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(
             transport=transport, base_url="http://ranker", headers=STAFF
         ) as http:
-            yield Poisoned(log, ReadModels(reading), news, task, http, writer)
+            yield Poisoned(log, ReadModels(reading), progress, task, http, writer)
 
 
 def fresh(fact: events.Fact, agg: str) -> Envelope:
-    return seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+    return make_envelope(fact, agg, EventMetadata(new_id(), T0, "service:test", "", ""))
 
 
 def unknown() -> Envelope:
-    """An event of a type that no code here knows."""
+    """An event of an unknown type."""
     return msgspec.structs.replace(fresh(Life("x").completed(), "run.a.b"), type="Later")
 
 
 def undecodable() -> Envelope:
-    """An event whose data is not what its type says."""
+    """An event whose data does not fit its type."""
     finished = fresh(Life("x").completed(), subjects.submission("s9"))
     return msgspec.structs.replace(finished, type="SubmissionFinished", data=msgspec.Raw(b"{}"))
 
 
 def unwritable() -> Envelope:
-    """An event that decodes, and that no table takes: its version is no 32-bit number."""
+    """An event that decodes but fits no table: its version is not a 32-bit number."""
     published = events.AgentRegistered(
         gpu="CPU", count=2**40, fingerprint="", level="", harness="", details={}
     )
@@ -106,16 +111,16 @@ async def test_the_projection_stands_and_goes_on_when_it_may(
     await live(poisoned.log, Life("before"))
     seq = await poisoned.put(make())  # type: ignore[operator]
     await live(poisoned.log, Life("after", "grace"))
-    assert [one for one, _ in await poisoned.parked()] == [seq]
+    assert [seq_ for seq_, _ in await poisoned.parked()] == [seq]
     assert await poisoned.models.checkpoint() == seq - 1
     assert not poisoned.task.done()
     await poisoned.skip(seq, projection="another")
     await poisoned.skip(seq)
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     assert await poisoned.parked() == []
-    assert poisoned.news.parked is None
+    assert poisoned.progress.parked is None
     outcomes = await poisoned.models.rows("outcomes")
-    assert [one["id"] for one in outcomes] == ["before", "after"]
+    assert [outcome["id"] for outcome in outcomes] == ["before", "after"]
 
 
 async def test_reads_go_on_and_say_where_the_projection_stands(poisoned: Poisoned) -> None:
@@ -135,8 +140,8 @@ async def test_a_rebuild_passes_over_what_was_skipped(
     await poisoned.skip(await poisoned.put(undecodable()))
     await live(poisoned.log, Life("after", "grace"))
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
-    found = await replayed(postgres_dsn, poisoned.log)
-    assert (found.differences, found.rows["submission"]) == ([], 2)
+    result = await replayed(postgres_dsn, poisoned.log)
+    assert (result.differences, result.rows["submission"]) == ([], 2)
 
 
 async def test_tables_that_are_switched_in_let_the_projection_look_again(
@@ -145,14 +150,14 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     await say(poisoned.log, *Life("s1").facts()[0])
 
     async def is_told() -> bool:
-        return poisoned.news.seq == await poisoned.log.last()
+        return poisoned.progress.seq == await poisoned.log.last()
 
     # The rows are seen before the writer remembers them: what it is to forget, it must know.
     await eventually(is_told)
     await poisoned.models.connection.execute(b"update submission set timeline = '[[1]]'")
-    poisoned.writer.remembered.forget()
+    poisoned.writer.cache.forget()
     await say(poisoned.log, *Life("s1").facts()[1])
-    await eventually(lambda: poisoned.news.parked is not None)
+    await eventually(lambda: poisoned.progress.parked is not None)
     assert (await replayed(postgres_dsn, poisoned.log, SCHEMA, switch=True)).is_switched
     switched = events.ProjectionSwitched(
         name="ranker", from_schema="", to_schema=SCHEMA, seq=1, is_equal=False
@@ -160,14 +165,16 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     await say(poisoned.log, subjects.audit("projection"), switched)
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     (row,) = await poisoned.models.rows("outcomes")
-    assert (poisoned.news.parked, row["state"]) == (None, "queued")
+    assert (poisoned.progress.parked, row["state"]) == (None, "queued")
 
 
 async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:
     log = MemoryLog()
     await publish(log)
-    await log.append(New(unknown(), None))
+    await log.append(NewEvent(unknown(), None))
     async with await connect(postgres_dsn, SCHEMA) as connection:
         with pytest.raises(Unfoldable):
-            async for _ in project(log, ReadModels(connection), News(), NoMetrics(), until=2):
+            async for _ in project(
+                log, ReadModels(connection), ProjectionProgress(), NoMetrics(), until=2
+            ):
                 pass

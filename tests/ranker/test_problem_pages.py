@@ -1,4 +1,4 @@
-"""Problems with their rules and files, two submissions compared, and the queue of a GPU type."""
+"""Problems with rules and files, comparisons, and the queue of a GPU type."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from shared import events, subjects
-from shared.problems import compile_problem
-from shared.problems.directives import read_directives
+from shared.problems.compilation import compile_problem
+from shared.problems.submission_file import read_directives
 from shared.testing import eventually
 from tests.support.lives import Life, problem, say
 from tests.support.reading import Reads, as_
@@ -19,8 +19,8 @@ SEEDS = ("4242", "1010", "5236", "1001", "9173", "6252")
 
 
 async def published(reads: Reads, **files: bytes) -> None:
-    """Publish the problem of the repository as its second version, with more files if asked."""
-    folder = {one.name: one.read_bytes() for one in FOLDER.iterdir() if one.is_file()}
+    """Publish the repository's problem as its second version, with more files if given."""
+    folder = {item.name: item.read_bytes() for item in FOLDER.iterdir() if item.is_file()}
     version = compile_problem("identity", folder | files)
     for data in version.files.values():
         await reads.blobs.put(data)
@@ -29,7 +29,7 @@ async def published(reads: Reads, **files: bytes) -> None:
     await say(reads.log, subjects.problem("identity"), fact)
 
     async def there() -> bool:
-        return [one["number"] for one in (await reads.get("problems"))["items"]] == [2]
+        return [item["number"] for item in (await reads.get("problems"))["items"]] == [2]
 
     await eventually(there)
 
@@ -37,24 +37,24 @@ async def published(reads: Reads, **files: bytes) -> None:
 async def test_a_problem_tells_its_rules_and_never_a_seed(reads: Reads) -> None:
     await published(reads)
     answer = await reads.http.get("/v1/problems/Identity", headers=as_(None))
-    found = answer.json()
-    assert "Copy a vector" in found["description"]
-    assert found["templates"] == {"Python": "template.py"}
+    body = answer.json()
+    assert "Copy a vector" in body["description"]
+    assert body["templates"] == {"Python": "template.py"}
     case = {"name": "size=1", "args": {"size": 1}, "is_seeded": True}
-    assert found["rules"]["cases"]["tests"][0] == case
-    assert "last timed case" in found["rules"]["formula"]
-    assert (found["rules"]["consent"], found["rules"]["licence"]) == ("", {})
+    assert body["rules"]["cases"]["tests"][0] == case
+    assert "last timed case" in body["rules"]["formula"]
+    assert (body["rules"]["consent"], body["rules"]["licence"]) == ("", {})
     assert not [seed for seed in SEEDS if seed in answer.text]
-    assert found["statement"]
+    assert body["statement"]
 
 
 async def test_its_files_are_read_by_name(reads: Reads) -> None:
     await published(reads)
-    for one in (await reads.get("problems/identity"))["files"]:
-        answer = await reads.http.get(one["url"], headers=as_(None))
-        assert (answer.status_code, answer.content) == (200, (FOLDER / one["name"]).read_bytes())
+    for file in (await reads.get("problems/identity"))["files"]:
+        answer = await reads.http.get(file["url"], headers=as_(None))
+        assert (answer.status_code, answer.content) == (200, (FOLDER / file["name"]).read_bytes())
         tag = {"If-None-Match": answer.headers["etag"]}
-        assert (await reads.http.get(one["url"], headers=tag)).status_code == 304
+        assert (await reads.http.get(file["url"], headers=tag)).status_code == 304
     for name in ("task.yml", "hidden.py", "..%2Fsecret", "nothing"):
         answer = await reads.http.get(f"/v1/problems/identity/files/{name}")
         assert answer.status_code == 404, name
@@ -77,12 +77,12 @@ async def test_two_submissions_are_compared_with_their_sources(reads: Reads) -> 
         Life("b", "ada", 50.0, source=sources[1], process_us=fast),
     )
     path = f"/v1/compare?a={a['number']}&b={b['number']}"
-    found = (await reads.http.get(path, headers=as_("ada"))).json()
-    assert "-two" in found["diff"]
-    assert "+three" in found["diff"]
-    (case,) = found["cases"]
+    body = (await reads.http.get(path, headers=as_("ada"))).json()
+    assert "-two" in body["diff"]
+    assert "+three" in body["diff"]
+    (case,) = body["cases"]
     assert (case["a_us"], case["b_us"], case["ratio"]) == (100.0, 50.0, 0.5)
-    assert found["score"]["outcome"] == "faster"
+    assert body["score"]["outcome"] == "faster"
     others = (await reads.http.get(path, headers=as_("grace"))).json()
     assert (others["diff"], others["cases"]) == (None, [])
     assert others["score"]["ratio"] == pytest.approx(0.5, abs=0.01)
@@ -100,7 +100,7 @@ async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
         second["number"],
     )
     assert slower["ranking"]["own_best_us"] == pytest.approx(150)
-    assert second["ranking"]["own_best_us"] is None
+    assert "own_best_us" not in second["ranking"]
 
 
 async def test_what_is_not_over_is_pending(reads: Reads) -> None:
@@ -112,23 +112,23 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
         items = (await reads.get("submissions"))["items"]
         return items and await reads.get(f"submissions/{items[0]['number']}")
 
-    found = await eventually(page)
-    assert (found["ranking"]["status"], found["ranking"]["code"]) == ("pending", "awaiting_runs")
-    assert found["ranking"]["eligible"] is None
-    assert (found["queue"]["position"], found["queue"]["ahead"]) == (None, None)
+    body = await eventually(page)
+    assert (body["ranking"]["status"], body["ranking"]["code"]) == ("pending", "awaiting_runs")
+    assert body["ranking"]["eligible"] is None
+    assert (body["queue"]["position"], body["queue"]["ahead"]) == (None, None)
 
 
 async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
     reads.live.queues["CPU"] = {"run_s": {"p50": 1.0, "p90": 2.0}, "jobs": []}
 
-    async def told() -> Any:
+    async def read_queue() -> Any:
         answer = await reads.http.get("/v1/queue/cpu", headers=as_(None))
         return answer.json() if answer.status_code == 200 else None
 
-    found = await eventually(told)
-    assert (found["gpu"], found["state"], found["waiting"]) == ("CPU", "no_agent", 0)
-    assert found["position"] is None
-    assert found["run_s"] == {"p50": 1.0, "p90": 2.0}
+    body = await eventually(read_queue)
+    assert (body["gpu"], body["state"], body["waiting"]) == ("CPU", "no_agent", 0)
+    assert body["position"] is None
+    assert body["run_s"] == {"p50": 1.0, "p90": 2.0}
     assert (await reads.http.get("/v1/queue/nothing")).status_code == 404
 
 
@@ -162,7 +162,7 @@ async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None
 
     await eventually(records)
     mine = (await reads.get(f"{path}?participant=Ada"))["items"]
-    assert [one["score"] for one in mine] == pytest.approx([90e-6, 100e-6])
+    assert [item["score"] for item in mine] == pytest.approx([90e-6, 100e-6])
     missing = await reads.http.get(f"/v1/{path}?participant=Nobody")
     assert missing.status_code == 404
 
@@ -171,20 +171,22 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
     await published(reads)
     life = Life("s1")
     for agg, fact in life.facts():
-        told = fact
-        if isinstance(told, events.SubmissionReceived):
-            told = replace(told, problem_number=2)
-        if isinstance(told, events.RunCompleted):
-            (timed,) = told.cases
+        completed = fact
+        if isinstance(completed, events.SubmissionReceived):
+            completed = replace(completed, problem_number=2)
+        if isinstance(completed, events.RunCompleted):
+            (timed,) = completed.cases
             hidden = replace(timed, name="size=127 seed=1010", is_hidden=True)
-            told = replace(told, cases=[replace(timed, name="size=127 seed=1010"), hidden])
-        await say(reads.log, agg, told, life.id)
+            completed = replace(
+                completed, cases=[replace(timed, name="size=127 seed=1010"), hidden]
+            )
+        await say(reads.log, agg, completed, life.id)
 
-    async def found() -> Any:
+    async def read_cases() -> Any:
         items = (await reads.get("submissions"))["items"]
         return items[0]["number"] if items and items[0]["state"] == "finished" else None
 
-    number = await eventually(found)
+    number = await eventually(read_cases)
     public, secret = await reads.get(f"submissions/{number}/cases")
     assert (public["visibility"], public["case"]) == ("public", {"size": 127})
     assert (secret["visibility"], secret["case"], secret["estimate"]) == ("hidden", None, None)
@@ -192,21 +194,21 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
 
 async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:
     await published(reads)
-    found = await reads.get("problems/identity")
-    assert [(one["language"], one["is_generated"]) for one in found["starts"]] == [
+    body = await reads.get("problems/identity")
+    assert [(item["language"], item["is_generated"]) for item in body["starts"]] == [
         ("python", False),
         ("cpp", True),
         ("cuda", True),
     ]
-    for one in found["starts"]:
-        answer = await reads.http.get(f"{one['url']}?gpu=cpu", headers=as_(None))
+    for start in body["starts"]:
+        answer = await reads.http.get(f"{start['url']}?gpu=cpu", headers=as_(None))
         assert answer.status_code == 200, answer.text
-        said = read_directives(answer.text)
-        assert (said.leaderboard, said.gpus) == ("identity", ("CPU",))
-        name = f'filename="identity{one["name"].removeprefix("kernel")}"'
+        directives = read_directives(answer.text)
+        assert (directives.leaderboard, directives.gpus) == ("identity", ("CPU",))
+        name = f'filename="identity{start["name"].removeprefix("kernel")}"'
         assert name in answer.headers["content-disposition"]
         tag = {"If-None-Match": answer.headers["etag"]}
-        assert (await reads.http.get(f"{one['url']}?gpu=cpu", headers=tag)).status_code == 304
+        assert (await reads.http.get(f"{start['url']}?gpu=cpu", headers=tag)).status_code == 304
     for path, status in (("cobol", 404), ("python?gpu=TPU", 400), ("python?version=7", 404)):
         answer = await reads.http.get(f"/v1/problems/identity/templates/{path}")
         assert answer.status_code == status, path

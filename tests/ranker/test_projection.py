@@ -1,4 +1,4 @@
-"""The read models on a real Postgres: each event once, and a rebuild equals what grew."""
+"""The read models on a real Postgres: each event once, and a rebuild equals the live tables."""
 
 import asyncio
 from dataclasses import replace
@@ -7,14 +7,14 @@ from random import Random
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.domain.batch import tell
+from ranker.domain.fold import decode_event
 from ranker.postgres import Reader, ReadModels
 from shared import events, subjects
 from shared.clock import now
 from shared.memory import MemoryLog
-from shared.postgres import Fenced, connect, pool
+from shared.postgres import CheckpointConflict, connect, create_pool
 from shared.testing import eventually
-from tests.ranker.replayed import replayed
+from tests.ranker.replays import replayed
 from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
 from tests.support.ranking import is_folded, ranker_of, ranking
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.server
 
 
 async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFinished]:
-    """All ends, once every submission has one and the read models have come to the end."""
+    """All ends, once every submission has one and the read models have folded the log."""
 
     received = sum(isinstance(e.fact, events.SubmissionReceived) for e in log.since(0))
 
     async def is_over() -> bool:
         _, _, outcomes = await models.picture()
-        over = [one for one in outcomes if one["state"] == "finished"]
+        over = [outcome for outcome in outcomes if outcome["state"] == "finished"]
         return len(over) == received and await is_folded(log, models)
 
     await eventually(is_over)
@@ -64,7 +64,10 @@ async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(postgres_dsn: 
         await live(log, *lives)
         await ended(log, models)
         _, entries, _ = await models.picture()
-    assert [(one["submission"], one["place"]) for one in entries] == [("best", 1), ("other", 2)]
+    assert [(entry["submission"], entry["place"]) for entry in entries] == [
+        ("best", 1),
+        ("other", 2),
+    ]
 
 
 async def test_a_run_that_no_lease_names_counts_for_nothing(postgres_dsn: str) -> None:
@@ -79,7 +82,7 @@ async def test_a_run_that_no_lease_names_counts_for_nothing(postgres_dsn: str) -
         await eventually(lambda: is_folded(log, models))
         _, entries, outcomes = await models.picture()
     assert entries == []
-    assert [one["state"] for one in outcomes] == ["running"]
+    assert [outcome["state"] for outcome in outcomes] == ["running"]
 
 
 def replace_time(life: Life) -> events.RunCompleted:
@@ -93,11 +96,15 @@ async def test_two_rankers_end_a_submission_once(postgres_dsn: str) -> None:
         await connect(postgres_dsn, SCHEMA) as first,
         await connect(postgres_dsn, SCHEMA) as second,
     ):
-        one, two = (ranker_of(log, ReadModels(connection)) for connection in (first, second))
+        first_ranker, second_ranker = (
+            ranker_of(log, ReadModels(connection)) for connection in (first, second)
+        )
         await live(log, Life("s1"))
-        await one.decisions.models.write(0, [tell(event) for event in log.since(0)])
-        await asyncio.gather(one.decisions.ends(), two.decisions.ends())
-        await one.decisions.ends()
+        await first_ranker.decisions.models.write(
+            0, [decode_event(event) for event in log.since(0)]
+        )
+        await asyncio.gather(first_ranker.decisions.ends(), second_ranker.decisions.ends())
+        await first_ranker.decisions.ends()
     ends = [event for event in log.since(0) if event.envelope.type == "SubmissionFinished"]
     assert len(ends) == 1
 
@@ -105,11 +112,11 @@ async def test_two_rankers_end_a_submission_once(postgres_dsn: str) -> None:
 async def test_a_second_projector_is_fenced_and_writes_nothing(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
-    batch = [tell(event) for event in log.since(0)]
+    batch = [decode_event(event) for event in log.since(0)]
     async with await connect(postgres_dsn, SCHEMA) as connection:
         models = ReadModels(connection)
         await models.write(0, batch)
-        with pytest.raises(Fenced):
+        with pytest.raises(CheckpointConflict):
             await models.write(0, batch)
         assert await models.checkpoint() == len(batch)
 
@@ -134,12 +141,12 @@ async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: i
     async with ranking(log, postgres_dsn) as models:
         waiting = [life.facts() for life in lives]
         while any(waiting):
-            agg, fact = chance.choice([one for one in waiting if one]).pop(0)
+            agg, fact = chance.choice([item for item in waiting if item]).pop(0)
             await say(log, agg, fact)
             await asyncio.sleep(0)
         await ended(log, models)
-        found = await replayed(postgres_dsn, log)
-    assert (found.differences, found.rows["submission"]) == ([], 8)
+        result = await replayed(postgres_dsn, log)
+    assert (result.differences, result.rows["submission"]) == ([], 8)
 
 
 async def test_a_changed_leaderboard_is_found_out(postgres_dsn: str) -> None:
@@ -149,8 +156,8 @@ async def test_a_changed_leaderboard_is_found_out(postgres_dsn: str) -> None:
         await live(log, Life("s1"), Life("s2", account="grace", time_us=50.0))
         await ended(log, models)
         await models.connection.execute(b"update entry set score_us = 1 where submission = 's1'")
-        found = await replayed(postgres_dsn, log)
-    assert [one["kind"] for one in found.differences] == ["entry", "entry"]
+        result = await replayed(postgres_dsn, log)
+    assert [difference["kind"] for difference in result.differences] == ["entry", "entry"]
 
 
 async def test_a_submission_is_read_whole(postgres_dsn: str) -> None:
@@ -158,7 +165,7 @@ async def test_a_submission_is_read_whole(postgres_dsn: str) -> None:
     await begin(log)
     async with (
         ranking(log, postgres_dsn) as models,
-        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+        create_pool(postgres_dsn, 1, 2, SCHEMA) as connections,
     ):
         await live(log, Life("s1"))
         await ended(log, models)
@@ -183,7 +190,7 @@ async def test_a_submission_waits_from_its_first_event_on(postgres_dsn: str) -> 
     life = ShortLife("s1")
     async with (
         ranking(log, postgres_dsn) as models,
-        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+        create_pool(postgres_dsn, 1, 2, SCHEMA) as connections,
     ):
         reader = Reader(connections)
         received, *others = life.facts()

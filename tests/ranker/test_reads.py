@@ -1,11 +1,11 @@
-"""The read API over a real Postgres: ties, equal sources, why not, and what can be downloaded."""
+"""The read API over a real Postgres: ties, equal sources, reasons, and downloads."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from ranker.domain.eligibility import Demand
+from ranker.domain.conclusion import Demand
 from shared.testing import eventually
 from tests.support.lives import Life, say
 from tests.support.reading import Reads, reading
@@ -21,12 +21,14 @@ async def test_what_cannot_be_told_apart_shares_a_rank_in_the_order_of_scores(
         Life("faster", account="grace", time_us=100.0),
         Life("slow", account="linus", time_us=150.0),
     ]
-    found = await reads.ended(*lives)
+    submission = await reads.ended(*lives)
     board = await reads.board()
-    assert [(one["rank"], one["is_tied"]) for one in board] == [(1, True), (1, True), (3, False)]
-    assert [one["account"] for one in board] == ["grace", "ada", "linus"]
-    assert [one["ranking"]["rank"] for one in found] == [1, 1, 3]
-    behind = [(one["ranking"]["delta_to_best"], one["ranking"]["delta_to_next"]) for one in found]
+    assert [(item["rank"], item["is_tied"]) for item in board] == [(1, True), (1, True), (3, False)]
+    assert [item["account"] for item in board] == ["grace", "ada", "linus"]
+    assert [item["ranking"]["rank"] for item in submission] == [1, 1, 3]
+    behind = [
+        (item["ranking"]["delta_to_best"], item["ranking"]["delta_to_next"]) for item in submission
+    ]
     assert behind[:2] == [(0.0, None), (0.0, None)]
     # The rank before is that of both, of which the slower is the nearer.
     assert behind[2] == pytest.approx((50.0e-6, 49.8e-6))
@@ -60,8 +62,8 @@ async def test_a_stranger_who_sends_the_same_source_moves_nobody_else(reads: Rea
     await reads.ended(*copies)
     board = await reads.board()
     assert board[0] == alone
-    assert [one["score_us"] for one in board] == pytest.approx([7.9, 26.4, 36.3])
-    assert [one["pooled_over"] for one in board] == [[], [], []]
+    assert [item["score_us"] for item in board] == pytest.approx([7.9, 26.4, 36.3])
+    assert [item["pooled_over"] for item in board] == [[], [], []]
 
 
 async def test_a_copy_that_is_tied_stands_behind_what_it_copies(reads: Reads) -> None:
@@ -69,7 +71,7 @@ async def test_a_copy_that_is_tied_stands_behind_what_it_copies(reads: Reads) ->
     copy = Life("copy", "grace", source="x", time_us=100.0, process_us=(100.0, 100.0, 100.0))
     await reads.ended(mine, copy)
     board = await reads.board()
-    assert [(one["account"], one["rank"]) for one in board] == [("ada", 1), ("grace", 1)]
+    assert [(item["account"], item["rank"]) for item in board] == [("ada", 1), ("grace", 1)]
 
 
 async def test_every_read_shows_one_score_of_a_submission(reads: Reads) -> None:
@@ -79,20 +81,20 @@ async def test_every_read_shows_one_score_of_a_submission(reads: Reads) -> None:
         Life("again", source="x", process_us=(80.0, 81.0, 82.0), time_us=81.0),
     ]
     await reads.named("ada", "ada")
-    whole = {one["number"]: one for one in await reads.ended(*lives)}
-    whole = {number: await reads.get(f"submissions/{number}") for number in whole}
+    pages = {item["number"]: item for item in await reads.ended(*lives)}
+    pages = {number: await reads.get(f"submissions/{number}") for number in pages}
     (entry,) = await reads.board()
-    listed = (await reads.get("submissions"))["items"]
+    listing = (await reads.get("submissions"))["items"]
     past = (await reads.get("participants/ada/history?problem=identity&gpu=CPU"))["items"]
-    pooled, others = entry["pooled_over"], whole.keys() - set(entry["pooled_over"])
-    for number, shown in whole.items():
+    pooled, others = entry["pooled_over"], pages.keys() - set(entry["pooled_over"])
+    for number, page in pages.items():
         scores = [
-            (one["score_us"], one["pooled_over"])
-            for one in (
-                shown,
-                shown["ranking"],
-                *shown["results"],
-                *(one for one in (*listed, *past) if one["number"] == number),
+            (value["score_us"], value["pooled_over"])
+            for value in (
+                page,
+                page["ranking"],
+                *page["results"],
+                *(item for item in (*listing, *past) if item["number"] == number),
             )
         ]
         assert len(scores) == 5
@@ -100,13 +102,13 @@ async def test_every_read_shows_one_score_of_a_submission(reads: Reads) -> None:
         assert scores == [expected] * 5
     assert len(others) == 1
     # What its own run measured stands beside it.
-    runs_us = sorted(whole[number]["run_us"] for number in pooled)
+    runs_us = sorted(pages[number]["run_us"] for number in pooled)
     assert runs_us == pytest.approx([81.0, 101.0], rel=1e-3)
 
 
 async def test_a_source_that_turns_out_slower_gives_way_to_ones_other_source(reads: Reads) -> None:
     await reads.ended(Life("fast", source="x", time_us=100.0), Life("second", time_us=105.0))
-    assert [one["score_us"] for one in await reads.board()] == pytest.approx([100.0])
+    assert [item["score_us"] for item in await reads.board()] == pytest.approx([100.0])
     await reads.ended(Life("again", source="x", time_us=130.0))
     (entry,) = await reads.board()
     assert entry["score_us"] == pytest.approx(105.0)
@@ -114,29 +116,32 @@ async def test_a_source_that_turns_out_slower_gives_way_to_ones_other_source(rea
 
 async def test_a_time_below_the_demand_says_what_was_needed(postgres_dsn: str) -> None:
     async with reading(postgres_dsn, Demand("strong", ("C1",))) as strict:
-        (found,) = await strict.ended(Life("s1"))
+        (submission,) = await strict.ended(Life("s1"))
         board = await strict.board()
-    assert (found["ranking"]["status"], found["ranking"]["code"]) == (
+    assert (submission["ranking"]["status"], submission["ranking"]["code"]) == (
         "not_ranked",
         "not_ranked_level",
     )
-    assert "strong" in found["ranking"]["reason"]
-    assert found["score_us"] == pytest.approx(100.0)
+    assert "strong" in submission["ranking"]["reason"]
+    assert submission["score_us"] == pytest.approx(100.0)
     assert board == []
 
 
 async def test_what_is_suspicious_is_shown_as_held(reads: Reads) -> None:
-    (found,) = await reads.ended(Life("s1", verdict="suspicious"))
-    assert (found["ranking"]["status"], found["ranking"]["code"]) == ("held", "suspicious")
-    assert found["ranking"]["reason"].startswith("held for review")
+    (submission,) = await reads.ended(Life("s1", verdict="suspicious"))
+    assert (submission["ranking"]["status"], submission["ranking"]["code"]) == (
+        "held",
+        "suspicious",
+    )
+    assert submission["ranking"]["reason"].startswith("held for review")
 
 
 async def test_a_runs_files_are_listed_and_downloaded(reads: Reads) -> None:
-    kept = await reads.blobs.put(b"a profile", "application/json")
-    life = Life("s1", artefact=kept)
-    (found,) = await reads.ended(life)
-    assert [one["name"] for one in found["files"]] == ["log.txt", "profile.json"]
-    answer = await reads.http.get(f"/v1/submissions/{found['number']}/files/profile.json")
+    blob = await reads.blobs.put(b"a profile", "application/json")
+    life = Life("s1", artefact=blob)
+    (submission,) = await reads.ended(life)
+    assert [file["name"] for file in submission["files"]] == ["log.txt", "profile.json"]
+    answer = await reads.http.get(f"/v1/submissions/{submission['number']}/files/profile.json")
     assert (answer.status_code, answer.content) == (200, b"a profile")
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -144,8 +149,8 @@ async def test_a_runs_files_are_listed_and_downloaded(reads: Reads) -> None:
 
 @pytest.mark.parametrize(("name", "status"), [("nope", 404), ("log.txt", 404), ("..%2Fkey", 404)])
 async def test_a_file_that_is_not_there_is_refused(reads: Reads, name: str, status: int) -> None:
-    (found,) = await reads.ended(Life("s1"))
-    answer = await reads.http.get(f"/v1/submissions/{found['number']}/files/{name}")
+    (submission,) = await reads.ended(Life("s1"))
+    answer = await reads.http.get(f"/v1/submissions/{submission['number']}/files/{name}")
     assert answer.status_code == status, answer.text
 
 
@@ -188,8 +193,8 @@ async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: R
         ((agg, fact), *_) = Life(f"s{place}").facts()
         number = await say(reads.log, agg, fact)
         inside = f"/internal/submissions/{number}"
-        asked = [reads.http.get(f"/v1/submissions/{number}{part}") for part in ("", "/cases")]
-        for answer in await asyncio.gather(reads.http.get(inside), *asked):
+        requests = [reads.http.get(f"/v1/submissions/{number}{part}") for part in ("", "/cases")]
+        for answer in await asyncio.gather(reads.http.get(inside), *requests):
             assert answer.status_code == 200, answer.text
         assert (await reads.http.get(inside)).json()["id"] == f"s{place}"
     nobodys = await reads.http.get(f"/internal/submissions/{number + 1}")

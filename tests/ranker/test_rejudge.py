@@ -1,4 +1,4 @@
-"""A rejudge: drafts that nobody sees, a preview that says what applying does, and either end."""
+"""A rejudge: invisible drafts, a preview that equals the application, and both ends."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -9,17 +9,18 @@ import msgspec
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.http import application
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service import News
+from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import RejudgeItem
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, pool
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import connect, create_pool
 from shared.testing import eventually
-from tests.ranker.replayed import replayed
+from tests.ranker.replays import replayed
 from tests.support.lives import Life, begin, live, problem, say
 from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
@@ -30,13 +31,13 @@ AGG = subjects.rejudge(REJUDGE)
 
 
 class Judging:
-    """Two versions of a problem, two participants ranked under the first, a rejudge under way."""
+    """Two versions of a problem, two participants ranked under the first, an open rejudge."""
 
-    def __init__(self, log: MemoryLog, blobs: MemoryBlobs, http: httpx.AsyncClient) -> None:
+    def __init__(self, log: MemoryLog, blobs: MemoryBlobStore, http: httpx.AsyncClient) -> None:
         self.log = log
         self.blobs = blobs
         self.http = http
-        self.news = News()
+        self.progress = ProjectionProgress()
         self.lives = [Life("fast", time_us=100), Life("slow", "grace", 200)]
 
     async def get(self, path: str) -> Any:
@@ -46,10 +47,10 @@ class Judging:
 
     async def board(self, version: int) -> list[tuple[str, float]]:
         items = (await self.get(f"/v1/leaderboards/identity/CPU?version={version}"))["items"]
-        return [(one["submission"], one["score_us"]) for one in items]
+        return [(item["submission"], item["score_us"]) for item in items]
 
     async def started(self) -> None:
-        """Both are ranked, the second version is there, and the rejudge is requested."""
+        """Rank both, publish the second version, and request the rejudge."""
         await live(self.log, *self.lives)
         await say(self.log, subjects.problem("identity"), problem(number=2))
         await self.settled()
@@ -58,35 +59,35 @@ class Judging:
     async def settled(self) -> None:
         async def is_still() -> bool:
             last = await self.log.last()
-            is_folded = self.news.seq == last
+            is_folded = self.progress.seq == last
             waiting = (await self.get("/v1/queue"))["items"]
             return is_folded and not waiting and last == await self.log.last()
 
         await eventually(is_still)
 
     async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
-        """A rejudge's job of a submission, from its queue to its verdict."""
+        """Append a rejudge's job of a submission, from its queue to its verdict."""
         again = Again(life.id, life.account, time_us, verdict=verdict, source=life.source)
         for agg, fact in again.facts()[1:]:
             await say(self.log, agg, fact)
 
-    def told(self, kind: type[events.Fact]) -> list[Recorded]:
-        """The events of one kind."""
+    def find_events(self, kind: type[events.Fact]) -> list[RecordedEvent]:
+        """The events of one type."""
         return [event for event in self.log.since(0) if isinstance(event.fact, kind)]
 
     async def previewed(self) -> dict[str, Any]:
         """The preview, once all drafts are there."""
-        (event,) = await eventually(lambda: self.told(events.RejudgePreviewed))
+        (event,) = await eventually(lambda: self.find_events(events.RejudgePreviewed))
         assert isinstance(event.fact, events.RejudgePreviewed)
-        said: dict[str, Any] = msgspec.json.decode(await self.blobs.get(event.fact.diff.digest))
-        return said
+        preview: dict[str, Any] = msgspec.json.decode(await self.blobs.get(event.fact.diff.digest))
+        return preview
 
 
 def requested(lives: Sequence[Life], select: str = "best") -> events.RejudgeRequested:
     """The request to run these submissions again under the second version."""
     items = [
-        RejudgeItem(submission=one.id, account=one.account, gpu="CPU", source=one.blob, name="")
-        for one in lives
+        RejudgeItem(submission=item.id, account=item.account, gpu="CPU", source=item.blob, name="")
+        for item in lives
     ]
     return events.RejudgeRequested(
         problem="identity",
@@ -127,15 +128,17 @@ def _rejudged(fact: events.Fact) -> events.Fact:
 
 @asynccontextmanager
 async def judging_at(dsn: str) -> AsyncIterator[Judging]:
-    log, blobs = MemoryLog(), MemoryBlobs()
+    log, blobs = MemoryLog(), MemoryBlobStore()
     await begin(log)
     judging = Judging(log, blobs, httpx.AsyncClient(base_url="http://ranker"))
     async with (
         await connect(dsn, SCHEMA) as writing,
-        pool(dsn, 1, 4, SCHEMA) as connections,
-        running(ranker_of(log, ReadModels(writing), judging.news, blobs)),
+        create_pool(dsn, 1, 4, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), judging.progress, blobs)),
     ):
-        app = application(Reader(connections), judging.news, Live(), log.last, blobs)
+        app = create_app(
+            ReadSources(Reader(connections), judging.progress, Live(), log.last, blobs)
+        )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(
             transport=transport, base_url="http://ranker", headers=STAFF
@@ -146,16 +149,16 @@ async def judging_at(dsn: str) -> AsyncIterator[Judging]:
 
 @pytest.fixture
 async def judging(postgres_dsn: str) -> AsyncIterator[Judging]:
-    async with judging_at(postgres_dsn) as found:
-        await found.started()
-        yield found
+    async with judging_at(postgres_dsn) as result:
+        await result.started()
+        yield result
 
 
 async def test_drafts_change_nothing_that_is_public(judging: Judging) -> None:
     before = await judging.board(1)
     submission = await judging.get("/v1/submissions/3")
     await judging.ran(judging.lives[0], 90)
-    await eventually(lambda: judging.told(events.RejudgeJudged))
+    await eventually(lambda: judging.find_events(events.RejudgeJudged))
     await judging.settled()
     assert (await judging.board(1), await judging.board(2)) == (before, [])
     after = await judging.get("/v1/submissions/3")
@@ -170,9 +173,9 @@ async def test_the_preview_says_what_applying_then_does(judging: Judging) -> Non
     await judging.ran(fast, 300)
     await judging.ran(slow, 150)
     preview = await judging.previewed()
-    items = {one["submission"]: one for one in preview["items"]}
-    assert [items[one]["old"]["rank"] for one in ("fast", "slow")] == [1, 2]
-    assert [items[one]["new"]["rank"] for one in ("fast", "slow")] == [2, 1]
+    items = {item["submission"]: item for item in preview["items"]}
+    assert [items[name]["old"]["rank"] for name in ("fast", "slow")] == [1, 2]
+    assert [items[name]["new"]["rank"] for name in ("fast", "slow")] == [2, 1]
     assert preview["changed_count"] == 2
     assert {move["account"]: move["new_rank"] for move in preview["moves"]} == {
         "ada": 2,
@@ -187,14 +190,14 @@ async def test_the_preview_says_what_applying_then_does(judging: Judging) -> Non
     page = await judging.get(f"/v1/rejudges/{REJUDGE}")
     assert (page["state"], page["judged"], page["preview"]["changed_count"]) == ("applied", 2, 2)
     # What a page and a list show of a submission is what the newest leaderboard shows.
-    listed = {one["id"]: one for one in (await judging.get("/v1/submissions"))["items"]}
+    lines = {item["id"]: item for item in (await judging.get("/v1/submissions"))["items"]}
     for submission, rank, score_us in (("slow", 1, 150.0), ("fast", 2, 300.0)):
-        line = listed[submission]
-        shown = await judging.get(f"/v1/submissions/{line['number']}")
-        ranking = shown["ranking"]
+        line = lines[submission]
+        page = await judging.get(f"/v1/submissions/{line['number']}")
+        ranking = page["ranking"]
         assert (ranking["problem_version"], ranking["rank"]) == (2, rank)
-        assert ranking["score_us"] == shown["score_us"] == pytest.approx(score_us)
-        assert (line["result_version"], line["score_us"]) == (2, shown["score_us"])
+        assert ranking["score_us"] == page["score_us"] == pytest.approx(score_us)
+        assert (line["result_version"], line["score_us"]) == (2, page["score_us"])
 
 
 async def test_an_empty_leaderboard_says_which_version_has_entries(judging: Judging) -> None:
@@ -219,7 +222,7 @@ async def test_a_failing_draft_is_judged_and_not_ranked(judging: Judging) -> Non
     fast, slow = judging.lives
     await judging.ran(fast, 100, verdict="wrong_answer")
     await judging.ran(slow, 200)
-    items = {one["submission"]: one for one in (await judging.previewed())["items"]}
+    items = {item["submission"]: item for item in (await judging.previewed())["items"]}
     assert (items["fast"]["new"]["verdict"], items["fast"]["new"]["rank"]) == ("wrong_answer", None)
     await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
     await judging.settled()
@@ -232,7 +235,7 @@ async def test_a_job_that_was_given_up_does_not_hold_the_preview(judging: Judgin
     facts = Again(fast.id, fast.account).facts()
     await say(judging.log, *facts[1])
     await say(judging.log, facts[1][0], events.JobGivenUp(attempts=3, reason="no agent"))
-    items = {one["submission"]: one for one in (await judging.previewed())["items"]}
+    items = {item["submission"]: item for item in (await judging.previewed())["items"]}
     assert items["fast"]["new"]["code"] == "given_up"
     await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
     await judging.settled()
@@ -242,7 +245,7 @@ async def test_a_job_that_was_given_up_does_not_hold_the_preview(judging: Judgin
 async def test_ingest_is_told_what_to_run_again(judging: Judging) -> None:
     path = "/internal/rejudge-items?problem=identity&from_version=1"
     best = (await judging.get(f"{path}&gpu=CPU&select=best"))["items"]
-    assert [msgspec.convert(one, RejudgeItem).submission for one in best] == ["fast", "slow"]
+    assert [msgspec.convert(item, RejudgeItem).submission for item in best] == ["fast", "slow"]
     assert len((await judging.get(f"{path}&select=all"))["items"]) == 2
 
 
@@ -253,7 +256,7 @@ async def test_a_rejudge_rebuilds_to_what_grew(judging: Judging, postgres_dsn: s
     await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
     await say(judging.log, subjects.moderation("slow"), events.SubmissionHeld(rule="", reason=""))
     await judging.settled()
-    async with await connect(postgres_dsn, SCHEMA) as kept:
-        await eventually(lambda: is_folded(judging.log, ReadModels(kept)))
-    found = await replayed(postgres_dsn, judging.log)
-    assert (found.differences, found.rows["entry"]) == ([], 3 - 1)
+    async with await connect(postgres_dsn, SCHEMA) as connection:
+        await eventually(lambda: is_folded(judging.log, ReadModels(connection)))
+    result = await replayed(postgres_dsn, judging.log)
+    assert (result.differences, result.rows["entry"]) == ([], 3 - 1)

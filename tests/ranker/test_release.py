@@ -1,4 +1,4 @@
-"""Who reads a source: by its version's policy, the deadline, and its owner's word."""
+"""Who may read a source: by policy, deadline and consent."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ranker.domain.release import Source, hidden
+from ranker.http.access import SourceRelease, find_hidden_reason
 from shared import events, subjects
 from shared.clock import now
 from shared.events import Blob
-from shared.problems import compile_problem
+from shared.problems.compilation import compile_problem
 from shared.testing import eventually
 from tests.access.table import YES, table
 from tests.support.door import FILES
@@ -30,45 +30,47 @@ BACK = events.ConsentWithdrawn(problem="identity", digest=ASKED.digest)
 
 @given(POLICIES, st.none() | INSTANTS, st.booleans(), st.booleans(), INSTANTS)
 def test_nobody_reads_a_source_before_its_policy_its_deadline_and_its_owner_say_so(
-    policy: str | None, deadline: datetime | None, gone: bool, given: bool, at: datetime
+    policy: str | None, deadline: datetime | None, gone: bool, is_consented: bool, at: datetime
 ) -> None:
     is_over = deadline is not None and deadline <= at
     is_open = policy == "always" or (policy == "after_close" and is_over)
-    why = hidden(Source(policy, deadline, gone, given), at)
-    assert (why is None) == (is_open and given and not gone)
-    if policy == "after_close" and deadline is not None and why and given and not gone:
+    why = find_hidden_reason(SourceRelease(policy, deadline, gone, is_consented), at)
+    assert (why is None) == (is_open and is_consented and not gone)
+    if policy == "after_close" and deadline is not None and why and is_consented and not gone:
         assert deadline.isoformat() in why
 
 
 DAY = timedelta(days=1)
 # What the columns of the table mean, at T0.
 MOMENTS = {
-    "before the deadline": Source("", T0 + DAY, is_withdrawn=False, is_consented=True),
-    "no deadline": Source("", None, is_withdrawn=False, is_consented=True),
-    "after it": Source("", T0 - DAY, is_withdrawn=False, is_consented=True),
-    "put off again": Source("", T0 + DAY, is_withdrawn=False, is_consented=True),
-    "withdrawn": Source("", T0 - DAY, is_withdrawn=True, is_consented=True),
-    "what is asked is not accepted": Source("", T0 - DAY, is_withdrawn=False, is_consented=False),
+    "before the deadline": SourceRelease("", T0 + DAY, is_withdrawn=False, is_consented=True),
+    "no deadline": SourceRelease("", None, is_withdrawn=False, is_consented=True),
+    "after it": SourceRelease("", T0 - DAY, is_withdrawn=False, is_consented=True),
+    "put off again": SourceRelease("", T0 + DAY, is_withdrawn=False, is_consented=True),
+    "withdrawn": SourceRelease("", T0 - DAY, is_withdrawn=True, is_consented=True),
+    "what is asked is not accepted": SourceRelease(
+        "", T0 - DAY, is_withdrawn=False, is_consented=False
+    ),
 }
 
 
 def test_sources_are_shown_as_the_table_says() -> None:
     for policy, cells in table("Sources").items():
-        shown = {
-            name: "403" if hidden(source._replace(policy=policy), T0) else YES
+        answers = {
+            name: "403" if find_hidden_reason(source._replace(policy=policy), T0) else YES
             for name, source in MOMENTS.items()
         }
-        assert shown == cells, policy
+        assert answers == cells, policy
 
 
 @pytest.fixture
 async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    """The problem in four versions, of which each is another policy; s1 to s4 were sent to them."""
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        await found.named("grace", "Grace")
-        source = await found.blobs.put(b"the source")
-        manifest = await found.blobs.put(compile_problem("identity", FILES).manifest)
+    """Four versions of the problem with different policies, and a submission to each, s1 to s4."""
+    async with reading(postgres_dsn) as running:
+        await running.named("ada", "Ada")
+        await running.named("grace", "Grace")
+        source = await running.blobs.put(b"the source")
+        manifest = await running.blobs.put(compile_problem("identity", FILES).manifest)
         for number, policy, files in (
             (2, "always", {}),
             (3, "owner", {}),
@@ -81,13 +83,13 @@ async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
                 files=files,
                 consent="CONSENT.md" if files else "",
             )
-            await say(found.log, subjects.problem("identity"), version)
+            await say(running.log, subjects.problem("identity"), version)
         lives = [
             Life(f"s{number}", source=source.digest, problem_number=number)
             for number in (1, 2, 3, 4)
         ]
-        await found.ended(*lives)
-        yield found
+        await running.ended(*lives)
+        yield running
 
 
 async def settled(reads: Reads) -> None:
@@ -97,20 +99,20 @@ async def settled(reads: Reads) -> None:
     await eventually(is_folded)
 
 
-async def seen(reads: Reads, life: int) -> tuple[int, str]:
-    """How somebody else is answered who asks for the source of a life, and why."""
+async def read_source(reads: Reads, life: int) -> tuple[int, str]:
+    """The response to another participant who asks for the source of a life."""
     items = (await reads.get("submissions"))["items"]
-    (number,) = [one["number"] for one in items if one["problem_number"] == life]
+    (number,) = [item["number"] for item in items if item["problem_number"] == life]
     url = f"/v1/submissions/{number}?source=true"
     answer = await reads.http.get(url, headers=as_("grace"))
     return answer.status_code, str(answer.json().get("detail"))
 
 
 async def entry(reads: Reads, life: int) -> Any:
-    """The row of a life on its leaderboard, as somebody else sees it."""
+    """The leaderboard row of a life as another participant sees it."""
     answer = await reads.http.get(f"/v1/{BOARD}?version={life}", headers=as_("grace"))
-    (found,) = answer.json()["items"]
-    return found
+    (entry_,) = answer.json()["items"]
+    return entry_
 
 
 async def dated(reads: Reads, hours: int | None) -> None:
@@ -118,10 +120,10 @@ async def dated(reads: Reads, hours: int | None) -> None:
     moved = events.LeaderboardChanged(
         visibility=None, reason="", has_deadline=at is not None, deadline_at=at
     )
-    await told(reads, subjects.problem("identity"), moved)
+    await append_fact(reads, subjects.problem("identity"), moved)
 
 
-async def told(reads: Reads, agg: str, fact: events.Fact) -> None:
+async def append_fact(reads: Reads, agg: str, fact: events.Fact) -> None:
     await say(reads.log, agg, fact)
     await settled(reads)
 
@@ -130,33 +132,33 @@ async def told(reads: Reads, agg: str, fact: events.Fact) -> None:
 async def test_each_version_has_its_policy_until_the_deadline_and_after(reads: Reads) -> None:
     for hours, first in ((None, 403), (1, 403), (-1, 200), (2, 403), (None, 403)):
         await dated(reads, hours)
-        assert [(await seen(reads, life))[0] for life in (1, 2, 3)] == [first, 200, 403]
+        assert [(await read_source(reads, life))[0] for life in (1, 2, 3)] == [first, 200, 403]
         entries = [await entry(reads, life) for life in (1, 2, 3)]
-        assert [one["source_visible"] for one in entries] == [first == 200, True, False]
+        assert [item["source_visible"] for item in entries] == [first == 200, True, False]
         assert "policy" not in entries[0]
-    assert "deadline is over, and it has none yet" in (await seen(reads, 1))[1]
-    assert "owners alone" in (await seen(reads, 3))[1]
+    assert "deadline is over, and it has none yet" in (await read_source(reads, 1))[1]
+    assert "owners alone" in (await read_source(reads, 3))[1]
 
 
 @pytest.mark.server
 async def test_a_source_is_seen_while_its_owner_accepts_what_is_asked(reads: Reads) -> None:
     for fact, status in ((None, 403), (GIVEN, 200), (BACK, 403), (GIVEN, 200)):
         if fact is not None:
-            await told(reads, subjects.account("ada"), fact)
-        assert (await seen(reads, 4))[0] == status
+            await append_fact(reads, subjects.account("ada"), fact)
+        assert (await read_source(reads, 4))[0] == status
         assert (await entry(reads, 4))["source_visible"] is (status == 200)
 
 
 @pytest.mark.server
 async def test_a_dropped_gpu_type_keeps_its_leaderboard(reads: Reads) -> None:
     fact = events.LeaderboardChanged(visibility=None, reason="", gpus=["H100"])
-    await told(reads, subjects.problem("identity"), fact)
+    await append_fact(reads, subjects.problem("identity"), fact)
     page = await reads.get("problems/identity")
     assert (page["gpus"], page["gpus_closed"]) == (["H100"], ["CPU"])
     assert len((await reads.get(f"{BOARD}?version=2"))["items"]) == 1
     assert (await reads.get("leaderboards/identity/h100"))["items"] == []
-    listed = (await reads.get("leaderboards?problem=identity"))["items"]
-    assert {one["gpu"] for one in listed} == {"CPU"}
+    listing = (await reads.get("leaderboards?problem=identity"))["items"]
+    assert {item["gpu"] for item in listing} == {"CPU"}
     assert (await reads.get("leaderboards?problem=other"))["items"] == []
 
 

@@ -1,4 +1,4 @@
-"""A damaged log is compared with its archive, and put together again from it."""
+"""A damaged log is compared with its archive and repaired from it."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -6,25 +6,24 @@ from typing import Any, NamedTuple
 import pytest
 from nats.aio.client import Client
 
-from ranker.archive.keeping import keep
-from ranker.archive.postgres import archive
-from ranker.commands.replaying import Unwatched
+from ranker.archive.archiver import run_archiver
+from ranker.archive.postgres import open_archive
+from ranker.replay.runner import SilentMetrics
 from ranker.settings import Settings
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import LogImported
 from shared.nats.bus import NatsBus
-from shared.nats.connection import connect
+from shared.nats.connection import api_request, connect, publish
 from shared.nats.event_log import NatsLog
-from shared.nats.feed import NatsFeed, recorded
+from shared.nats.feed import NatsFeed, decode_events
 from shared.nats.monitor import LogMonitor
-from shared.nats.raw import append_raw
-from shared.nats.requests import ask, publish
-from shared.nats.streams import ensure, state
+from shared.nats.repair import append_raw
+from shared.nats.streams import ensure_streams, stream_state
 from shared.servers.nats import NatsServer
 from shared.settings import Listen
 from shared.subjects import STREAM, WATERMARKS, subject
-from tests.contracts.samples import new
-from tests.ranker.audited import Town
+from tests.contracts.samples import new_event
+from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_export import command, rank
 from tests.support.damage import break_middle, fill_log, find_blocks, flip_bit
 from tests.support.lives import Life
@@ -39,7 +38,7 @@ NOWHERE = Listen("127.0.0.1", 0)
 
 
 class Platform(NamedTuple):
-    """A log that is ranked and archived, and where its repaired form goes."""
+    """A ranked and archived log, and the path of its repaired form."""
 
     server: NatsServer
     settings: Settings
@@ -48,20 +47,20 @@ class Platform(NamedTuple):
     async def connect(self) -> Client:
         return await connect(self.server.url, "test")
 
-    async def events(self) -> list[Recorded]:
-        """The whole log; it must have every event."""
+    async def events(self) -> list[RecordedEvent]:
+        """The whole log; fails if an event is missing."""
         nc = await self.connect()
-        last_seq = (await state(nc, STREAM)).last_seq
-        feed, found = NatsFeed(nc, 0), list[Recorded]()
+        last_seq = (await stream_state(nc, STREAM)).last_seq
+        feed, events_ = NatsFeed(nc, 0), list[RecordedEvent]()
         try:
-            while len(found) < last_seq:
-                found += recorded(await feed.raw(1000))
+            while len(events_) < last_seq:
+                events_ += decode_events(await feed.raw(1000))
         finally:
             await nc.close()
-        return found
+        return events_
 
     async def run(self, *arguments: str) -> tuple[int, Any]:
-        """A command of ranker's: its exit code, and what it said."""
+        """Run a ranker command; returns its exit code and output."""
         return await command(self.settings, *arguments)
 
     async def archive_now(self) -> None:
@@ -72,10 +71,10 @@ class Platform(NamedTuple):
 
 @pytest.fixture
 async def platform(own_nats: NatsServer, postgres_dsn: str, tmp_path: Path) -> Platform:
-    town = await Town(tmp_path).found()
-    await town.live(Life("s1"))
-    await town.seal()
-    await town.live(Life("s2", account="grace", time_us=50.0))
+    audited = await AuditPlatform(tmp_path).found()
+    await audited.live(Life("s1"))
+    await audited.seal()
+    await audited.live(Life("s2", account="grace", time_us=50.0))
     settings = Settings(
         nats_url=own_nats.url,
         postgres_dsn=postgres_dsn,
@@ -85,13 +84,16 @@ async def platform(own_nats: NatsServer, postgres_dsn: str, tmp_path: Path) -> P
         seal_key=tmp_path / "seal.key",
     )
     nc = await connect(own_nats.url, "test")
-    await ensure(nc)
-    events = [(subject(one.envelope.agg), one.envelope.id, one.body) for one in town.log.since(0)]
+    await ensure_streams(nc)
+    events = [
+        (subject(event.envelope.agg), event.envelope.id, event.body)
+        for event in audited.log.since(0)
+    ]
     await append_raw(nc, events, 0)
     await nc.close()
-    found = Platform(own_nats, settings, tmp_path / "repaired.gz")
-    await found.archive_now()
-    return found
+    state = Platform(own_nats, settings, tmp_path / "repaired.gz")
+    await state.archive_now()
+    return state
 
 
 async def test_a_hole_is_named_and_healed(platform: Platform) -> None:
@@ -102,7 +104,7 @@ async def test_a_hole_is_named_and_healed(platform: Platform) -> None:
     assert (clean[0], clean[1]["is_clean"]) == (0, True), clean
     break_middle(platform.server)
     nc = await platform.connect()
-    damaged = await state(nc, STREAM)
+    damaged = await stream_state(nc, STREAM)
     code, scrubbed = await platform.run("scrub")
     assert (code, scrubbed["is_clean"]) == (1, False)
     lost = damaged.last_seq - damaged.messages
@@ -126,7 +128,7 @@ async def test_durable_readers_go_on_where_they_stood(platform: Platform) -> Non
     inbox = await NatsBus(nc).news("test-outbox", "job.>")
     log = NatsLog(nc)
     assert await inbox.next(0.5) is None
-    seqs = [await log.append(new("job.outbox", None)) for _ in range(3)]
+    seqs = [await log.append(new_event("job.outbox", None)) for _ in range(3)]
     first = await inbox.next(10)
     assert first is not None
     await first.ack()
@@ -144,11 +146,11 @@ async def test_durable_readers_go_on_where_they_stood(platform: Platform) -> Non
 
 
 async def _archive_alone(platform: Platform) -> None:
-    """Archive what cannot be ranked."""
+    """Archive events that cannot be ranked."""
     nc = await platform.connect()
     log = NatsLog(nc)
-    async with archive(platform.settings.postgres_dsn) as kept:
-        await keep(log, kept, Unwatched(), until=await log.last())
+    async with open_archive(platform.settings.postgres_dsn) as archive:
+        await run_archiver(log, archive, SilentMetrics(), until=await log.last())
     await nc.close()
 
 
@@ -161,9 +163,9 @@ async def test_a_flip_that_the_server_does_not_report_is_found(platform: Platfor
     flip_bit(find_blocks(platform.server.folder)[1])
     platform.server.start()
     nc = await platform.connect()
-    found = await state(nc, STREAM)
+    state = await stream_state(nc, STREAM)
     await nc.close()
-    assert found.messages == found.last_seq == len(before)
+    assert state.messages == state.last_seq == len(before)
     code, scrubbed = await platform.run("scrub")
     assert (code, scrubbed["missing"]["count"] > 0) == (1, True), scrubbed
     assert (await platform.run("repair", str(platform.file)))[0] == 0
@@ -191,9 +193,9 @@ async def test_a_repair_that_was_broken_off_goes_on_from_its_file(platform: Plat
     platform.server.start()
     assert (await platform.run("export", str(platform.file), "--source", "archive"))[0] == 0
     nc = await platform.connect()
-    await ask(nc, f"STREAM.DELETE.{STREAM}")
-    await ensure(nc)
-    some = [(subject(one.envelope.agg), one.envelope.id, one.body) for one in before[:10]]
+    await api_request(nc, f"STREAM.DELETE.{STREAM}")
+    await ensure_streams(nc)
+    some = [(subject(item.envelope.agg), item.envelope.id, item.body) for item in before[:10]]
     await append_raw(nc, some, 0)
     await nc.close()
     assert (await platform.run("repair", str(platform.file)))[0] == 0
@@ -215,9 +217,9 @@ async def test_events_that_only_the_log_has_are_kept(platform: Platform) -> None
 async def test_another_event_is_replaced_only_when_asked(platform: Platform) -> None:
     before = await platform.events()
     nc = await platform.connect()
-    await ask(nc, f"STREAM.DELETE.{STREAM}")
-    await ensure(nc)
-    some = [(subject(one.envelope.agg), one.envelope.id, one.body) for one in before]
+    await api_request(nc, f"STREAM.DELETE.{STREAM}")
+    await ensure_streams(nc)
+    some = [(subject(item.envelope.agg), item.envelope.id, item.body) for item in before]
     some[8] = (some[8][0], some[8][1], some[8][2].replace(b"2026", b"2025"))
     await append_raw(nc, some, 0)
     await nc.close()
@@ -230,8 +232,8 @@ async def test_another_event_is_replaced_only_when_asked(platform: Platform) -> 
 
 
 async def test_a_damaged_archive_repairs_nothing(platform: Platform) -> None:
-    async with archive(platform.settings.postgres_dsn) as kept:
-        await kept.connection.execute(b"update event_archive set h = sha256(h) where seq = 5")
+    async with open_archive(platform.settings.postgres_dsn) as archive:
+        await archive.connection.execute(b"update event_archive set h = sha256(h) where seq = 5")
     code, scrubbed = await platform.run("scrub")
     assert (code, scrubbed["archive_findings"][0]["seq"]) == (1, 5)
     platform.server.kill()
@@ -252,7 +254,7 @@ async def test_an_end_that_is_nowhere_is_given_up_only_when_asked(platform: Plat
     assert (code, "--accept-loss" in refused) == (2, True), refused
     assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
     assert (await platform.events())[:-1] == before
-    assert (await state(nc, WATERMARKS)).messages == 0
+    assert (await stream_state(nc, WATERMARKS)).messages == 0
     monitor = LogMonitor(nc, "test")
     await monitor.check()
     assert monitor.damage == ""
@@ -267,18 +269,18 @@ async def test_events_that_are_nowhere_are_stood_in_for_only_when_asked(
     await fill_log(platform.server.url)
     break_middle(platform.server)
     nc = await platform.connect()
-    found = await state(nc, STREAM)
+    state = await stream_state(nc, STREAM)
     await nc.close()
     code, scrubbed = await platform.run("scrub")
     ((first, last),) = scrubbed["lost"]["ranges"]
     assert (code, scrubbed["archive_last_seq"]) == (1, archived)
-    assert last - first + 1 == found.num_deleted
+    assert last - first + 1 == state.num_deleted
     code, refused = await platform.run("repair", str(platform.file))
     assert (code, "--accept-loss" in refused) == (2, True), refused
     assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
     after = await platform.events()
-    assert len(after) == found.last_seq + 1
-    assert {one.body for one in after[first - 1 : last]} == {b"{}"}
+    assert len(after) == state.last_seq + 1
+    assert {item.body for item in after[first - 1 : last]} == {b"{}"}
     await platform.archive_now()
     assert (await platform.run("scrub"))[1]["is_clean"]
     audited = await platform.run("audit", "identity", "CPU", "--json")
@@ -286,5 +288,5 @@ async def test_events_that_are_nowhere_are_stood_in_for_only_when_asked(
 
 
 async def test_a_whole_log_needs_no_repair(platform: Platform) -> None:
-    code, said = await platform.run("repair", str(platform.file))
-    assert (code, said["is_repaired"], platform.file.exists()) == (0, False, False)
+    code, output = await platform.run("repair", str(platform.file))
+    assert (code, output["is_repaired"], platform.file.exists()) == (0, False, False)

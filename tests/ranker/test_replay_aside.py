@@ -1,4 +1,4 @@
-"""A long log is read by a process beside the rebuild, and neither is left behind by any end."""
+"""A rebuild reads a long log in a separate process; neither process outlives the other."""
 
 import asyncio
 import os
@@ -16,15 +16,15 @@ from ranker.replay.sources import ASIDE_MIN, StreamLog
 from shared.errors import Failed
 from shared.event_log import Gap
 from shared.memory import MemoryLog
-from shared.nats.aside import AsideFeed
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
+from shared.nats.subprocess_feed import SubprocessFeed
 from shared.postgres import connect as postgres
 from shared.postgres import drop_schema
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.contracts.samples import RUN, new, seqs, taken
+from tests.contracts.samples import RUN, new_event, seqs, take_events
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 BATCH = 1000
@@ -35,15 +35,17 @@ BYTES_MIN = 150
 
 async def write(url: str, count: int) -> None:
     nc = await connect(url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     for first in range(0, count, BATCH):
-        await NatsLog(nc).append_all([new(RUN, first), *(new(RUN, None) for _ in range(BATCH - 1))])
+        await NatsLog(nc).append_all(
+            [new_event(RUN, first), *(new_event(RUN, None) for _ in range(BATCH - 1))]
+        )
     await nc.close()
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server whose log is so long that a process of its own reads it."""
+    """A server with a log long enough for a separate reader."""
     server = NatsServer(tmp_path_factory.mktemp("long-log"))
     try:
         server.start()
@@ -54,60 +56,60 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-async def feed(url: str) -> AsyncIterator[AsideFeed]:
-    feed = AsideFeed(url, "test", 2)
+async def feed(url: str) -> AsyncIterator[SubprocessFeed]:
+    feed = SubprocessFeed(url, "test", 2)
     yield feed
     await feed.close()
 
 
 def children(pid: int) -> list[int]:
-    """Whom a process has started, and not buried."""
+    """The live child processes of a process."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def readers(pid: int) -> list[int]:
-    """The children of a process that read for it."""
-    command = "shared.nats.reader"
-    return [one for one in children(pid) if command in Path(f"/proc/{one}/cmdline").read_text()]
+    """The child processes that read for a process."""
+    command = "shared.nats.subprocess_feed"
+    return [item for item in children(pid) if command in Path(f"/proc/{item}/cmdline").read_text()]
 
 
 def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/cmdline").read_text() == ""
 
 
-async def test_it_hands_over_what_the_log_has_in_order(url: str, feed: AsideFeed) -> None:
-    found = await taken(feed, ENOUGH - 2)
-    assert seqs(found) == list(range(3, ENOUGH + 1))
+async def test_it_hands_over_what_the_log_has_in_order(url: str, feed: SubprocessFeed) -> None:
+    events_ = await take_events(feed, ENOUGH - 2)
+    assert seqs(events_) == list(range(3, ENOUGH + 1))
     assert feed.behind == 0
     (reader,) = readers(os.getpid())
     await feed.close()
     assert is_gone(reader)
     nc = await connect(url, "test")
-    assert found[-BATCH:] == await NatsLog(nc).history(RUN, ENOUGH - BATCH)
+    assert events_[-BATCH:] == await NatsLog(nc).history(RUN, ENOUGH - BATCH)
     await nc.close()
 
 
 async def test_no_more_waits_here_than_may_wait(url: str) -> None:
-    feed = AsideFeed(url, "test", 0, waiting_bytes_max=10_000)
-    found = seqs(await feed.take(most=1))
-    while len(found) < ENOUGH:
+    feed = SubprocessFeed(url, "test", 0, waiting_bytes_max=10_000)
+    events_ = seqs(await feed.take(most=1))
+    while len(events_) < ENOUGH:
         # One chunk of 64 KiB may come before it is told to wait.
         assert len(feed._pipe.events) * BYTES_MIN < 10_000 + 65_536
-        found += seqs(await asyncio.wait_for(feed.take(most=100), 30))
-    assert found == list(range(1, ENOUGH + 1))
+        events_ += seqs(await asyncio.wait_for(feed.take(most=100), 30))
+    assert events_ == list(range(1, ENOUGH + 1))
     await feed.close()
 
 
 async def test_a_gap_is_told_as_the_log_tells_it(url: str) -> None:
-    feed = AsideFeed(url, "test", ENOUGH + 1)
+    feed = SubprocessFeed(url, "test", ENOUGH + 1)
     with pytest.raises(Gap, match=f"ends at {ENOUGH}, but {ENOUGH + 1} was read before"):
         await feed.take()
     await feed.close()
 
 
-async def test_a_killed_reader_fails_whoever_waits_for_it(feed: AsideFeed) -> None:
-    await taken(feed, ENOUGH - 2)
+async def test_a_killed_reader_fails_whoever_waits_for_it(feed: SubprocessFeed) -> None:
+    await take_events(feed, ENOUGH - 2)
     os.kill(readers(os.getpid())[0], signal.SIGKILL)
     with pytest.raises(Failed, match=f"was killed by signal 9 after event {ENOUGH}: run it again"):
         await asyncio.wait_for(feed.take(), 30)
@@ -115,21 +117,21 @@ async def test_a_killed_reader_fails_whoever_waits_for_it(feed: AsideFeed) -> No
 
 async def test_a_short_rest_is_read_here(url: str) -> None:
     log = MemoryLog()
-    source = StreamLog(log, lambda after: AsideFeed(url, "test", after), aside_min=2)
-    await log.append(new(RUN, 0))
+    source = StreamLog(log, lambda after: SubprocessFeed(url, "test", after), aside_min=2)
+    await log.append(new_event(RUN, 0))
     async with source.begun() as begun:
-        assert not isinstance(begun.follow(0), AsideFeed)
-        await log.append(new(RUN, 1))
+        assert not isinstance(begun.follow(0), SubprocessFeed)
+        await log.append(new_event(RUN, 1))
         assert await begun.last() == 2
-        assert isinstance(begun.follow(0), AsideFeed)
-        assert not isinstance(begun.follow(1), AsideFeed)
+        assert isinstance(begun.follow(0), SubprocessFeed)
+        assert not isinstance(begun.follow(1), SubprocessFeed)
     assert readers(os.getpid()) == []
 
 
 async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
     log = MemoryLog()
-    await log.append(new(RUN, 0))
-    source = StreamLog(log, lambda after: AsideFeed(url, "test", after), aside_min=1)
+    await log.append(new_event(RUN, 0))
+    source = StreamLog(log, lambda after: SubprocessFeed(url, "test", after), aside_min=1)
     async with source.begun():
         assert await eventually(lambda: readers(os.getpid()))
     assert readers(os.getpid()) == []
@@ -137,10 +139,10 @@ async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
 
 @contextmanager
 def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
-    """The command itself, killed if it has not ended, and a reader that a test held fast."""
-    told = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
-    told |= {"OPS_LISTEN": told["LISTEN"], "READER_KEY": "k" * 16}
-    environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
+    """Run the command; at the end kill it and a reader that the test has stopped."""
+    variables = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
+    variables |= {"OPS_LISTEN": variables["LISTEN"], "READER_KEY": "k" * 16}
+    environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in variables.items()}
     command = [sys.executable, "-P", "-m", "ranker", "rebuild"]
     process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
     with process:
@@ -153,7 +155,7 @@ def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 async def reading(process: "subprocess.Popen[str]", dsn: str) -> int:
-    """The reader, held fast as soon as it is there, so that the rebuild stays in its midst."""
+    """The reader, stopped as soon as it exists, so that the rebuild stays in progress."""
     (reader,) = await eventually(lambda: readers(process.pid))
     os.kill(reader, signal.SIGSTOP)
     await eventually(lambda: schemas(dsn))
@@ -168,7 +170,7 @@ async def schemas(dsn: str) -> list[str]:
 
 @pytest.fixture
 def bare_dsn(postgres_dsn: str) -> str:
-    """A database without the live read models, so that what a rebuild leaves is seen."""
+    """A database without live read models, so that leftovers of a rebuild are visible."""
     drop_schema(postgres_dsn, SCHEMA)
     return postgres_dsn
 
@@ -180,10 +182,10 @@ async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
         reader = await reading(process, bare_dsn)
         assert await schemas(bare_dsn) == [f"{SCHEMA}_fresh"]
         os.kill(reader, signal.SIGKILL)
-        _, said = await asyncio.to_thread(process.communicate, timeout=60)
+        _, errors = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 3
-    assert said.startswith("the process that reads the log was killed by signal 9 after event ")
-    assert said.count("\n") == 1
+    assert errors.startswith("the process that reads the log was killed by signal 9 after event ")
+    assert errors.count("\n") == 1
     assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
 
 
@@ -193,8 +195,8 @@ async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
     with rebuilding(url, bare_dsn) as process:
         reader = await reading(process, bare_dsn)
         process.send_signal(signal.SIGINT)
-        _, said = await asyncio.to_thread(process.communicate, timeout=60)
-    assert (process.returncode, said) == (130, "interrupted\n")
+        _, errors = await asyncio.to_thread(process.communicate, timeout=60)
+    assert (process.returncode, errors) == (130, "interrupted\n")
     assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
 
 

@@ -1,4 +1,4 @@
-"""A score is made process by process, so that what all cases share counts once."""
+"""A score is computed per process, so that shared effects count once."""
 
 import math
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.score import scored, tie_share
-from ranker.domain.student import reach
+from ranker.domain.score import compute_score, t_quantile, tie_share
 from shared.events import CaseResult
 
 TIMES = st.lists(st.floats(0.1, 1e7), min_size=3, max_size=3)
@@ -29,46 +28,51 @@ def case(process_us: list[float], freedom: int = 22) -> CaseResult:
 
 @given(st.lists(TIMES, min_size=1, max_size=4))
 def test_the_score_is_the_mean_logarithm_of_the_processes_scores(rows: list[list[float]]) -> None:
-    found = scored("geom", [case(row) for row in rows], sigma_run=0.001)
-    assert found is not None
+    score = compute_score("geom", [case(row) for row in rows], sigma_run=0.001)
+    assert score is not None
     logs = [sum(math.log(row[p]) for row in rows) / len(rows) for p in range(3)]
-    assert math.log(found.score_us) == pytest.approx(sum(logs) / 3, abs=1e-9)
-    assert found.interval_us[0] <= found.score_us <= found.interval_us[1]
+    assert math.log(score.score_us) == pytest.approx(sum(logs) / 3, abs=1e-9)
+    assert score.interval_us[0] <= score.score_us <= score.interval_us[1]
 
 
 def test_what_slows_all_cases_of_a_process_alike_counts_once() -> None:
     common = [case([100.0, 110.0, 120.0]), case([200.0, 220.0, 240.0])]
     single = [case([100.0, 110.0, 120.0])]
-    two, one = scored("geom", common, 0.0), scored("geom", single, 0.0)
-    assert two is not None
-    assert one is not None
-    assert two.error == pytest.approx(one.error)
+    common_score, single_score = (
+        compute_score("geom", common, 0.0),
+        compute_score("geom", single, 0.0),
+    )
+    assert common_score is not None
+    assert single_score is not None
+    assert common_score.error == pytest.approx(single_score.error)
 
 
 def test_the_machines_own_deviation_is_a_floor_of_the_error() -> None:
-    found = scored("last", [case([100.0, 100.0, 100.0])], sigma_run=0.003)
-    assert found is not None
-    assert found.error == pytest.approx(0.003 / math.sqrt(3))
-    assert math.log(found.interval_us[1] / 100.0) == pytest.approx(reach(22) * 0.003 / math.sqrt(3))
+    score = compute_score("last", [case([100.0, 100.0, 100.0])], sigma_run=0.003)
+    assert score is not None
+    assert score.error == pytest.approx(0.003 / math.sqrt(3))
+    assert math.log(score.interval_us[1] / 100.0) == pytest.approx(
+        t_quantile(22) * 0.003 / math.sqrt(3)
+    )
 
 
 def test_without_a_history_the_freedom_is_that_of_the_processes() -> None:
-    found = scored("last", [case([100.0, 101.0, 99.0], freedom=0)], 0.0)
-    assert found is not None
-    assert found.freedom == 2
+    score = compute_score("last", [case([100.0, 101.0, 99.0], freedom=0)], 0.0)
+    assert score is not None
+    assert score.freedom == 2
 
 
 def test_a_run_of_one_process_keeps_its_cases_intervals() -> None:
-    found = scored("geom", [case([100.0]), case([400.0])], 0.0)
-    assert found is not None
-    assert found.interval_us == pytest.approx((180.0, 220.0))
-    assert found.process_us == pytest.approx([200.0])
-    assert found.error == 0.01
+    score = compute_score("geom", [case([100.0]), case([400.0])], 0.0)
+    assert score is not None
+    assert score.interval_us == pytest.approx((180.0, 220.0))
+    assert score.process_us == pytest.approx([200.0])
+    assert score.error == 0.01
 
 
 @pytest.mark.parametrize("odd", [[1.0, 2.0], [], [1.0, 0.0, 2.0], [1.0, math.nan, 2.0]])
 def test_processes_that_cannot_be_paired_or_true_make_no_score(odd: list[float]) -> None:
-    whole = CaseResult(
+    case_ = CaseResult(
         name="b",
         stage="time",
         verdict="passed",
@@ -76,7 +80,7 @@ def test_processes_that_cannot_be_paired_or_true_make_no_score(odd: list[float])
         interval_us=(4.0, 6.0),
         process_us=odd,
     )
-    assert scored("geom", [case([1.0, 2.0, 3.0]), whole], 0.0) is None
+    assert compute_score("geom", [case([1.0, 2.0, 3.0]), case_], 0.0) is None
 
 
 def test_the_tie_share_is_the_greatest_of_what_hides_a_difference() -> None:

@@ -1,4 +1,4 @@
-"""Who measured it: only what an enrolled agent signed is ranked."""
+"""Only runs signed by an enrolled agent are ranked."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from ranker.__main__ import SCHEMA
 from ranker.postgres import ReadModels
 from shared import events, signing, subjects
 from shared.clock import new_id
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import SubmissionFinished
 from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import AGENT, T0, Life, enrol, publish, say
 from tests.support.ranking import ranker_of, running
 from tests.support.writers import written
@@ -27,12 +27,12 @@ STRANGER = SigningKey(bytes([7]) * 32)
 
 @dataclass
 class Signed:
-    """A ranker at work, and verdicts signed by whom one likes."""
+    """A ranker, and verdicts signed with any key."""
 
     log: MemoryLog
 
     async def end(self, life: Life, key: SigningKey | None = None) -> SubmissionFinished:
-        """How a life ends whose verdict somebody else signs, if a key is given."""
+        """The end of a life whose verdict is signed with another key, if one is given."""
         for agg, fact in life.facts():
             if key is not None and isinstance(fact, events.RunCompleted):
                 await self._forge(agg, fact, key)
@@ -43,10 +43,10 @@ class Signed:
 
     async def _forge(self, agg: str, fact: events.Fact, key: SigningKey) -> None:
         where, actor = written(agg, fact)
-        envelope = seal(fact, where, Stamp(new_id(), T0, actor, "", ""))
+        envelope = make_envelope(fact, where, EventMetadata(new_id(), T0, actor, "", ""))
         token = (await self.log.history(agg))[0].seq
-        sig = signing.sign(key, agg, token, bytes(envelope.data))
-        await self.log.append(New(msgspec.structs.replace(envelope, sig=sig), None))
+        sig = signing.sign_verdict(key, agg, token, bytes(envelope.data))
+        await self.log.append(NewEvent(msgspec.structs.replace(envelope, sig=sig), None))
 
     def _ends(self, submission: str) -> list[SubmissionFinished]:
         return [

@@ -1,17 +1,18 @@
-"""Leaderboards folded in memory: what counts, what is kept off, and the same as SQL has."""
+"""Leaderboards folded in memory: what counts, what is kept off, and equality with SQL."""
 
 from datetime import datetime, timedelta
 
 import pytest
 
-from ranker.domain.standings import Board, Row, Standings
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.standings import LeaderboardRow, Standings
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import Blob, Fact, SubmissionFinished
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0
 
-CPU = Board("identity", 1, "CPU")
+CPU = LeaderboardKey("identity", "CPU", 1)
 
 
 def received(account: str, source: str) -> Fact:
@@ -44,34 +45,34 @@ def ended(score_us: float | None, *process_us: float, is_eligible: bool = True) 
 
 
 class Story:
-    """Events said one after the other, and the leaderboard they make."""
+    """A sequence of events, and the leaderboard they make."""
 
     def __init__(self) -> None:
         self.standings = Standings()
         self.seq = 0
 
     def say(self, agg: str, fact: Fact) -> None:
-        """The next event."""
+        """Append an event."""
         self.seq += 1
-        stamp = Stamp(f"e{self.seq}", T0, "service:test", "", "")
-        self.standings.fold(Recorded(self.seq, seal(fact, agg, stamp)))
+        stamp = EventMetadata(f"e{self.seq}", T0, "service:test", "", "")
+        self.standings.fold(RecordedEvent(self.seq, make_envelope(fact, agg, stamp)))
 
     def submit(self, name: str, account: str, fact: Fact, source: str = "") -> None:
-        """A whole submission; by default its source is its own."""
+        """Append a whole submission; by default with its own source."""
         agg = subjects.submission(name)
         self.say(agg, received(account, source or name))
         self.say(agg, fact)
 
     def about(self, name: str, fact: Fact) -> None:
-        """What an operator decided about a submission."""
+        """Append a decision about a submission."""
         self.say(subjects.moderation(name), fact)
 
-    def rows(self, at: datetime = T0, board: Board = CPU) -> list[Row]:
+    def rows(self, at: datetime = T0, board: LeaderboardKey = CPU) -> list[LeaderboardRow]:
         """The leaderboard."""
         return self.standings.board(board, at)
 
-    def who(self, at: datetime = T0, board: Board = CPU) -> list[str]:
-        """The submissions on it, best first."""
+    def submissions_on(self, at: datetime = T0, board: LeaderboardKey = CPU) -> list[str]:
+        """The submissions on the leaderboard, best first."""
         return [row.submission for row in self.rows(at, board)]
 
 
@@ -88,13 +89,13 @@ def test_an_entry_is_the_best_of_an_account_and_the_earlier_of_equals(story: Sto
         ("other", "grace", 200.0),
     ]:
         story.submit(name, account, ended(score))
-    assert story.who() == ["best", "other"]
+    assert story.submissions_on() == ["best", "other"]
 
 
 def test_what_is_not_eligible_or_has_no_score_stands_nowhere(story: Story) -> None:
     story.submit("tested", "ada", ended(100.0, is_eligible=False))
     story.submit("unscored", "grace", ended(None))
-    assert story.who() == []
+    assert story.submissions_on() == []
 
 
 def test_a_submission_that_was_rejected_cannot_be_finished(story: Story) -> None:
@@ -102,7 +103,7 @@ def test_a_submission_that_was_rejected_cannot_be_finished(story: Story) -> None
     story.say(agg, received("ada", "x"))
     story.say(agg, events.SubmissionRejected(code="c", reason="r"))
     story.say(agg, ended(100.0))
-    assert story.who() == []
+    assert story.submissions_on() == []
 
 
 def test_the_same_source_is_pooled_for_each_participant(story: Story) -> None:
@@ -140,9 +141,9 @@ def test_what_is_kept_off_comes_back_when_that_is_taken_back(
     story.submit("s1", "ada", ended(100.0))
     story.submit("s2", "ada", ended(200.0))
     story.about("s1", off)
-    assert story.who() == ["s2"]
+    assert story.submissions_on() == ["s2"]
     story.about("s1", on)
-    assert story.who() == ["s1"]
+    assert story.submissions_on() == ["s1"]
 
 
 @pytest.mark.parametrize(
@@ -157,25 +158,25 @@ def test_nothing_brings_back_what_was_withdrawn(story: Story, back: Fact) -> Non
     story.submit("s1", "ada", ended(100.0))
     story.about("s1", events.SubmissionWithdrawn(reason="mine"))
     story.about("s1", back)
-    assert story.who() == []
+    assert story.submissions_on() == []
 
 
 def test_a_refused_appeal_changes_nothing(story: Story) -> None:
     story.submit("s1", "ada", ended(100.0))
     story.about("s1", events.SubmissionDisqualified(rule="r", reason=""))
     story.about("s1", events.AppealDecided(is_accepted=False, reason=""))
-    assert story.who() == []
+    assert story.submissions_on() == []
 
 
 def test_a_ban_ends_at_its_instant_or_when_it_is_lifted(story: Story) -> None:
     story.submit("s1", "ada", ended(100.0))
     until_at = T0 + timedelta(hours=1)
     story.say(subjects.account("ada"), events.AccountBanned(reason="", until_at=until_at))
-    assert (story.who(T0), story.who(until_at)) == ([], ["s1"])
+    assert (story.submissions_on(T0), story.submissions_on(until_at)) == ([], ["s1"])
     story.say(subjects.account("ada"), events.AccountBanned(reason=""))
-    assert story.who(until_at) == []
+    assert story.submissions_on(until_at) == []
     story.say(subjects.account("ada"), events.AccountUnbanned(reason=""))
-    assert story.who() == ["s1"]
+    assert story.submissions_on() == ["s1"]
 
 
 def rejudged(story: Story, end: Fact) -> None:
@@ -207,12 +208,12 @@ def rejudged(story: Story, end: Fact) -> None:
 def test_a_rejudge_counts_under_the_new_version_once_it_is_applied(story: Story) -> None:
     story.submit("s1", "ada", ended(100.0))
     rejudged(story, events.RejudgeApplied(reason=""))
-    (row,) = story.rows(board=CPU._replace(number=2))
+    (row,) = story.rows(board=CPU._replace(problem_number=2))
     assert (row.submission, row.score_us) == ("s1", 50.0)
-    assert story.who() == ["s1"]
+    assert story.submissions_on() == ["s1"]
 
 
 def test_a_discarded_rejudge_counts_nowhere(story: Story) -> None:
     story.submit("s1", "ada", ended(100.0))
     rejudged(story, events.RejudgeDiscarded(reason=""))
-    assert story.who(board=CPU._replace(number=2)) == []
+    assert story.submissions_on(board=CPU._replace(problem_number=2)) == []

@@ -1,4 +1,4 @@
-"""Two ways to one leaderboard: whatever happens, SQL and the fold in memory agree."""
+"""SQL and the in-memory fold give the same leaderboard, whatever happens."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -8,32 +8,34 @@ from typing import Any
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.audit.auditing import differences
-from ranker.commands.auditing import with_duels
-from ranker.domain.roofs import BELOW_FLOOR
-from ranker.domain.standings import Board, Standings
-from ranker.domain.ties import places
+from ranker.audit.auditor import find_differences
+from ranker.audit.command import add_duels
+from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.standings import Standings
+from ranker.domain.ties import assign_places
 from ranker.postgres import ReadModels
-from ranker.service import News, project
-from ranker.service.top import standings as in_standings
+from ranker.service.leaderboard import make_scored_entries as in_standings
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
 from shared import events, subjects
 from shared.clock import new_id
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.postgres import connect
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import BLOB, T0, NoMetrics, publish
 
 pytestmark = pytest.mark.server
 STAGES, STEPS = 3, 40
 ACCOUNTS = ("ada", "grace", "linus", "margaret")
-BOARDS = [Board("identity", number, gpu) for number in (1, 2) for gpu in ("CPU", "H200")]
+BOARDS = [LeaderboardKey("identity", gpu, number) for number in (1, 2) for gpu in ("CPU", "H200")]
 NOON = T0 + timedelta(hours=12)
 
 
 class Chaos:
-    """A history that is drawn event by event; all that is drawn may happen."""
+    """A random history of valid events."""
 
     def __init__(
         self,
@@ -54,13 +56,13 @@ class Chaos:
         self.clock = began
 
     async def say(self, agg: str, fact: Fact) -> None:
-        """The next event, some minutes later."""
+        """Append an event, some minutes later."""
         self.clock += timedelta(minutes=self.chance.randrange(10))
-        stamp = Stamp(new_id(), self.clock, "service:test", "", "")
-        await self.log.append(New(seal(fact, agg, stamp), None))
+        stamp = EventMetadata(new_id(), self.clock, "service:test", "", "")
+        await self.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
 
     async def step(self) -> None:
-        """Something happens."""
+        """Append a random event."""
         moves: list[Callable[[], object]] = [self.receive, self.receive]
         if self.open:
             moves += [self.finish, self.finish]
@@ -75,7 +77,7 @@ class Chaos:
         await self.chance.choice(moves)()  # type: ignore[misc]  # Each of them is awaited.
 
     def score(self) -> SubmissionFinished:
-        """A result: mostly one that may be ranked, or that may be once somebody looked."""
+        """A result: mostly eligible, or eligible after a release."""
         draw = self.chance
         code = draw.choice(["ranked"] * 7 + ["mode_not_ranked"] + [BELOW_FLOOR] * 2)
         score_us = draw.choice([None, *(draw.uniform(*self.score_us) for _ in range(9))])
@@ -96,7 +98,7 @@ class Chaos:
         )
 
     async def receive(self) -> None:
-        """A submission comes in; some sources come in again and again."""
+        """Append a submission; some sources repeat."""
         submission = f"s{len(self.places)}"
         account, gpu = self.chance.choice(self.accounts), self.chance.choice(["CPU", "H200"])
         source = self.chance.choice([submission, "x", "y"]).rjust(64, "0")
@@ -117,7 +119,7 @@ class Chaos:
         await self.say(subjects.submission(submission), fact)
 
     async def finish(self) -> None:
-        """A submission ends, seldom by a rejection."""
+        """End a submission, rarely by a rejection."""
         submission = self.open.pop(self.chance.randrange(len(self.open)))
         self.over.append(submission)
         rejected = events.SubmissionRejected(code="c", reason="r")
@@ -125,7 +127,7 @@ class Chaos:
         await self.say(subjects.submission(submission), fact)
 
     async def moderate(self) -> None:
-        """Somebody decides about a submission."""
+        """Append a moderation decision."""
         facts: Sequence[Fact] = (
             events.SubmissionHeld(rule="r", reason=""),
             events.SubmissionReleased(reason=""),
@@ -139,7 +141,7 @@ class Chaos:
         await self.say(subjects.moderation(about), self.chance.choice(facts))
 
     async def ban(self) -> None:
-        """A participant is kept off, or let back."""
+        """Ban or unban a participant."""
         until_at = self.chance.choice(
             [None, self.began + timedelta(hours=self.chance.randrange(24))]
         )
@@ -152,7 +154,7 @@ class Chaos:
         )
 
     async def request(self) -> None:
-        """Some submissions are to run again, under the same version or the next."""
+        """Request a rejudge under the same version or the next."""
         some = self.chance.sample(self.over, min(len(self.over), self.chance.randrange(1, 6)))
         self.requests += 1
         rejudge = f"r{self.requests}"
@@ -176,13 +178,13 @@ class Chaos:
         await self.say(subjects.rejudge(rejudge), fact)
 
     async def judge(self) -> None:
-        """One of them has its result, perhaps again."""
+        """Append a rejudge result, possibly again."""
         rejudge, items = self.chance.choice(list(self.rejudges.items()))
         fact = events.RejudgeJudged(submission=self.chance.choice(items), result=self.score())
         await self.say(subjects.rejudge(rejudge), fact)
 
     async def conclude(self) -> None:
-        """The results count, or never will."""
+        """Apply or discard a rejudge."""
         rejudge = self.chance.choice(list(self.rejudges))
         del self.rejudges[rejudge]
         fact = self.chance.choice(
@@ -191,27 +193,29 @@ class Chaos:
         await self.say(subjects.rejudge(rejudge), fact)
 
     async def duel(self) -> None:
-        """Two sources are to be timed in alternation."""
+        """Request a duel of two sources."""
         self.requests += 1
-        one, other = (self.side(name) for name in self.chance.sample(["x", "y", *self.places], 2))
+        first, second = (
+            self.side(name) for name in self.chance.sample(["x", "y", *self.places], 2)
+        )
         fact = events.DuelRequested(
             problem="identity",
             problem_number=self.chance.choice([1, 1, 2]),
             problem_digest="d",
             gpu=self.chance.choice(["CPU", "H200"]),
-            first=one,
-            second=other,
+            first=first,
+            second=second,
         )
         self.duels[f"d{self.requests}"] = fact
         await self.say(subjects.duel(f"d{self.requests}"), fact)
 
     def side(self, source: str) -> events.DuelSide:
-        """A side of a duel, which is known by its source."""
+        """A side of a duel, identified by its source."""
         blob = Blob(digest=source.rjust(64, "0"), bytes=1)
         return events.DuelSide(submission="s", number=1, account="a", source=blob, name="k")
 
     async def judge_duel(self) -> None:
-        """A duel is over, perhaps without a result."""
+        """End a duel, possibly without a result."""
         duel = self.chance.choice(list(self.duels))
         requested = self.duels.pop(duel)
         result = events.DuelResult(
@@ -226,11 +230,18 @@ class Chaos:
         await self.say(subjects.duel(duel), fact)
 
 
-async def shown(models: ReadModels, board: Board, at: datetime) -> list[dict[str, Any]]:
+async def read_live(
+    models: ReadModels, board: LeaderboardKey, at: datetime
+) -> list[dict[str, Any]]:
     rows = await models.rows(
-        "ladder", problem=board.problem, gpu=board.gpu, number=board.number, limit=1000, at=at
+        "ladder",
+        problem=board.problem,
+        gpu=board.gpu,
+        number=board.problem_number,
+        limit=1000,
+        at=at,
     )
-    return with_duels(rows)
+    return add_duels(rows)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -240,18 +251,20 @@ async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: 
     async with await connect(postgres_dsn, SCHEMA) as connection:
         models = ReadModels(connection)
         for _ in range(STAGES):
-            done = await models.checkpoint()
+            folded_seq = await models.checkpoint()
             for _ in range(STEPS):
                 await chaos.step()
             last = await chaos.log.last()
-            async for _ in project(chaos.log, models, News(), NoMetrics(), until=last):
+            async for _ in project(
+                chaos.log, models, ProjectionProgress(), NoMetrics(), until=last
+            ):
                 pass
-            for event in chaos.log.since(done):
+            for event in chaos.log.since(folded_seq):
                 standings.fold(event)
             for board in BOARDS:
                 for at in (T0, NOON, chaos.clock):
-                    shown_now = await shown(models, board, at)
-                    made = standings.board(board, at)
-                    assert differences(made, shown_now) == []
-                    shown_order = [place.number for place in places(in_standings(shown_now))]
-                    assert [row.number for row in made] == shown_order
+                    shown_now = await read_live(models, board, at)
+                    expected = standings.board(board, at)
+                    assert find_differences(expected, shown_now) == []
+                    shown_order = [place.number for place in assign_places(in_standings(shown_now))]
+                    assert [row.number for row in expected] == shown_order

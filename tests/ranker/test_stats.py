@@ -1,4 +1,4 @@
-"""How much there was to do, as ingest asks it for its operators."""
+"""Statistics for operators, as ingest requests them."""
 
 from typing import Any
 
@@ -16,11 +16,15 @@ async def test_stats_count_submissions_and_runs_by_gpu_type(postgres_dsn: str) -
         for query in ("", "?problem=identity"):
             answer = await reads.http.get(f"/internal/stats{query}")
             assert answer.status_code == 200, answer.text
-            found: dict[str, Any] = answer.json()
-            assert (found["num_submissions"], found["sub_waiting"], found["num_users"]) == (2, 0, 1)
-            assert (found["num_run.CPU"], found["runs_passed.CPU"]) == (2, 2)
-            assert found["total_runtime.CPU"] > 0
-            assert 0 <= found["avg_delay.CPU"] <= found["max_delay.CPU"]
+            counts: dict[str, Any] = answer.json()
+            assert (counts["num_submissions"], counts["sub_waiting"], counts["num_users"]) == (
+                2,
+                0,
+                1,
+            )
+            assert (counts["num_run.CPU"], counts["runs_passed.CPU"]) == (2, 2)
+            assert counts["total_runtime.CPU"] > 0
+            assert 0 <= counts["avg_delay.CPU"] <= counts["max_delay.CPU"]
         # These lives are old; nothing is of the last day, and nothing of an unknown problem.
         for query in ("?is_last_day=true", "?problem=nothing"):
             nothing = (await reads.http.get(f"/internal/stats{query}")).json()

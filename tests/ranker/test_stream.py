@@ -1,4 +1,4 @@
-"""The live history of a submission over real connections: cut, resumed, slow, and at an end."""
+"""The live history of a submission over real connections: cut, resumed, slow, and ended."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ import pytest
 
 from shared import events, subjects
 from shared.testing import eventually
-from tests.ranker.streaming import Heard, listen, served
+from tests.ranker.streaming import StreamListener, listen, serve_ranker
 from tests.support.lives import Life, say
 from tests.support.reading import STAFF, Reads, as_, reading
 
@@ -27,42 +27,42 @@ class Line:
         self.http = httpx.AsyncClient(headers=STAFF, timeout=30)
 
     def events(self, number: int) -> str:
-        """Where a submission's history is."""
+        """The URL of a submission's history."""
         return f"{self.url}/v1/submissions/{number}/events"
 
     async def received(self, life: Life) -> int:
-        """The number of a submission that has just begun."""
+        """The number of a new submission."""
         for agg, fact in life.facts()[:2]:
             await say(self.reads.log, agg, fact, life.id)
 
         async def number() -> int | None:
             items = (await self.reads.get("submissions"))["items"]
-            return next((one["number"] for one in items if one["id"] == life.id), None)
+            return next((item["number"] for item in items if item["id"] == life.id), None)
 
-        found = await eventually(number)
-        assert found is not None
-        return found
+        number_ = await eventually(number)
+        assert number_ is not None
+        return number_
 
     async def go_on(self, life: Life) -> None:
-        """Say the rest of its life."""
+        """Append the rest of its life."""
         for agg, fact in life.facts()[2:]:
             await say(self.reads.log, agg, fact, life.id)
 
 
 @pytest.fixture
 async def line(postgres_dsn: str) -> AsyncIterator[Line]:
-    async with reading(postgres_dsn) as reads, served(reads.app) as (url, stopping):
-        found = Line(reads, url, stopping)
+    async with reading(postgres_dsn) as reads, serve_ranker(reads.app) as (url, stopping):
+        line_ = Line(reads, url, stopping)
         try:
-            yield found
+            yield line_
         finally:
-            await found.http.aclose()
+            await line_.http.aclose()
 
 
 async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) -> None:
     life = Life("s1")
     number = await line.received(life)
-    listening = asyncio.create_task(listen(line.http, line.events(number), Heard()))
+    listening = asyncio.create_task(listen(line.http, line.events(number), StreamListener()))
     await line.go_on(life)
     heard = await asyncio.wait_for(listening, 30)
     assert heard.retry_ms == 2000
@@ -77,39 +77,39 @@ async def test_a_hundred_cuts_lose_nothing_and_repeat_nothing(line: Line) -> Non
     number = await line.received(life)
     agg = subjects.submission(life.id)
     for turn in range(120):
-        asked = events.SubmissionCancelRequested(reason=f"turn {turn}")
-        await say(line.reads.log, agg, asked, life.id)
-    heard = Heard()
+        cancel = events.SubmissionCancelRequested(reason=f"turn {turn}")
+        await say(line.reads.log, agg, cancel, life.id)
+    heard = StreamListener()
     talking = asyncio.create_task(line.go_on(life))
     for _ in range(CUTS):
         await listen(line.http, line.events(number), heard, chance.randrange(1, 700))
     await talking
     while not heard.is_end:
         await asyncio.wait_for(listen(line.http, line.events(number), heard), 10)
-    whole = await line.http.get(line.events(number), headers={"Accept": "application/json"})
-    assert heard.places == [one["id"] for one in whole.json()]
-    assert heard.types == [one["type"] for one in whole.json()]
+    history = await line.http.get(line.events(number), headers={"Accept": "application/json"})
+    assert heard.places == [item["id"] for item in history.json()]
+    assert heard.types == [item["type"] for item in history.json()]
     assert len(heard.places) > 120
 
 
 async def test_after_the_end_one_is_given_the_rest_and_the_end(line: Line) -> None:
-    (found,) = await line.reads.ended(Life("s1"))
-    url = line.events(found["number"])
-    whole = await listen(line.http, url, Heard())
-    middle = whole.places[2]
-    rest = await listen(line.http, f"{url}?after={middle}", Heard())
-    assert rest.is_end
-    assert rest.places == whole.places[3:]
-    none = await listen(line.http, f"{url}?after={whole.last}", Heard())
+    (submission,) = await line.reads.ended(Life("s1"))
+    url = line.events(submission["number"])
+    history = await listen(line.http, url, StreamListener())
+    middle = history.places[2]
+    remainder = await listen(line.http, f"{url}?after={middle}", StreamListener())
+    assert remainder.is_end
+    assert remainder.places == history.places[3:]
+    none = await listen(line.http, f"{url}?after={history.last}", StreamListener())
     assert (none.is_end, none.places) == (True, [])
 
 
 async def test_every_reader_sees_the_same_numbers(line: Line) -> None:
-    (found,) = await line.reads.ended(Life("s1"))
-    url = line.events(found["number"])
-    mine = await listen(line.http, url, Heard())
+    (submission,) = await line.reads.ended(Life("s1"))
+    url = line.events(submission["number"])
+    mine = await listen(line.http, url, StreamListener())
     async with httpx.AsyncClient(headers=as_("grace"), timeout=30) as http:
-        others = await listen(http, url, Heard())
+        others = await listen(http, url, StreamListener())
     assert set(others.places) < set(mine.places)
     assert others.is_end
     assert others.last == mine.last
@@ -124,13 +124,13 @@ async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
         "done": 1,
         "total": 2,
     }
-    heard = Heard()
+    heard = StreamListener()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: len(heard.notices) >= 2)
     await line.go_on(life)
     await asyncio.wait_for(listening, 30)
     assert {name for name, _ in heard.notices} == {"progress", "queue"}
-    assert {said["case"] for name, said in heard.notices if name == "progress"} == {"hidden"}
+    assert {notice["case"] for name, notice in heard.notices if name == "progress"} == {"hidden"}
 
 
 async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
@@ -138,18 +138,18 @@ async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
     number = await line.received(life)
     limits = httpx.Limits(max_connections=100)
     async with httpx.AsyncClient(headers=STAFF, timeout=20, limits=limits) as http:
-        heard = [Heard() for _ in range(100)]
-        readers = [asyncio.create_task(listen(http, line.events(number), one)) for one in heard]
-        await eventually(lambda: all(one.places for one in heard))
+        heard = [StreamListener() for _ in range(100)]
+        readers = [asyncio.create_task(listen(http, line.events(number), item)) for item in heard]
+        await eventually(lambda: all(item.places for item in heard))
         await line.go_on(life)
         await asyncio.wait_for(asyncio.gather(*readers), 20)
-    assert len({tuple(one.places) for one in heard}) == 1
-    assert all(one.is_end for one in heard)
+    assert len({tuple(item.places) for item in heard}) == 1
+    assert all(item.is_end for item in heard)
 
 
 async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) -> None:
     number = await line.received(Life("s1"))
-    heard = Heard()
+    heard = StreamListener()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: len(heard.places) == 2)
     line.stopping.set()
@@ -164,8 +164,8 @@ async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) ->
 async def test_a_place_that_is_none_is_refused(
     line: Line, query: str, headers: dict[str, str]
 ) -> None:
-    (found,) = await line.reads.ended(Life("s1"))
-    answer = await line.http.get(line.events(found["number"]) + query, headers=headers)
+    (submission,) = await line.reads.ended(Life("s1"))
+    answer = await line.http.get(line.events(submission["number"]) + query, headers=headers)
     assert answer.status_code == 422, answer.text
     assert answer.json()["code"] == "invalid_request"
 

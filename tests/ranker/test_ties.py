@@ -1,15 +1,15 @@
-"""Ranks say no more than the times do."""
+"""Ranks claim no more than the times support."""
 
 from math import exp
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.ties import Place, Standing, is_tied, places
+from ranker.domain.ties import Place, ScoredEntry, assign_places, is_tied
 
 SCORES = st.lists(
     st.builds(
-        Standing,
+        ScoredEntry,
         number=st.integers(1, 10**6),
         score_us=st.floats(1.0, 1e6),
         error=st.none() | st.floats(0.0, 0.05),
@@ -17,16 +17,18 @@ SCORES = st.lists(
         delta=st.floats(0.0, 0.05),
     ),
     max_size=12,
-    unique_by=lambda one: one.number,
+    unique_by=lambda item: item.number,
 )
 
 
-def entry(number: int, share: float, error: float | None = 0.0, delta: float = 0.003) -> Standing:
-    return Standing(number, 100.0 * exp(share), error, 22, delta)
+def entry(
+    number: int, share: float, error: float | None = 0.0, delta: float = 0.003
+) -> ScoredEntry:
+    return ScoredEntry(number, 100.0 * exp(share), error, 22, delta)
 
 
-def ranks(*standings: Standing) -> list[tuple[int, int]]:
-    return [(place.number, place.rank) for place in places(standings)]
+def ranks(*standings: ScoredEntry) -> list[tuple[int, int]]:
+    return [(place.number, place.rank) for place in assign_places(standings)]
 
 
 def test_a_clear_difference_makes_a_rank() -> None:
@@ -34,8 +36,8 @@ def test_a_clear_difference_makes_a_rank() -> None:
 
 
 def test_tied_entries_stand_in_the_order_of_their_scores() -> None:
-    assert places([entry(3, 0.002), entry(7, 0.0)]) == [Place(7, 1, True), Place(3, 1, True)]
-    assert places([entry(7, 0.0), entry(3, 0.0)]) == [Place(3, 1, True), Place(7, 1, True)]
+    assert assign_places([entry(3, 0.002), entry(7, 0.0)]) == [Place(7, 1, True), Place(3, 1, True)]
+    assert assign_places([entry(7, 0.0), entry(3, 0.0)]) == [Place(3, 1, True), Place(7, 1, True)]
 
 
 def test_ties_are_with_the_leader_and_make_no_chains() -> None:
@@ -44,8 +46,8 @@ def test_ties_are_with_the_leader_and_make_no_chains() -> None:
 
 
 def test_a_rank_counts_everybody_before_it() -> None:
-    found = places([entry(1, 0.0), entry(2, 0.001), entry(3, 0.1)])
-    assert [(one.rank, one.is_tied) for one in found] == [(1, True), (1, True), (3, False)]
+    places_ = assign_places([entry(1, 0.0), entry(2, 0.001), entry(3, 0.1)])
+    assert [(item.rank, item.is_tied) for item in places_] == [(1, True), (1, True), (3, False)]
 
 
 def test_the_errors_of_both_widen_the_band() -> None:
@@ -55,9 +57,9 @@ def test_the_errors_of_both_widen_the_band() -> None:
 
 
 def test_few_degrees_of_freedom_widen_it_further() -> None:
-    few = Standing(1, 100.0, 0.01, 2, 0.003)
-    assert is_tied(few, Standing(2, 104.0, 0.0, 0, 0.003))
-    assert not is_tied(Standing(1, 100.0, 0.01, 60, 0.003), Standing(2, 104.0, 0.0, 0, 0.003))
+    few = ScoredEntry(1, 100.0, 0.01, 2, 0.003)
+    assert is_tied(few, ScoredEntry(2, 104.0, 0.0, 0, 0.003))
+    assert not is_tied(ScoredEntry(1, 100.0, 0.01, 60, 0.003), ScoredEntry(2, 104.0, 0.0, 0, 0.003))
 
 
 def test_the_wider_band_of_two_counts() -> None:
@@ -65,34 +67,36 @@ def test_the_wider_band_of_two_counts() -> None:
 
 
 @given(SCORES)
-def test_every_entry_gets_one_rank_and_order_follows_it(standings: list[Standing]) -> None:
-    found = places(standings)
-    assert sorted(one.number for one in found) == sorted(one.number for one in standings)
-    assert [one.rank for one in found] == sorted(one.rank for one in found)
-    for index, one in enumerate(found, 1):
-        shared = [other for other in found if other.rank == one.rank]
-        assert one.rank <= index < one.rank + len(shared)
-        assert one.is_tied == (len(shared) > 1)
+def test_every_entry_gets_one_rank_and_order_follows_it(standings: list[ScoredEntry]) -> None:
+    places_ = assign_places(standings)
+    assert sorted(item.number for item in places_) == sorted(
+        standing.number for standing in standings
+    )
+    assert [item.rank for item in places_] == sorted(item.rank for item in places_)
+    for index, place in enumerate(places_, 1):
+        shared = [other for other in places_ if other.rank == place.rank]
+        assert place.rank <= index < place.rank + len(shared)
+        assert place.is_tied == (len(shared) > 1)
 
 
 @given(SCORES, st.randoms())
-def test_the_order_of_asking_changes_nothing(standings: list[Standing], chance: object) -> None:
+def test_the_order_of_asking_changes_nothing(standings: list[ScoredEntry], chance: object) -> None:
     shuffled = list(standings)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert places(shuffled) == places(standings)
+    assert assign_places(shuffled) == assign_places(standings)
 
 
 @given(SCORES, st.integers(0, 14))
-def test_the_top_is_what_the_whole_begins_with(standings: list[Standing], least: int) -> None:
-    top, whole = places(standings, least), places(standings)
-    assert top == whole[: len(top)]
-    assert len(top) >= min(least, len(whole))
-    assert len(top) == len(whole) or top == [] or whole[len(top)].rank > top[-1].rank
+def test_the_top_is_what_the_whole_begins_with(standings: list[ScoredEntry], least: int) -> None:
+    top, all_places = assign_places(standings, least), assign_places(standings)
+    assert top == all_places[: len(top)]
+    assert len(top) >= min(least, len(all_places))
+    assert len(top) == len(all_places) or top == [] or all_places[len(top)].rank > top[-1].rank
 
 
 def test_who_won_a_duel_stands_before_the_neighbour_it_beat() -> None:
     fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.001, "b", a="0.4 % ± 0.1 %")
-    assert places([fast, slow]) == [
+    assert assign_places([fast, slow]) == [
         Place(2, 1, True, "ahead of #1 by a duel: 0.4 % ± 0.1 %"),
         Place(1, 1, True),
     ]
@@ -101,7 +105,7 @@ def test_who_won_a_duel_stands_before_the_neighbour_it_beat() -> None:
 def test_a_winner_passes_every_copy_of_what_it_beat() -> None:
     original, copy = dueling(1, 0.0, "a"), dueling(3, 0.0005, "a")
     winner = dueling(2, 0.001, "b", a="1 %")
-    assert [place.number for place in places([original, copy, winner])] == [2, 1, 3]
+    assert [place.number for place in assign_places([original, copy, winner])] == [2, 1, 3]
 
 
 def test_duels_that_go_round_in_a_circle_come_to_an_end() -> None:
@@ -110,14 +114,14 @@ def test_duels_that_go_round_in_a_circle_come_to_an_end() -> None:
         dueling(2, 0.001, "b", c=""),
         dueling(3, 0.002, "c", a=""),
     ]
-    assert sorted(place.number for place in places(circle)) == [1, 2, 3]
+    assert sorted(place.number for place in assign_places(circle)) == [1, 2, 3]
 
 
 def test_a_duel_means_nothing_between_ranks() -> None:
     fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.05, "b", a="1 %")
-    assert places([fast, slow]) == [Place(1, 1, False), Place(2, 2, False)]
+    assert assign_places([fast, slow]) == [Place(1, 1, False), Place(2, 2, False)]
 
 
-def dueling(number: int, share: float, source: str, **beaten: str) -> Standing:
+def dueling(number: int, share: float, source: str, **beaten: str) -> ScoredEntry:
     """An entry of a source that beat others in duels."""
-    return Standing(number, 100.0 * exp(share), 0.0, 22, 0.003, source, beaten)
+    return ScoredEntry(number, 100.0 * exp(share), 0.0, 22, 0.003, source, beaten)

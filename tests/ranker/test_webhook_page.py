@@ -1,4 +1,4 @@
-"""The page about webhooks: its Python checks what is really sent, and refuses what is not."""
+"""The Python example of the webhook docs accepts real requests and refuses forged ones."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ranker.hooks.metrics import OUTCOMES
-from ranker.hooks.posting import Post, signature
+from ranker.metrics import TRY_OUTCOMES
+from ranker.webhooks.sender import WebhookClient, sign_body
 from shared.events import WEBHOOK_KINDS
-from tests.ranker.receiver import Got, Receiver
-from tests.ranker.test_hook_posting import letter
+from tests.ranker.receiver import ReceivedRequest, Receiver
+from tests.ranker.test_webhook_client import letter
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
 SECRET = "s" * 16
@@ -20,15 +20,15 @@ Verified = Callable[[str, Mapping[str, str], bytes], dict[str, Any]]
 
 @pytest.fixture
 def verified() -> Verified:
-    """The function that the page gives its readers."""
+    """The function from the docs page."""
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(program, "docs/webhooks.md", "exec"), names)  # noqa: S102  (our own page)
-    found: Verified = names["verified"]
-    return found
+    verified_: Verified = names["verified"]
+    return verified_
 
 
-def headers(got: Got) -> dict[str, str]:
+def headers(got: ReceivedRequest) -> dict[str, str]:
     return {name.title(): value for name, value in got.headers.items()}
 
 
@@ -36,9 +36,9 @@ def headers(got: Got) -> dict[str, str]:
 async def test_the_pages_example_believes_what_was_sent(
     receiver: Receiver, verified: Verified
 ) -> None:
-    assert (await Post(is_local=True).send(letter(f"{receiver.url}/in"))).error is None
-    (got,) = receiver.got
-    assert verified(SECRET, headers(got), got.body) == got.said
+    assert (await WebhookClient(is_local=True).send(letter(f"{receiver.url}/in"))).error is None
+    (got,) = receiver.requests
+    assert verified(SECRET, headers(got), got.body) == got.json
     with pytest.raises(ValueError, match="not ours"):
         verified("another", headers(got), got.body)
     with pytest.raises(ValueError, match="not ours"):
@@ -49,12 +49,12 @@ async def test_the_pages_example_believes_what_was_sent(
 
 async def test_the_pages_example_refuses_what_is_old(verified: Verified) -> None:
     old = "1767225600"
-    signed = signature(SECRET, old, b"{}")
-    said = {"Warpboard-Timestamp": old, "Warpboard-Signature": signed}
+    signed = sign_body(SECRET, old, b"{}")
+    headers = {"Warpboard-Timestamp": old, "Warpboard-Signature": signed}
     with pytest.raises(ValueError, match="too old"):
-        verified(SECRET, said, b"{}")
+        verified(SECRET, headers, b"{}")
 
 
-@pytest.mark.parametrize("word", [*WEBHOOK_KINDS, *OUTCOMES])
+@pytest.mark.parametrize("word", [*WEBHOOK_KINDS, *TRY_OUTCOMES])
 def test_every_kind_and_outcome_is_on_the_page(word: str) -> None:
     assert f"`{word}`" in PAGE

@@ -1,20 +1,20 @@
-"""What webhooks are told comes at least once under one id, and nothing of history."""
+"""Webhooks receive events at least once with one id, and none from history."""
 
 import json
 
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.hooks.postgres import HookRows
-from ranker.hooks.sending import WAITS_S
 from ranker.postgres import ReadModels
+from ranker.webhooks.postgres import WebhookStore
+from ranker.webhooks.sender import WAITS_S
 from shared import subjects
 from shared.clock import now
 from shared.nats.event_log import NatsLog
-from shared.postgres import Fenced, migrate, pool
+from shared.postgres import CheckpointConflict, create_pool, migrate
 from shared.testing import eventually
-from tests.ranker.hooked import Hooked
 from tests.ranker.receiver import DRIP, HANG, Receiver
+from tests.ranker.webhook_platform import WebhookPlatform
 from tests.support.lives import Life, problem, say
 from tests.support.ranking import is_folded, ranking
 
@@ -24,16 +24,18 @@ BOARD = subjects.problem("identity")
 
 
 @pytest.mark.long
-async def test_what_fails_comes_again_under_one_id(hooked: Hooked, receiver: Receiver) -> None:
-    receiver.meets["/in"] = [500, 404, 302, HANG, DRIP]
+async def test_what_fails_comes_again_under_one_id(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
+    receiver.planned["/in"] = [500, 404, 302, HANG, DRIP]
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in", "problem.version_published")
         await say(hooked.log, BOARD, problem(2))
         await eventually(lambda: len(receiver.at("/in")) == 6)
         await eventually(lambda: hooked.states("h1"))
         await eventually(lambda: is_over(hooked, "h1"))
-    assert len({one.said["id"] for one in receiver.at("/in")}) == 1
-    assert len({one.body for one in receiver.at("/in")}) == 1
+    assert len({item.json["id"] for item in receiver.at("/in")}) == 1
+    assert len({item.body for item in receiver.at("/in")}) == 1
     assert not receiver.at("/elsewhere")
     assert (await hooked.deliveries("h1"))[0][:4] == (
         "problem.version_published",
@@ -43,18 +45,18 @@ async def test_what_fails_comes_again_under_one_id(hooked: Hooked, receiver: Rec
     )
 
 
-async def is_over(hooked: Hooked, hook: str) -> bool:
+async def is_over(hooked: WebhookPlatform, hook: str) -> bool:
     return "pending" not in await hooked.states(hook)
 
 
 @pytest.mark.long
 async def test_after_eight_tries_a_hook_is_off_until_a_test_is_taken(
-    hooked: Hooked, receiver: Receiver
+    hooked: WebhookPlatform, receiver: Receiver
 ) -> None:
     assert len(WAITS_S) == 7
     assert sum(WAITS_S) == 24 * 3600
     assert list(WAITS_S) == sorted(WAITS_S)
-    receiver.meets["/in"] = [500] * 9
+    receiver.planned["/in"] = [500] * 9
     async with hooked.telling() as counted:
         await hooked.add("h1", "ada", f"{receiver.url}/in", "problem.version_published")
         await say(hooked.log, BOARD, problem(2))
@@ -73,8 +75,8 @@ async def test_after_eight_tries_a_hook_is_off_until_a_test_is_taken(
         await say(hooked.log, BOARD, problem(4))
         await eventually(lambda: len(receiver.at("/in")) == 11)
         await eventually(lambda: is_over(hooked, "h1"))
-    told = [(row[0], row[1], row[2]) for row in await hooked.deliveries("h1")]
-    assert told == [
+    deliveries = [(row[0], row[1], row[2]) for row in await hooked.deliveries("h1")]
+    assert deliveries == [
         ("problem.version_published", "failed", 8),
         ("test", "failed", 1),
         ("test", "delivered", 1),
@@ -82,13 +84,15 @@ async def test_after_eight_tries_a_hook_is_off_until_a_test_is_taken(
     ]
 
 
-async def is_on(hooked: Hooked, hook: str) -> bool:
+async def is_on(hooked: WebhookPlatform, hook: str) -> bool:
     return await hooked.notice(hook) is None
 
 
-async def test_one_that_hangs_holds_up_no_other(hooked: Hooked, receiver: Receiver) -> None:
+async def test_one_that_hangs_holds_up_no_other(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     hooked.within_s = 60.0
-    receiver.meets["/slow"] = [HANG] * 9
+    receiver.planned["/slow"] = [HANG] * 9
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/slow", "problem.version_published")
         await hooked.add("h2", "ada", f"{receiver.url}/fast", "problem.version_published")
@@ -99,10 +103,10 @@ async def test_one_that_hangs_holds_up_no_other(hooked: Hooked, receiver: Receiv
 
 
 async def test_a_restart_in_the_middle_tells_it_all_the_same(
-    hooked: Hooked, receiver: Receiver
+    hooked: WebhookPlatform, receiver: Receiver
 ) -> None:
     hooked.within_s = 60.0
-    receiver.meets["/in"] = [HANG]
+    receiver.planned["/in"] = [HANG]
     async with hooked.telling(lease_s=0.5):
         await hooked.add("h1", "ada", f"{receiver.url}/in", "problem.version_published")
         await say(hooked.log, BOARD, problem(2))
@@ -111,7 +115,7 @@ async def test_a_restart_in_the_middle_tells_it_all_the_same(
     async with hooked.telling(lease_s=0.5):
         await eventually(lambda: len(receiver.at("/in")) == 3)
         await eventually(lambda: is_over(hooked, "h1"))
-    first, *others = [one.said["id"] for one in receiver.at("/in")]
+    first, *others = [item.json["id"] for item in receiver.at("/in")]
     assert first in others
     assert len(set(others)) == 2
 
@@ -122,7 +126,7 @@ async def is_ended(log: NatsLog, models: ReadModels) -> bool:
 
 
 async def test_nothing_of_history_and_nothing_twice_is_told(
-    hooked: Hooked, receiver: Receiver
+    hooked: WebhookPlatform, receiver: Receiver
 ) -> None:
     await hooked.add("h1", "ada", f"{receiver.url}/in")
     async with ranking(hooked.log, hooked.dsn) as models:
@@ -130,28 +134,28 @@ async def test_nothing_of_history_and_nothing_twice_is_told(
         await eventually(lambda: is_ended(hooked.log, models))
     async with hooked.telling():
         await say(hooked.log, BOARD, problem(2))
-        await eventually(lambda: receiver.got)
+        await eventually(lambda: receiver.requests)
     assert receiver.kinds("/in") == ["problem.version_published"]
     # The read models are folded from event 1 once more; the place of the webhooks stays.
     await hooked.ask(f"drop schema {SCHEMA} cascade")
     migrate(hooked.dsn, "ranker", SCHEMA)
     async with hooked.telling():
         await say(hooked.log, BOARD, problem(3))
-        await eventually(lambda: len(receiver.got) == 2)
-    ids = [one.said["id"] for one in receiver.got]
+        await eventually(lambda: len(receiver.requests) == 2)
+    ids = [item.json["id"] for item in receiver.requests]
     assert len(set(ids)) == 2
-    assert json.loads(receiver.got[1].body)["data"]["problem_version"] == 3
+    assert json.loads(receiver.requests[1].body)["data"]["problem_version"] == 3
 
 
-async def test_another_instance_is_fenced(hooked: Hooked, receiver: Receiver) -> None:
+async def test_another_instance_is_fenced(hooked: WebhookPlatform, receiver: Receiver) -> None:
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in", "problem.version_published")
-        async with pool(hooked.dsn, 1, 2, SCHEMA) as connections:
-            rows, at = HookRows(connections), now()
+        async with create_pool(hooked.dsn, 1, 2, SCHEMA) as connections:
+            rows, at = WebhookStore(connections), now()
             place = await rows.place(0, at)
             seq = await say(hooked.log, BOARD, problem(2))
             await eventually(lambda: hooked.is_past(seq))
-            with pytest.raises(Fenced):
-                await rows.tell(place.seq, place, [])
-        await eventually(lambda: receiver.got)
-    assert len(receiver.got) == 1
+            with pytest.raises(CheckpointConflict):
+                await rows.store_deliveries(place.seq, place, [])
+        await eventually(lambda: receiver.requests)
+    assert len(receiver.requests) == 1

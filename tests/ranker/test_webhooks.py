@@ -1,4 +1,4 @@
-"""Webhooks are told what their owners may know, signed, and nothing else."""
+"""Webhooks receive what their owners may know, signed, and nothing else."""
 
 from datetime import timedelta
 from functools import partial
@@ -8,8 +8,8 @@ import pytest
 from shared import events, subjects
 from shared.clock import now
 from shared.testing import eventually
-from tests.ranker.hooked import SECRET, Hooked
 from tests.ranker.receiver import Receiver
+from tests.ranker.webhook_platform import SECRET, WebhookPlatform
 from tests.support.lives import BLOB, Life, problem, say
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
@@ -18,28 +18,32 @@ BOARD = subjects.problem("identity")
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="r")
 
 
-async def test_an_end_is_told_signed_with_no_source(hooked: Hooked, receiver: Receiver) -> None:
+async def test_an_end_is_told_signed_with_no_source(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     async with hooked.telling() as counted:
         await hooked.add("h1", "ada", f"{receiver.url}/in?x=1")
         await hooked.finish(Life("s1"))
-        await eventually(lambda: len(receiver.got) == 2)
+        await eventually(lambda: len(receiver.requests) == 2)
         await eventually(lambda: counted.outcomes["delivered"] == 2)
-    ended = next(one for one in receiver.got if one.said["type"] == "submission.ended")
+    ended = next(item for item in receiver.requests if item.json["type"] == "submission.ended")
     assert ended.path == "/in?x=1"
-    assert all(one.is_signed(SECRET) for one in receiver.got)
+    assert all(item.is_signed(SECRET) for item in receiver.requests)
     assert not ended.is_signed("another-secret")
-    assert ended.said.keys() == {"id", "type", "at", "data"}
-    assert ended.said["id"] == ended.headers["warpboard-event-id"]
+    assert ended.json.keys() == {"id", "type", "at", "data"}
+    assert ended.json["id"] == ended.headers["warpboard-event-id"]
     assert ended.headers["content-type"] == "application/json"
-    data = ended.said["data"]
+    data = ended.json["data"]
     assert (data["submission"], data["outcome"], data["mode"]) == (4, "passed", "ranked")
     assert not data.keys() & {"source", "name", "file", "log", "reason", "cases"}
-    ranked = next(one for one in receiver.got if one.said["type"] == "submission.ranked")
-    assert ranked.said["data"]["rank"] == 1
+    ranked = next(item for item in receiver.requests if item.json["type"] == "submission.ranked")
+    assert ranked.json["data"]["rank"] == 1
     assert await hooked.states("h1") == ["delivered", "delivered"]
 
 
-async def test_nobody_is_told_of_others_submissions(hooked: Hooked, receiver: Receiver) -> None:
+async def test_nobody_is_told_of_others_submissions(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     async with hooked.telling():
         await hooked.add("h1", "eve", f"{receiver.url}/eve")
         await hooked.add("h2", "ada", f"{receiver.url}/ada", "submission.ended")
@@ -55,7 +59,7 @@ def has_got(receiver: Receiver, path: str, count: int) -> bool:
     return len(receiver.at(path)) == count
 
 
-async def test_who_is_overtaken_is_told_once(hooked: Hooked, receiver: Receiver) -> None:
+async def test_who_is_overtaken_is_told_once(hooked: WebhookPlatform, receiver: Receiver) -> None:
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/ada", "entry.overtaken")
         await hooked.add("h2", "bob", f"{receiver.url}/bob", "submission.ended")
@@ -64,16 +68,16 @@ async def test_who_is_overtaken_is_told_once(hooked: Hooked, receiver: Receiver)
             await hooked.finish(Life(f"b{count}", "bob", time_us=time_us))
             await eventually(partial(has_got, receiver, "/bob", count))
         await eventually(lambda: receiver.at("/ada"))
-    told = [one.said["data"] for one in receiver.at("/ada")]
-    assert len(told) == 1
-    assert (told[0]["score_us"], told[0]["by_score_us"]) == (100.0, 50.0)
+    payloads = [item.json["data"] for item in receiver.at("/ada")]
+    assert len(payloads) == 1
+    assert (payloads[0]["score_us"], payloads[0]["by_score_us"]) == (100.0, 50.0)
 
 
-async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> None:
+async def test_boards_and_holds_are_told(hooked: WebhookPlatform, receiver: Receiver) -> None:
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in")
         await hooked.finish(Life("s1"))
-        await eventually(lambda: len(receiver.got) == 2)
+        await eventually(lambda: len(receiver.requests) == 2)
         held = events.SubmissionHeld(rule="r", reason="secret matter")
         await say(hooked.log, subjects.moderation("s1"), held)
         await say(hooked.log, subjects.moderation("s1"), events.SubmissionReleased(reason="r"))
@@ -85,7 +89,7 @@ async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> 
         )
         await say(hooked.log, BOARD, moved)
         await say(hooked.log, subjects.problem("softmax"), events.LeaderboardArchived(reason="r"))
-        await eventually(lambda: len(receiver.got) >= 8)
+        await eventually(lambda: len(receiver.requests) >= 8)
     kinds = sorted(receiver.kinds("/in"))
     assert kinds == [
         "problem.closed",
@@ -97,23 +101,27 @@ async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> 
         "submission.ranked",
         "submission.ranked",
     ]
-    assert "secret matter" not in str(receiver.got)
+    assert "secret matter" not in str(receiver.requests)
 
 
-async def test_a_closed_board_is_told_to_members_alone(hooked: Hooked, receiver: Receiver) -> None:
+async def test_a_closed_board_is_told_to_members_alone(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     async with hooked.telling():
-        for who in ("ada", "bob", "cyd"):
-            await hooked.add(f"h-{who}", who, f"{receiver.url}/{who}")
+        for account in ("ada", "bob", "cyd"):
+            await hooked.add(f"h-{account}", account, f"{receiver.url}/{account}")
         invite = events.InviteIssued(code_hash="c", problems=["identity"], expires_at=None)
-        for one, who in (("i1", "ada"), ("i2", "cyd")):
-            await say(hooked.log, subjects.invite(one), invite)
-            await say(hooked.log, subjects.invite(one), events.InviteRedeemed(account=who))
+        for invite_id, account in (("i1", "ada"), ("i2", "cyd")):
+            await say(hooked.log, subjects.invite(invite_id), invite)
+            await say(
+                hooked.log, subjects.invite(invite_id), events.InviteRedeemed(account=account)
+            )
         await say(hooked.log, BOARD, CLOSED)
         await say(hooked.log, subjects.invite("i2"), events.InviteRevoked(reason="r"))
         await say(hooked.log, BOARD, problem(2))
         await say(hooked.log, subjects.problem("softmax"), problem(1))
-        for who in ("ada", "bob", "cyd"):
-            await eventually(partial(is_told, receiver, f"/{who}", "problem.opened"))
+        for account in ("ada", "bob", "cyd"):
+            await eventually(partial(is_told, receiver, f"/{account}", "problem.opened"))
     assert sorted(receiver.kinds("/ada")) == ["problem.opened", "problem.version_published"]
     assert receiver.kinds("/bob") == receiver.kinds("/cyd") == ["problem.opened"]
 
@@ -123,11 +131,11 @@ def is_told(receiver: Receiver, path: str, kind: str) -> bool:
 
 
 async def test_a_banned_owner_and_a_removed_hook_are_told_nothing(
-    hooked: Hooked, receiver: Receiver
+    hooked: WebhookPlatform, receiver: Receiver
 ) -> None:
     # What is sent in vain is put off, so that the ban and the removal come in between.
     async with hooked.telling() as counted:
-        receiver.meets["/ban"] = [503] * 3
+        receiver.planned["/ban"] = [503] * 3
         await hooked.add("h1", "ada", f"{receiver.url}/ban", "problem.version_published")
         await hooked.add("h2", "bob", f"{receiver.url}/gone", "problem.version_published")
         await hooked.add("h3", "cyd", f"{receiver.url}/cyd", "problem.version_published")
@@ -143,19 +151,21 @@ async def test_a_banned_owner_and_a_removed_hook_are_told_nothing(
     assert (await hooked.deliveries("h1"))[0][4] == "its owner is banned"
 
 
-async def test_a_hook_is_told_of_its_own_problems_alone(hooked: Hooked, receiver: Receiver) -> None:
+async def test_a_hook_is_told_of_its_own_problems_alone(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/one", problems=["softmax"])
         await hooked.add("h2", "ada", f"{receiver.url}/all")
         await say(hooked.log, BOARD, problem(2))
         await say(hooked.log, subjects.problem("softmax"), problem(1))
-        await eventually(lambda: len(receiver.got) == 3)
+        await eventually(lambda: len(receiver.requests) == 3)
     assert receiver.kinds("/one") == ["problem.opened"]
 
 
-async def test_a_rejudge_that_counts_is_told(hooked: Hooked, receiver: Receiver) -> None:
+async def test_a_rejudge_that_counts_is_told(hooked: WebhookPlatform, receiver: Receiver) -> None:
     item = events.RejudgeItem(submission="s1", account="ada", gpu="CPU", source=BLOB, name="k.py")
-    wanted = events.RejudgeRequested(
+    request = events.RejudgeRequested(
         problem="identity",
         from_number=1,
         to_number=2,
@@ -166,9 +176,9 @@ async def test_a_rejudge_that_counts_is_told(hooked: Hooked, receiver: Receiver)
     )
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in", "rejudge.applied")
-        await say(hooked.log, subjects.rejudge("r1"), wanted)
+        await say(hooked.log, subjects.rejudge("r1"), request)
         await say(hooked.log, subjects.rejudge("r1"), events.RejudgeApplied(reason="r"))
-        await eventually(lambda: receiver.got)
-    data = receiver.got[0].said["data"]
+        await eventually(lambda: receiver.requests)
+    data = receiver.requests[0].json["data"]
     assert (data["rejudge"], data["problem"], data["to_version"]) == ("r1", "identity", 2)
-    assert "k.py" not in str(receiver.got)
+    assert "k.py" not in str(receiver.requests)

@@ -1,4 +1,4 @@
-"""What the tests of the sandbox are given."""
+"""Fixtures of the sandbox tests."""
 
 import tempfile
 from collections.abc import Iterator
@@ -6,26 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox.executed import Executed
-from harness.sandbox.forked import Forked
-from harness.sandbox.probe import Isolation, probe
+from harness.sandbox.bubblewrap import BubblewrapLauncher
+from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.probe import Isolation, probe_isolation
 
-from .visit import Lodge
+from .boxes import BoxFactory
 
-collect_ignore = ["disguise", "guests"]
-_KINDS = {"zygote": Forked, "bubblewrap": Executed}
+collect_ignore = ["disguise", "submissions"]
 
 
 @pytest.fixture(scope="session")
 def isolation() -> Isolation:
     """What this machine can build."""
-    return probe()
+    return probe_isolation()
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Forked]:
+def zygote() -> Iterator[ZygoteLauncher]:
     """A zygote that stays warm from test to test."""
-    launcher = Forked()
+    launcher = ZygoteLauncher()
     yield launcher
     launcher.close()
 
@@ -33,38 +32,47 @@ def zygote() -> Iterator[Forked]:
 @pytest.fixture(
     scope="session", params=["zygote", pytest.param("bubblewrap", marks=pytest.mark.long)]
 )
-def launcher(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[Forked]:
+def launcher(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[ZygoteLauncher]:
     """Each of the two launchers in turn."""
-    if request.param == "bubblewrap" and not isolation.has_bubblewrap:
+    if request.param == "zygote":
+        yield request.getfixturevalue("zygote")
+        return
+    if not isolation.has_bubblewrap:
         pytest.skip(f"no bubblewrap: {isolation.launchers[0].mend}")
-    launcher = _KINDS[request.param]()
+    launcher = BubblewrapLauncher()
     yield launcher
     launcher.close()
 
 
 @pytest.fixture(scope="session")
-def shelf() -> Iterator[Path]:
-    """A folder that a worker of another user can pass; pytest's own is closed to it."""
+def open_folder() -> Iterator[Path]:
+    """A folder that a worker of another user can enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
 @pytest.fixture
-def lodge(launcher: Forked, isolation: Isolation, shelf: Path) -> Iterator[Lodge]:
-    """Where visits are made, by each of the two launchers."""
-    yield from _lodge(launcher, isolation, shelf)
+def box_factory(
+    launcher: ZygoteLauncher, isolation: Isolation, open_folder: Path
+) -> Iterator[BoxFactory]:
+    """Starts boxes with each of the two launchers."""
+    yield from _make_box_factory(launcher, isolation, open_folder)
 
 
 @pytest.fixture
-def inn(zygote: Forked, isolation: Isolation, shelf: Path) -> Iterator[Lodge]:
-    """Where visits are made by the zygote alone, for what both launchers share."""
-    yield from _lodge(zygote, isolation, shelf)
+def zygote_box_factory(
+    zygote: ZygoteLauncher, isolation: Isolation, open_folder: Path
+) -> Iterator[BoxFactory]:
+    """Starts boxes with the zygote alone, for what both launchers share."""
+    yield from _make_box_factory(zygote, isolation, open_folder)
 
 
-def _lodge(launcher: Forked, isolation: Isolation, shelf: Path) -> Iterator[Lodge]:
-    folder = Path(tempfile.mkdtemp(dir=shelf))
+def _make_box_factory(
+    launcher: ZygoteLauncher, isolation: Isolation, open_folder: Path
+) -> Iterator[BoxFactory]:
+    folder = Path(tempfile.mkdtemp(dir=open_folder))
     folder.chmod(0o755)
-    lodge = Lodge(launcher, isolation, folder)
-    yield lodge
-    lodge.close()
+    box_factory = BoxFactory(launcher, isolation, folder)
+    yield box_factory
+    box_factory.close()

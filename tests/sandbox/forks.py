@@ -1,4 +1,4 @@
-"""Steps that cannot be undone, taken in a process of their own."""
+"""Irreversible steps, taken in their own process."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def in_a_fork(step: Callable[[], Any]) -> Any:
-    """What a step returns, or the text of its error, from a fork that ends with it."""
+    """Return a step's result, or the text of its error, from a fork that ends with it."""
     heard, said = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Control groups: found by making them, limits that hold, a freezer of either version, a sweep."""
+"""Control groups: discovery, limits, both freezers, and the sweep of orphans."""
 
 import os
 import signal
@@ -10,33 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import cgroup, cgroup_places, processes
-from harness.sandbox.cgroup import Group
-from harness.sandbox.cgroup_places import Places
-from harness.sandbox.spec import Limits, Spec
+from harness.sandbox import cgroup, host, processes
+from harness.sandbox.box import BoxSpec, Limits
+from harness.sandbox.cgroup import ControlGroup
+from harness.sandbox.host import CgroupParents
 from tests.support.waits import comes_true
 
 MIB = 1024**2
 V1_FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
-def spec(walls: tuple[str, ...], limits: Limits | None = None, *cores: int) -> Spec:
+def spec(walls: tuple[str, ...], limits: Limits | None = None, *cores: int) -> BoxSpec:
     """A box with these walls, limits and cores."""
-    return Spec(walls, limits or Limits(), submission="/", main="", cores=cores)
+    return BoxSpec(walls, limits or Limits(), submission="/", main="", cores=cores)
 
 
 @pytest.fixture(scope="module")
-def places() -> Places:
-    """Where groups can be made here."""
-    found = cgroup_places.find()
+def places() -> CgroupParents:
+    """Where groups can be created here."""
+    found = host.find_cgroup_parents()
     if not found.walls():
         pytest.skip("no control group can be made here")
     return found
 
 
-def frozen_by(places: Places) -> Iterator[tuple[Group, int]]:
-    """A group with a child in it that counts."""
-    group = Group(places, spec(("freezer",)))
+def frozen_by(places: CgroupParents) -> Iterator[tuple[ControlGroup, int]]:
+    """A group with a counting child in it."""
+    group = ControlGroup(places, spec(("freezer",)))
     pid = os.fork()
     if pid == 0:
         group.join()
@@ -49,8 +49,8 @@ def frozen_by(places: Places) -> Iterator[tuple[Group, int]]:
     assert group.remove()
 
 
-def stops_and_goes(group: Group, pid: int) -> bool:
-    """Whether a child is stopped by a freeze, and goes on after a thaw."""
+def stops_and_goes(group: ControlGroup, pid: int) -> bool:
+    """Whether a child stops when frozen and continues when thawed."""
     switch = group.switch()
     assert switch is not None
     assert comes_true(lambda: ticks(pid) > 1)
@@ -66,16 +66,16 @@ def stops_and_goes(group: Group, pid: int) -> bool:
 
 
 def has_run(pid: int) -> bool:
-    """Whether a process has had enough of the processor to be counted."""
+    """Whether a process has used enough CPU time to be counted."""
     return ticks(pid) > 5
 
 
 def ticks(pid: int) -> int:
-    """The processor time of a process."""
+    """The CPU time of a process."""
     return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11])
 
 
-def test_a_freeze_stops_and_a_thaw_resumes(places: Places) -> None:
+def test_a_freeze_stops_and_a_thaw_resumes(places: CgroupParents) -> None:
     if "freezer" not in places.walls():
         pytest.skip("no freezer here")
     for group, pid in frozen_by(places):
@@ -85,16 +85,16 @@ def test_a_freeze_stops_and_a_thaw_resumes(places: Places) -> None:
 def test_the_old_freezer_does_as_well() -> None:
     if not os.access(V1_FREEZER, os.W_OK):
         pytest.skip(f"{V1_FREEZER} cannot be written to: no freezer of v1")
-    for group, pid in frozen_by(Places(separate={"freezer": str(V1_FREEZER)})):
+    for group, pid in frozen_by(CgroupParents(separate={"freezer": str(V1_FREEZER)})):
         assert stops_and_goes(group, pid)
 
 
-def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
+def test_a_group_limits_what_it_is_asked_to(places: CgroupParents) -> None:
     walls = places.walls()
-    group = Group(places, spec(walls, Limits(memory_bytes=64 * MIB, processes_max=7)))
+    group = ControlGroup(places, spec(walls, Limits(memory_bytes=64 * MIB, processes_max=7)))
     found = {
         file.name: file.read_text().strip()
-        for folder in group._folder.values()
+        for folder in group._folders.values()
         for file in folder.glob("*")
         if file.name in ("memory.max", "memory.limit_in_bytes", "pids.max")
     }
@@ -103,11 +103,11 @@ def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
     assert ("memory" in walls) == (str(64 * MIB) in found.values())
 
 
-def test_a_group_holds_its_processes_to_their_cores_and_their_share(places: Places) -> None:
+def test_a_group_holds_its_processes_to_their_cores_and_their_share(places: CgroupParents) -> None:
     if not {"cpu", "cpuset"} <= {*places.controllers, *places.separate}:
         pytest.skip("no control group holds processes to cores here")
     here = sorted(os.sched_getaffinity(0))
-    group = Group(places, spec(places.walls(), Limits(cpu_weight=50), here[-1]))
+    group = ControlGroup(places, spec(places.walls(), Limits(cpu_weight=50), here[-1]))
     pid = os.fork()
     if pid == 0:
         group.join()
@@ -116,7 +116,7 @@ def test_a_group_holds_its_processes_to_their_cores_and_their_share(places: Plac
     _, status = os.waitpid(pid, 0)
     weights = {
         file.name: file.read_text().strip()
-        for folder in group._folder.values()
+        for folder in group._folders.values()
         for file in folder.glob("cpu.*")
         if file.name in ("cpu.weight", "cpu.shares")
     }
@@ -127,8 +127,8 @@ def test_a_group_holds_its_processes_to_their_cores_and_their_share(places: Plac
 
 
 def test_a_group_of_v2_takes_cores_and_share_too(tmp_path: Path) -> None:
-    both = Places(unified=str(tmp_path), controllers=("memory", "pids", "cpu", "cpuset"))
-    group = Group(both, spec(("memory", "pids", "freezer"), Limits(cpu_weight=50), 1, 2))
+    both = CgroupParents(unified=str(tmp_path), controllers=("memory", "pids", "cpu", "cpuset"))
+    group = ControlGroup(both, spec(("memory", "pids", "freezer"), Limits(cpu_weight=50), 1, 2))
     (folder,) = tmp_path.iterdir()
     found = {one.name: one.read_text() for one in folder.iterdir()}
     assert (found["cpu.weight"], found["cpuset.cpus"]) == ("50", "1,2")
@@ -136,9 +136,9 @@ def test_a_group_of_v2_takes_cores_and_share_too(tmp_path: Path) -> None:
 
 
 def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
-    """Asked of plain files, for a machine has its controllers either in v1 or in v2."""
-    both = Places(unified=str(tmp_path), controllers=("memory", "pids"))
-    group = Group(both, spec(("memory", "pids", "freezer"), Limits(64 * MIB, 7)))
+    """Uses plain files, because a machine has its controllers either in v1 or in v2."""
+    both = CgroupParents(unified=str(tmp_path), controllers=("memory", "pids"))
+    group = ControlGroup(both, spec(("memory", "pids", "freezer"), Limits(64 * MIB, 7)))
     (folder,) = tmp_path.iterdir()
     assert {one.name: one.read_text() for one in folder.iterdir()} == {
         "memory.max": str(64 * MIB),
@@ -154,7 +154,7 @@ def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
     assert group.usage() == {"cpu_s": 2.5, "peak_memory_mib": 3.0}
 
 
-def test_what_was_used_is_counted(places: Places) -> None:
+def test_what_was_used_is_counted(places: CgroupParents) -> None:
     if not places.unified:
         pytest.skip("no control groups v2: nobody counts processor time")
     for group, pid in frozen_by(places):
@@ -163,8 +163,10 @@ def test_what_was_used_is_counted(places: Places) -> None:
         assert group.memory_kill() == ""
 
 
-def test_a_kill_for_the_machines_want_of_memory_is_told_from_the_boxs(places: Places) -> None:
-    """A group above the box's stands for the machine, with less memory than the box may use."""
+def test_a_kill_for_the_machines_want_of_memory_is_told_from_the_boxs(
+    places: CgroupParents,
+) -> None:
+    """A parent group with less memory than the box may use stands for the machine."""
     parent = places.separate.get("memory")
     if parent is None:
         pytest.skip("no control group v1 for memory, which is the one that counts failures")
@@ -179,9 +181,9 @@ def test_a_kill_for_the_machines_want_of_memory_is_told_from_the_boxs(places: Pl
     assert killed_in(places, 64) == "box"
 
 
-def killed_in(places: Places, limit_mib: int) -> str:
-    """Whose limit a child met that takes 256 MiB in a box with this limit."""
-    group = Group(places, spec(("memory",), Limits(memory_bytes=limit_mib * MIB)))
+def killed_in(places: CgroupParents, limit_mib: int) -> str:
+    """Whose limit a child reaches that uses 256 MiB in a box with this limit."""
+    group = ControlGroup(places, spec(("memory",), Limits(memory_bytes=limit_mib * MIB)))
     pid = os.fork()
     if pid == 0:
         group.join()
@@ -194,17 +196,17 @@ def killed_in(places: Places, limit_mib: int) -> str:
     return found
 
 
-def test_a_wall_without_a_controller_is_an_error(places: Places) -> None:
+def test_a_wall_without_a_controller_is_an_error(places: CgroupParents) -> None:
     bare = replace(places, controllers=(), separate={})
     with pytest.raises(OSError, match="no control group can limit"):
-        Group(bare, spec(("pids",)))
+        ControlGroup(bare, spec(("pids",)))
 
 
-def test_what_dead_owners_left_is_swept(places: Places) -> None:
+def test_what_dead_owners_left_is_swept(places: CgroupParents) -> None:
     read, write = os.pipe()
     owner = os.fork()
     if owner == 0:
-        group = Group(places, spec(("freezer",)))
+        group = ControlGroup(places, spec(("freezer",)))
         hiding = os.fork()
         if hiding == 0:
             group.join()
@@ -215,7 +217,7 @@ def test_what_dead_owners_left_is_swept(places: Places) -> None:
     os.waitpid(owner, 0)
     folders = [Path(one) for one in {places.unified, *places.separate.values()} - {""}]
     assert [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
-    cgroup.sweep(places)
+    cgroup.sweep_orphans(places)
     assert not [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
     assert comes_true(lambda: not processes.started_at(hidden) or is_zombie(hidden))
     os.close(read)
@@ -223,15 +225,15 @@ def test_what_dead_owners_left_is_swept(places: Places) -> None:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether a process is dead and only unreaped."""
+    """Whether a process is dead but not reaped."""
     try:
         return b") Z" in Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return True
 
 
-def test_what_living_owners_have_is_left(places: Places) -> None:
-    group = Group(places, spec(("freezer",)))
-    cgroup.sweep(places)
-    assert all(folder.exists() for folder in group._folder.values())
+def test_what_living_owners_have_is_left(places: CgroupParents) -> None:
+    group = ControlGroup(places, spec(("freezer",)))
+    cgroup.sweep_orphans(places)
+    assert all(folder.exists() for folder in group._folders.values())
     assert group.remove()

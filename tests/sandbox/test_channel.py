@@ -1,14 +1,14 @@
-"""What two ends of a channel hear of each other, to the last word."""
+"""Messages between two ends of a channel, up to the last one."""
 
 from harness.sandbox import channel
 
 
 def test_last_words_are_heard_over_a_question_left_unread() -> None:
-    ours, theirs = channel.pair()
+    ours, theirs = channel.make_pair()
     with ours:
-        channel.tell(ours, {"usage": True})
-        channel.tell(theirs, {"over": True})
+        channel.send_message(ours, {"usage": True})
+        channel.send_message(theirs, {"over": True})
         theirs.close()
 
-        assert channel.hear(ours) == ({"over": True}, [])
-        assert channel.hear(ours) is None
+        assert channel.receive_message(ours) == ({"over": True}, [])
+        assert channel.receive_message(ours) is None

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import interpreter, landlock
-from harness.sandbox.landlock import Paths
+from harness.sandbox import landlock, root
+from harness.sandbox.landlock import AllowedPaths
 
 from .forks import in_a_fork
 
 pytestmark = pytest.mark.skipif(
-    landlock.abi() < landlock.ABI_MIN,
-    reason=f"Landlock {landlock.abi()}, at least {landlock.ABI_MIN} is needed",
+    landlock.abi_version() < landlock.ABI_MIN,
+    reason=f"Landlock {landlock.abi_version()}, at least {landlock.ABI_MIN} is needed",
 )
 
 
@@ -36,8 +36,8 @@ def confined(tmp_path: Path, *steps: Callable[[], object]) -> list[str]:
         (tmp_path / name / "file").write_text("text")
 
     def step() -> list[str]:
-        landlock.restrict(
-            Paths(
+        landlock.restrict_paths(
+            AllowedPaths(
                 listed=[str(tmp_path / "listed")],
                 read=[str(tmp_path / "read"), "/nonexistent"],
                 written=[str(tmp_path / "written")],
@@ -98,5 +98,5 @@ def test_abstract_sockets_tcp_and_signals_stay_inside(tmp_path: Path) -> None:
 def test_the_way_around_a_hidden_folder_misses_nothing_else(tmp_path: Path) -> None:
     for name in ("a/b/hidden", "a/b/shown", "a/c", "d"):
         (tmp_path / name).mkdir(parents=True)
-    found = interpreter.around(str(tmp_path), str(tmp_path / "a/b/hidden"))
+    found = root.list_around(str(tmp_path), str(tmp_path / "a/b/hidden"))
     assert {str(Path(one).relative_to(tmp_path)) for one in found} == {"a/b/shown", "a/c", "d"}

@@ -40,7 +40,7 @@ def disguised(*disguises: str, command: list[str], **environment: str) -> str:
 
 def seen(*disguises: str) -> Isolation:
     """What a disguised process finds that it can build."""
-    return Isolation.from_json(disguised(*disguises, command=["-m", "harness.sandbox"]))
+    return Isolation.from_json(disguised(*disguises, command=["-m", "harness.sandbox.probe"]))
 
 
 @needs_root

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import linux, privileges
-from harness.sandbox.spec import WORKER_UID, Limits, Spec
+from harness.sandbox import fork_entry, linux
+from harness.sandbox.box import WORKER_UID, BoxSpec, Limits
 
 from .forks import in_a_fork
 
@@ -25,7 +25,7 @@ def status(name: str) -> int:
 @needs_root
 def test_another_user_is_become_for_good() -> None:
     def step() -> list[object]:
-        linux.become(WORKER_UID)
+        linux.become_user(WORKER_UID)
         linux.become_readable()
         try:
             os.setuid(0)
@@ -43,7 +43,7 @@ def test_reading_may_be_kept_and_nothing_else(tmp_path: Path) -> None:
     (closed / "file").write_text("text")
 
     def step() -> list[object]:
-        linux.become(WORKER_UID, keep_reading=True)
+        linux.become_user(WORKER_UID, keep_reading=True)
         linux.become_readable()
         try:
             (closed / "other").touch()
@@ -57,7 +57,7 @@ def test_reading_may_be_kept_and_nothing_else(tmp_path: Path) -> None:
 @needs_root
 def test_nothing_is_left_after_a_drop() -> None:
     def step() -> list[int]:
-        privileges.drop(Spec(("uid",), Limits(), "", ""))
+        fork_entry.drop_privileges(BoxSpec(("uid",), Limits(), "", ""))
         linux.become_readable()
         return [status(name) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")]
 
@@ -80,7 +80,7 @@ def test_a_child_dies_with_its_parent() -> None:
     if parent == 0:
         here = os.pidfd_open(os.getpid())
         if os.fork() == 0:
-            linux.die_with(here)
+            linux.die_with_parent(here)
             os.write(write, b".")
             time.sleep(60)
         os.read(read, 1)
@@ -101,7 +101,7 @@ def test_a_child_that_comes_too_late_does_not_live() -> None:
     os.waitpid(gone, 0)
     late = os.fork()
     if late == 0:
-        linux.die_with(pidfd)
+        linux.die_with_parent(pidfd)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(late, 0)[1]) == 1
     os.close(pidfd)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.sandbox import channel
 from harness.sandbox.probe import Isolation
-from harness.supervisor import confine
+from harness.supervisor import server
 
 from .forks import in_a_fork
 
@@ -45,18 +45,18 @@ def addresses_bytes(one: socket.socket) -> int:
 
 def socket_of_a_run(*, leaves_network: bool) -> socket.socket:
     """The end that a worker would get, of a pair made by a run, which is a fork of this process."""
-    heard, said = channel.pair()
+    heard, said = channel.make_pair()
     pid = os.fork()
     if pid == 0:
         try:
-            confine.give_up((), leaves_network=leaves_network, has_gpu=False)
-            _, theirs = channel.pair()
-            channel.tell(said, {}, [theirs.fileno()])
+            server.confine_process((), leaves_network=leaves_network, has_gpu=False)
+            _, theirs = channel.make_pair()
+            channel.send_message(said, {}, [theirs.fileno()])
         finally:
             os._exit(0)
     with heard:
         said.close()
-        message = channel.hear(heard)
+        message = channel.receive_message(heard)
     os.waitpid(pid, 0)
     assert message is not None, "the run made no socket"
     return socket.socket(fileno=message[1][0])
@@ -84,7 +84,7 @@ def test_an_ordinary_user_keeps_no_capability_in_a_namespace(isolation: Isolatio
         pytest.skip("no namespaces")
 
     def step() -> list[str]:
-        confine.give_up((), leaves_network=True, has_gpu=False)
+        server.confine_process((), leaves_network=True, has_gpu=False)
         lines = Path("/proc/thread-self/status").read_text().splitlines()
         return [line.split()[1] for line in lines if line.startswith("Cap")]
 

@@ -1,4 +1,4 @@
-"""What a machine can build is tried, and what it lacks comes with a reason and a mend."""
+"""Every wall is tried, and a missing one comes with a reason and a fix."""
 
 import os
 import shutil
@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.sandbox import mends
-from harness.sandbox.mends import Host, Missing
-from harness.sandbox.probe import Isolation
-from harness.sandbox.spec import LEVELS, WALLS
+from harness.sandbox import probe
+from harness.sandbox.box import LEVELS, WALLS
+from harness.sandbox.probe import HostMachine, Isolation, MissingWall
 
 from .test_levels import needs_root, seen
 
@@ -56,12 +55,12 @@ def test_forbidden_user_namespaces_are_named() -> None:
 def test_an_interpreter_below_the_folder_for_temporary_files_is_shown(
     isolation: Isolation,
 ) -> None:
-    """A box has a /tmp of its own: what lies there on the machine must lie in that, too."""
+    """A box has its own /tmp, which must contain what the machine's /tmp has there."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         python = clone(Path(folder))
         done = subprocess.run(
-            [python, "-m", "harness.sandbox"], capture_output=True, check=True, timeout=60
+            [python, "-m", "harness.sandbox.probe"], capture_output=True, check=True, timeout=60
         )
     found = Isolation.from_json(done.stdout.decode())
     assert found.walls == isolation.walls
@@ -69,7 +68,7 @@ def test_an_interpreter_below_the_folder_for_temporary_files_is_shown(
 
 
 def clone(folder: Path) -> str:
-    """An interpreter in a folder, and the harness beside it, as a checkout has them."""
+    """An interpreter in a folder with the harness beside it, like a checkout."""
     venv.create(folder / "venv", symlinks=True)
     source = Path(harness.__file__ or "").parent
     shutil.copytree(source, folder / "src" / source.name)
@@ -78,12 +77,12 @@ def clone(folder: Path) -> str:
     return f"{folder}/venv/bin/python"
 
 
-def machine(root: Path, uid: int, files: dict[str, str]) -> Host:
-    """A machine that is nothing but these files."""
+def machine(root: Path, uid: int, files: dict[str, str]) -> HostMachine:
+    """A machine that consists of these files."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return Host(uid, root)
+    return HostMachine(uid, root)
 
 
 V2 = {"sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n"}
@@ -95,26 +94,70 @@ DEBIAN = {"proc/sys/kernel/unprivileged_userns_clone": "0\n"}
 @pytest.mark.parametrize(
     ("uid", "files", "asked", "mend"),
     [
-        (1000, APPARMOR, lambda host: mends.of_namespaces(host, "EPERM"), "apparmor_restrict"),
-        (1000, DEBIAN, lambda host: mends.of_namespaces(host, "EPERM"), "unprivileged_userns"),
-        (1000, {}, lambda host: mends.of_namespaces(host, "mount proc: EPERM"), "systempaths"),
-        (0, DOCKER, lambda host: mends.of_namespaces(host, "EPERM"), "--cap-add SYS_ADMIN"),
-        (0, {}, lambda host: mends.of_namespaces(host, "read-only (Linux 5.12 "), "boot Linux"),
-        (0, DOCKER, lambda host: mends.of_uid(host, "EPERM"), "--cap-add SETUID"),
-        (0, DOCKER, lambda host: mends.of_group(host, "memory"), "--cgroupns private"),
-        (0, V2, lambda host: mends.of_group(host, "memory"), "Delegate=yes"),
-        (1000, V2, lambda host: mends.of_group(host, "pids"), "Delegate=yes"),
-        (0, {}, lambda host: mends.of_group(host, "freezer"), "boot a kernel"),
-        (0, {}, lambda _: mends.of_landlock(0, 6), "boot Linux"),
-        (0, {}, lambda _: mends.of_landlock(4, 6), "boot Linux"),
-        (0, {}, lambda _: mends.of_seccomp("ENOSYS"), "CONFIG_SECCOMP"),
-        (0, {}, lambda _: mends.of_launcher("bwrap is not installed"), "apt install bubblewrap"),
-        (0, {}, lambda _: mends.of_launcher("setpriv is not installed"), "apt install util-linux"),
-        (0, {}, lambda _: mends.of_launcher("bwrap: Can't mount"), "Python below /usr"),
+        (
+            1000,
+            APPARMOR,
+            lambda host: probe.explain_namespaces(host, "EPERM"),
+            "apparmor_restrict",
+        ),
+        (
+            1000,
+            DEBIAN,
+            lambda host: probe.explain_namespaces(host, "EPERM"),
+            "unprivileged_userns",
+        ),
+        (
+            1000,
+            {},
+            lambda host: probe.explain_namespaces(host, "mount proc: EPERM"),
+            "systempaths",
+        ),
+        (
+            0,
+            DOCKER,
+            lambda host: probe.explain_namespaces(host, "EPERM"),
+            "--cap-add SYS_ADMIN",
+        ),
+        (
+            0,
+            {},
+            lambda host: probe.explain_namespaces(host, "read-only (Linux 5.12 "),
+            "boot Linux",
+        ),
+        (0, DOCKER, lambda host: probe.explain_uid(host, "EPERM"), "--cap-add SETUID"),
+        (0, DOCKER, lambda host: probe.explain_group(host, "memory"), "--cgroupns private"),
+        (0, V2, lambda host: probe.explain_group(host, "memory"), "Delegate=yes"),
+        (1000, V2, lambda host: probe.explain_group(host, "pids"), "Delegate=yes"),
+        (0, {}, lambda host: probe.explain_group(host, "freezer"), "boot a kernel"),
+        (0, {}, lambda _: probe.explain_landlock(0, 6), "boot Linux"),
+        (0, {}, lambda _: probe.explain_landlock(4, 6), "boot Linux"),
+        (0, {}, lambda _: probe.explain_seccomp("ENOSYS"), "CONFIG_SECCOMP"),
+        (
+            0,
+            {},
+            lambda _: probe.explain_launcher("bwrap is not installed"),
+            "apt install bubblewrap",
+        ),
+        (
+            0,
+            {},
+            lambda _: probe.explain_launcher("setpriv is not installed"),
+            "apt install util-linux",
+        ),
+        (
+            0,
+            {},
+            lambda _: probe.explain_launcher("bwrap: Can't mount"),
+            "Python below /usr",
+        ),
     ],
 )
 def test_what_is_missing_comes_with_a_mend(
-    tmp_path: Path, uid: int, files: dict[str, str], asked: Callable[[Host], Missing], mend: str
+    tmp_path: Path,
+    uid: int,
+    files: dict[str, str],
+    asked: Callable[[HostMachine], MissingWall],
+    mend: str,
 ) -> None:
     found = asked(machine(tmp_path, uid, files))
     assert mend in found.mend

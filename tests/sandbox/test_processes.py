@@ -1,4 +1,4 @@
-"""Processes are found and ended, whatever they did to hide."""
+"""Processes are found and ended, however they hide."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
-"""A spec says where the worker finds itself, and survives the way to the zygote."""
+"""A spec tells the worker's paths, and survives the way to the zygote."""
 
-from harness.sandbox.spec import WALLS, Limits, Spec, from_json, to_json
+from harness.sandbox.box import WALLS, BoxSpec, Limits, spec_from_json, spec_to_json
 
-SPEC = Spec(
+SPEC = BoxSpec(
     walls=WALLS,
     limits=Limits(cpu_s=7),
     submission="/srv/shown",
@@ -15,7 +15,7 @@ SPEC = Spec(
 
 
 def test_a_spec_survives_its_json() -> None:
-    assert from_json(to_json(SPEC)) == SPEC
+    assert spec_from_json(spec_to_json(SPEC)) == SPEC
 
 
 def test_a_worker_with_a_root_of_its_own_sees_other_paths() -> None:
@@ -23,5 +23,5 @@ def test_a_worker_with_a_root_of_its_own_sees_other_paths() -> None:
 
 
 def test_a_worker_without_one_sees_the_machine_s() -> None:
-    bare = Spec((), Limits(), "/srv/shown", "kernel.py", scratch="/srv/scratch")
+    bare = BoxSpec((), Limits(), "/srv/shown", "kernel.py", scratch="/srv/scratch")
     assert (bare.home, bare.path) == ("/srv/scratch", "/srv/shown/kernel.py")

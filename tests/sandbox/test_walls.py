@@ -1,4 +1,4 @@
-"""What a worker can do to the machine, asked of the worker itself, with every wall there is."""
+"""What a worker can do to the machine, tried by the worker itself with all walls."""
 
 import contextlib
 import json
@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from harness.sandbox import interpreter, seccomp
-from harness.sandbox.forked import Forked
+from harness.sandbox import root, seccomp
+from harness.sandbox.box import WORKER_UID
+from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import Isolation
-from harness.sandbox.spec import WORKER_UID
 
-from .visit import Lodge
+from .boxes import BoxFactory
 
 ABSTRACT = f"warpboard-test-{os.getpid()}"
 CLONE = {"x86_64": 56, "aarch64": 220}
@@ -35,8 +35,8 @@ SECRETS = (
     "/proc/1/fd",
     f"/proc/{os.getpid()}/environ",
     str(Path(__file__)),
-    f"{interpreter.package()}/sandbox/jail.py",
-    f"{interpreter.package()}/supervisor/host.py",
+    f"{root.package_folder()}/sandbox/fork_entry.py",
+    f"{root.package_folder()}/supervisor/server.py",
 )
 SHUT = {"EACCES", "ENOENT", "EPERM", "ESRCH"}
 
@@ -50,7 +50,7 @@ class Inspected:
     environment: dict[str, str]
 
     def needs(self, *walls: str) -> dict[str, Any]:
-        """The facts, for a promise that one of these walls keeps."""
+        """Return the facts, for a promise that one of these walls keeps."""
         missing = [one for one in self.isolation.missing if one.wall in walls]
         if not set(walls) & set(self.isolation.walls):
             pytest.skip(f"no {' or '.join(walls)}: {missing[0].reason}")
@@ -58,12 +58,12 @@ class Inspected:
 
 
 @pytest.fixture(scope="module")
-def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
-    """One visit of the inspector for each launcher."""
-    folder = shelf / f"inspected-{launcher.way}"
+def inspected(launcher: ZygoteLauncher, isolation: Isolation, open_folder: Path) -> Inspected:
+    """One run of the inspector for each launcher."""
+    folder = open_folder / f"inspected-{launcher.way}"
     folder.mkdir()
-    lodge = Lodge(launcher, isolation, folder)
-    home = lodge.spec().home
+    box_factory = BoxFactory(launcher, isolation, folder)
+    home = box_factory.spec().home
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     path = str(folder / "ours" / "socket")
     wanted = {
@@ -77,8 +77,8 @@ def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
     }
     environment = {"HOME": home, "WANTED": json.dumps(wanted), "LC_CTYPE": "C.UTF-8", "PWD": home}
     with listening(f"\0{ABSTRACT}", path) as packets:
-        facts = lodge.told("inspector.py", environment=environment)
-        lodge.close()
+        facts = box_factory.run_submission("inspector.py", environment=environment)
+        box_factory.close()
         facts["packets"] = arrived(packets)
     bystander.communicate(b"\n", timeout=30)
     return Inspected(isolation, facts, environment)
@@ -86,7 +86,7 @@ def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
 
 @contextmanager
 def listening(abstract: str, path: str) -> Iterator[socket.socket]:
-    """Sockets that everybody may reach: of an abstract name, and two in a folder. The last one."""
+    """Sockets open to everybody: one abstract, two in a folder, which comes last."""
     streams, packets = (socket.socket(socket.AF_UNIX) for _ in range(2)), socket.SOCK_DGRAM
     with contextlib.ExitStack() as stack:
         for one, name in zip(streams, (abstract, f"{path}.stream"), strict=True):
@@ -101,7 +101,7 @@ def listening(abstract: str, path: str) -> Iterator[socket.socket]:
 
 
 def arrived(packets: socket.socket) -> int:
-    """How many packets were sent to a socket."""
+    """How many packets a socket received."""
     packets.setblocking(False)
     count = 0
     with contextlib.suppress(BlockingIOError):
@@ -111,10 +111,10 @@ def arrived(packets: socket.socket) -> int:
 
 
 def _places(folder: Path) -> list[str]:
-    """Where nobody but us may write."""
+    """Folders where only we may write."""
     (folder / "ours").mkdir()
     (folder / "ours").chmod(0o777)
-    kept = ("/", "/usr", "/etc", "/root", "/var/tmp", *interpreter.folders())
+    kept = ("/", "/usr", "/etc", "/root", "/var/tmp", *root.interpreter_folders())
     return [*kept, str(folder / "ours"), str(folder / "submission"), "/submission"]
 
 
@@ -192,7 +192,7 @@ def test_abstract_sockets_of_the_machine_are_out_of_reach(inspected: Inspected) 
 
 
 def test_sockets_in_folders_of_the_machine_are_out_of_reach(inspected: Inspected) -> None:
-    """Landlock lets everybody connect, so it is for the filter to have no socket to do it with."""
+    """Landlock lets everybody connect, so the filter must refuse to create sockets."""
     facts = inspected.needs("namespaces", "seccomp")
     assert [way for way, found in facts["in a folder"].items() if found == "done"] == []
     assert facts["packets"] == 0
@@ -230,10 +230,12 @@ def test_the_box_has_a_name_and_numbers_of_its_own(inspected: Inspected) -> None
     assert facts["pid"] <= 4
 
 
-def test_two_workers_share_no_chance(launcher: Forked, isolation: Isolation, shelf: Path) -> None:
-    folder = shelf / f"chances-{launcher.way}"
+def test_two_workers_share_no_chance(
+    launcher: ZygoteLauncher, isolation: Isolation, open_folder: Path
+) -> None:
+    folder = open_folder / f"chances-{launcher.way}"
     folder.mkdir()
-    lodge = Lodge(launcher, isolation, folder)
-    first, second = (lodge.told("chances.py") for _ in range(2))
-    lodge.close()
+    box_factory = BoxFactory(launcher, isolation, folder)
+    first, second = (box_factory.run_submission("chances.py") for _ in range(2))
+    box_factory.close()
     assert [one for one, other in zip(first, second, strict=True) if one == other] == []

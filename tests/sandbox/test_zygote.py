@@ -1,4 +1,4 @@
-"""Whoever is killed at whatever step, nothing is left; and many boxes leave no more than one."""
+"""Whichever process is killed at whichever step, nothing is left."""
 
 import os
 import signal
@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import cgroup_places, channel
-from harness.sandbox.box import SandboxFault
-from harness.sandbox.forked import Forked
+from harness.sandbox import channel, host
+from harness.sandbox.box import WALLS, SandboxFault
+from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import Isolation
 from harness.sandbox.processes import descendants
-from harness.sandbox.spec import WALLS
 from tests.support.waits import comes_true
 
-from .visit import HONEST, READY, Lodge, Visit
+from .boxes import HONEST, READY, BoxFactory, RunningBox
 
 pytestmark = pytest.mark.box
 
@@ -37,45 +36,45 @@ os.wait()
 
 
 @pytest.fixture
-def own(isolation: Isolation, shelf: Path) -> Iterator[Lodge]:
+def own(isolation: Isolation, open_folder: Path) -> Iterator[BoxFactory]:
     """A zygote for one test, which may kill it."""
-    launcher = Forked()
-    folder = shelf / f"own-{launcher.pid}"
+    launcher = ZygoteLauncher()
+    folder = open_folder / f"own-{launcher.pid}"
     folder.mkdir()
-    lodge = Lodge(launcher, isolation, folder)
-    yield lodge
-    lodge.close()
+    box_factory = BoxFactory(launcher, isolation, folder)
+    yield box_factory
+    box_factory.close()
     launcher.close()
 
 
-def zygote_of(lodge: Lodge) -> Forked:
-    """The launcher, as what it is."""
-    assert isinstance(lodge.launcher, Forked)
-    return lodge.launcher
+def zygote_of(box_factory: BoxFactory) -> ZygoteLauncher:
+    """The launcher, typed as what it is."""
+    assert isinstance(box_factory.launcher, ZygoteLauncher)
+    return box_factory.launcher
 
 
-def keeper_of(visit: Visit) -> int:
+def keeper_of(running_box: RunningBox) -> int:
     """The pid of a box's keeper."""
-    told = Path(f"/proc/self/fdinfo/{visit.box.pidfd}").read_text()
+    told = Path(f"/proc/self/fdinfo/{running_box.box.pidfd}").read_text()
     return int(dict(line.split(":") for line in told.splitlines())["Pid"])
 
 
 def groups(owners: Iterable[int]) -> list[Path]:
-    """The control groups of boxes of these owners."""
-    places = cgroup_places.find()
+    """The control groups of these owners' boxes."""
+    places = host.find_cgroup_parents()
     parents = {places.unified, *places.separate.values()} - {""}
     return [one for parent in parents for pid in owners for one in Path(parent).glob(f"*-{pid}-*")]
 
 
-def hidden(lodge: Lodge) -> Visit:
-    """A visit whose worker has left a daemon in its box."""
-    visit = lodge.enter(lodge.spec(HIDING + HONEST))
-    assert visit.answer() == READY
-    return visit
+def hidden(box_factory: BoxFactory) -> RunningBox:
+    """Start a box whose worker has left a daemon in it."""
+    running_box = box_factory.start_box(box_factory.spec(HIDING + HONEST))
+    assert running_box.answer() == READY
+    return running_box
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended, even if nobody has reaped it."""
+    """Whether a process has ended, even if it is not reaped."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -84,33 +83,35 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.long
-def test_many_boxes_leave_no_more_than_one(inn: Lodge) -> None:
-    zygote = zygote_of(inn)
+def test_many_boxes_leave_no_more_than_one(zygote_box_factory: BoxFactory) -> None:
+    zygote = zygote_of(zygote_box_factory)
     before, open_before = zygote.counts(), len(list(Path("/proc/self/fd").iterdir()))
     keepers = set()
     for _ in range(RUNS):
-        visit = inn.enter(inn.spec("import os; os._exit(0)"))
-        keepers.add(keeper_of(visit))
-        assert visit.box.status(10.0) == 0
-        inn.close()
+        running_box = zygote_box_factory.start_box(
+            zygote_box_factory.spec("import os; os._exit(0)")
+        )
+        keepers.add(keeper_of(running_box))
+        assert running_box.box.status(10.0) == 0
+        zygote_box_factory.close()
     assert comes_true(lambda: zygote.counts() == before)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
     assert len(keepers) == RUNS
     assert groups(keepers) == []
 
 
-def test_a_killed_keeper_takes_its_box_along(inn: Lodge) -> None:
-    zygote = zygote_of(inn)
-    visit = hidden(inn)
-    keeper = keeper_of(visit)
+def test_a_killed_keeper_takes_its_box_along(zygote_box_factory: BoxFactory) -> None:
+    zygote = zygote_of(zygote_box_factory)
+    running_box = hidden(zygote_box_factory)
+    keeper = keeper_of(running_box)
     os.kill(keeper, signal.SIGKILL)
     zygote.clear()
     assert descendants(zygote.pid) == []
     assert groups([keeper]) == []
-    assert visit.end(), "the launcher has cleared up and looked"
+    assert running_box.end(), "the launcher has cleared up and looked"
 
 
-def test_a_killed_zygote_takes_its_boxes_along(own: Lodge) -> None:
+def test_a_killed_zygote_takes_its_boxes_along(own: BoxFactory) -> None:
     zygote = zygote_of(own)
     hidden(own)
     pids = [zygote.pid, *descendants(zygote.pid)]
@@ -119,14 +120,14 @@ def test_a_killed_zygote_takes_its_boxes_along(own: Lodge) -> None:
     assert comes_true(lambda: all(map(is_gone, pids)))
     assert comes_true(lambda: groups(pids) == [])
     with pytest.raises(SandboxFault, match="gone"):
-        own.enter(own.spec())
+        own.start_box(own.spec())
 
 
-def test_a_killed_supervisor_takes_all_along(shelf: Path) -> None:
-    folder = shelf / "killed"
+def test_a_killed_supervisor_takes_all_along(open_folder: Path) -> None:
+    folder = open_folder / "killed"
     folder.mkdir()
     source = HIDING + HONEST
-    command = [sys.executable, "-m", "tests.sandbox.guests.parent", str(folder), source]
+    command = [sys.executable, "-m", "tests.sandbox.submissions.parent", str(folder), source]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     ) as parent:
@@ -138,12 +139,12 @@ def test_a_killed_supervisor_takes_all_along(shelf: Path) -> None:
     assert comes_true(lambda: groups(pids) == [])
 
 
-def test_a_client_that_ends_takes_its_box_along(inn: Lodge) -> None:
-    zygote = zygote_of(inn)
+def test_a_client_that_ends_takes_its_box_along(zygote_box_factory: BoxFactory) -> None:
+    zygote = zygote_of(zygote_box_factory)
     pid = os.fork()
     if pid == 0:
         try:
-            hidden(inn)
+            hidden(zygote_box_factory)
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
@@ -151,46 +152,52 @@ def test_a_client_that_ends_takes_its_box_along(inn: Lodge) -> None:
     assert descendants(zygote.pid) == []
 
 
-def test_an_answer_that_nobody_awaits_is_passed_over(inn: Lodge) -> None:
-    channel.tell(zygote_of(inn)._socket, {"token": "somebody's", "counts": True})
-    visit = inn.enter(inn.spec("import os; os._exit(5)"))
-    assert visit.box.status(10.0) == 5
+def test_an_answer_that_nobody_awaits_is_passed_over(zygote_box_factory: BoxFactory) -> None:
+    channel.send_message(
+        zygote_of(zygote_box_factory)._socket, {"token": "somebody's", "counts": True}
+    )
+    running_box = zygote_box_factory.start_box(zygote_box_factory.spec("import os; os._exit(5)"))
+    assert running_box.box.status(10.0) == 5
 
 
-def test_a_box_is_cleared_while_it_is_frozen(inn: Lodge) -> None:
-    visit = hidden(inn)
-    if not visit.box.can_freeze:
+def test_a_box_is_cleared_while_it_is_frozen(zygote_box_factory: BoxFactory) -> None:
+    running_box = hidden(zygote_box_factory)
+    if not running_box.box.can_freeze:
         pytest.skip("no freezer here")
-    visit.box.freeze()
-    zygote_of(inn).clear()
-    assert zygote_of(inn).counts()["boxes"] == 0
-    assert descendants(zygote_of(inn).pid) == []
+    running_box.box.freeze()
+    zygote_of(zygote_box_factory).clear()
+    assert zygote_of(zygote_box_factory).counts()["boxes"] == 0
+    assert descendants(zygote_of(zygote_box_factory).pid) == []
 
 
-def test_a_box_without_a_promised_wall_is_refused(isolation: Isolation, shelf: Path) -> None:
-    strict = Forked(walls=WALLS, imports=())
-    lodge = Lodge(strict, isolation, shelf)
+def test_a_box_without_a_promised_wall_is_refused(isolation: Isolation, open_folder: Path) -> None:
+    strict = ZygoteLauncher(walls=WALLS, imports=())
+    box_factory = BoxFactory(strict, isolation, open_folder)
     with pytest.raises(SandboxFault, match="without seccomp, uid"):
-        lodge.enter(lodge.spec(walls=("namespaces", "landlock", "memory", "pids", "freezer")))
+        box_factory.start_box(
+            box_factory.spec(walls=("namespaces", "landlock", "memory", "pids", "freezer"))
+        )
     strict.close()
 
 
-def test_two_boxes_live_side_by_side(inn: Lodge) -> None:
-    first, second = (inn.enter(inn.spec()) for _ in range(2))
+def test_two_boxes_live_side_by_side(zygote_box_factory: BoxFactory) -> None:
+    first, second = (zygote_box_factory.start_box(zygote_box_factory.spec()) for _ in range(2))
     assert [first.answer(), second.answer()] == [READY, READY]
     assert first.end()
     assert second.box.status(0.0) is None
     assert second.end()
 
 
-def test_a_worker_that_floods_its_socket_is_ended(inn: Lodge) -> None:
+def test_a_worker_that_floods_its_socket_is_ended(zygote_box_factory: BoxFactory) -> None:
     source = "import os, socket\nflooding = socket.socket(fileno=3)\nwhile True:\n"
-    visit = inn.enter(inn.spec(source + "    flooding.send(bytes(60000))\n"))
-    assert len(visit.answer()) == 60000
-    assert visit.end()
+    running_box = zygote_box_factory.start_box(
+        zygote_box_factory.spec(source + "    flooding.send(bytes(60000))\n")
+    )
+    assert len(running_box.answer()) == 60000
+    assert running_box.end()
 
 
-def test_a_zygote_whose_socket_closes_ends(own: Lodge) -> None:
+def test_a_zygote_whose_socket_closes_ends(own: BoxFactory) -> None:
     zygote = zygote_of(own)
     pid = zygote.pid
     hidden(own)

@@ -1,4 +1,4 @@
-"""Given this history, these agents and this clock: what the scheduler's tests start from."""
+"""Histories, agents and clocks: the starting points of the scheduler's tests."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -6,21 +6,20 @@ from typing import Any
 
 import msgspec
 
-from scheduler.domain.board import Board
-from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
-from scheduler.domain.moves import Move, Offer, World, steps
-from scheduler.domain.rules import USUAL, due
+from scheduler.domain.queue import Policy
+from scheduler.domain.rules import DEFAULT_POLICY, decide
+from scheduler.domain.state import Decision, Offer, SchedulerState, World, split_decision
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import Blob, Fact
-from shared.ids import submission_job
-from shared.wire import Stamp, seal
+from shared.ids import submission_job_id
+from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = T0 + timedelta(hours=2)
-JOB = submission_job("s1")
+JOB = submission_job_id("s1")
 CPU = events.AgentRegistered(
     gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details={}
 )
@@ -46,8 +45,8 @@ def received(account: str = "ada", **other: Any) -> events.SubmissionReceived:
     return msgspec.structs.replace(RECEIVED, account=account, **other)
 
 
-def offering(agent: str = "a1", *, is_free: bool = True, **said: Any) -> Offer:
-    registration = msgspec.structs.replace(CPU, **said)
+def offering(agent: str = "a1", *, is_free: bool = True, **fields: Any) -> Offer:
+    registration = msgspec.structs.replace(CPU, **fields)
     return Offer(agent, f"session of {agent}", is_free, registration)
 
 
@@ -65,63 +64,65 @@ def failed(code: str = "noisy", *, has_passed_self_test: bool = False) -> events
 
 
 class History:
-    """A log in memory that keeps what a version expects, folded as it grows."""
+    """A log in memory that checks expected versions, folded as it grows."""
 
     def __init__(self, at: datetime = T0) -> None:
-        self.board = Board()
+        self.state = SchedulerState()
         self.at = at
         self.seq = 0
         self.facts: list[tuple[str, Fact]] = []
-        self.events: list[Recorded] = []
+        self.events: list[RecordedEvent] = []
         self.versions: dict[str, int] = {}
 
     def say(self, agg: str, fact: Fact, corr: str = "") -> "History":
         self.seq += 1
         agg, actor = written(agg, fact)
-        stamp = Stamp(str(self.seq), self.at, actor, corr, "")
-        event = Recorded(self.seq, seal(fact, agg, stamp))
-        self.board = evolve(self.board, event)
+        stamp = EventMetadata(str(self.seq), self.at, actor, corr, "")
+        event = RecordedEvent(self.seq, make_envelope(fact, agg, stamp))
+        self.state = evolve(self.state, event)
         self.events.append(event)
         self.facts.append((subjects.history_of(agg), fact))
         self.versions[subjects.history_of(agg)] = self.seq
         return self
 
-    def move(self, move: Move) -> list[str]:
-        """Say a move step by step, each whole or, with all after it, not at all; the names said."""
-        return [name for step in self.stepwise(move) for name in step]
+    def append_decision(self, decision: Decision) -> list[str]:
+        """Append a decision in batches, each completely or not at all; return the names of the
+        facts.
+        """
+        return [name for batch in self.append_stepwise(decision) for name in batch]
 
-    def stepwise(self, move: Move) -> Iterator[list[str]]:
-        """The same, for who stops in between."""
-        for step in steps(move):
-            if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in step):
+    def append_stepwise(self, decision: Decision) -> Iterator[list[str]]:
+        """Yield after each batch, for tests that stop in between."""
+        for batch in split_decision(decision):
+            if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in batch):
                 return
-            for one in step:
-                self.say(one.agg, one.fact)
-            yield [type(one.fact).__name__ for one in step]
+            for append in batch:
+                self.say(append.agg, append.fact)
+            yield [type(append.fact).__name__ for append in batch]
 
-    def settle(self, world: World, policy: Policy = USUAL) -> list[str]:
-        """Say all that is due, round after round, until nothing is; the names said."""
+    def settle(self, world: World, policy: Policy = DEFAULT_POLICY) -> list[str]:
+        """Append everything that is due, round after round, until nothing is; return the names."""
         self.enrol(*world.offers)
-        said: list[str] = []
+        names: list[str] = []
         self.at = world.now
         for _ in range(50):
-            moves = list(due(self.board, world, policy))
-            if not moves:
-                return said
-            for move in moves:
-                said += self.move(move)
-        raise AssertionError(f"the scheduler never came to rest: {said[-10:]}")
+            decisions = list(decide(self.state, world, policy))
+            if not decisions:
+                return names
+            for decision in decisions:
+                names += self.append_decision(decision)
+        raise AssertionError(f"the scheduler never came to rest: {names[-10:]}")
 
     def enrol(self, *agents: str) -> "History":
-        """Let somebody answer for the agents that were neither enrolled nor revoked yet."""
+        """Enrol the agents that were neither enrolled nor revoked yet."""
         for name in agents:
-            known = self.board.agents.get(name)
+            known = self.state.agents.get(name)
             if known is None or not (known.is_enrolled or known.revoked):
                 self.say(subjects.agent(name), ENROLLED)
         return self
 
     def of_type(self, name: str) -> list[tuple[str, Fact]]:
-        """What was said of one kind, in order."""
+        """Return the facts of one type, in order."""
         return [(agg, fact) for agg, fact in self.facts if type(fact).__name__ == name]
 
     def run_agg(self) -> str:
@@ -168,5 +169,5 @@ def ranked_end(**other: Any) -> events.SubmissionFinished:
     return msgspec.structs.replace(end, **other)
 
 
-def names(moves: Sequence[Move]) -> list[str]:
-    return [type(say.fact).__name__ for move in moves for say in move]
+def names(decisions: Sequence[Decision]) -> list[str]:
+    return [type(append.fact).__name__ for decision in decisions for append in decision]

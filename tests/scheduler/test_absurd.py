@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from scheduler.domain.fold import evolve
-from scheduler.domain.rules import due
-from scheduler.presence import Heartbeat, Presence
+from scheduler.domain.rules import decide
+from scheduler.world import Heartbeat, Presence
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import Blob
 from shared.memory import MemoryBus
 from shared.testing import eventually
-from shared.wire import Stamp, fact_of, pack, seal
+from shared.wire import EventMetadata, decode_fact, encode_envelope, make_envelope
 from tests.scheduler.histories import (
     CPU,
     LATE,
@@ -28,23 +28,23 @@ from tests.scheduler.histories import (
 from tests.scheduler.histories import started as begun
 
 LONG = "x" * 254_000
-STAMP = Stamp("i" * 36, T0, "service:scheduler", "c" * 36, "c" * 36)
+STAMP = EventMetadata("i" * 36, T0, "service:scheduler", "c" * 36, "c" * 36)
 
 
 def settle(history: History) -> list[str]:
     """All that follows, each fact as it would be stored and read again."""
-    said: list[str] = []
+    appended: list[str] = []
     for _ in range(20):
-        moves = list(due(history.board, world(offering("a1"), now=history.at)))
+        moves = list(decide(history.state, world(offering("a1"), now=history.at)))
         if not moves:
-            return said
+            return appended
         for move in moves:
-            for one in move:
-                envelope = seal(one.fact, one.agg, STAMP)
-                pack(envelope)
-                assert fact_of(envelope) == one.fact
-                said.append(envelope.type)
-            history.move(move)
+            for item in move:
+                envelope = make_envelope(item.fact, item.agg, STAMP)
+                encode_envelope(envelope)
+                assert decode_fact(envelope) == item.fact
+                appended.append(envelope.type)
+            history.append_decision(move)
     raise AssertionError("it never came to rest")
 
 
@@ -54,7 +54,7 @@ def settle(history: History) -> list[str]:
 def test_a_failure_with_a_very_long_reason_is_told_in_short(code: str, reason: str) -> None:
     history = given_running()
     history.say(history.run_agg(), events.RunFailed(stage="", code=code, reason=reason))
-    assert len(history.board.runs[history.run_agg().split(".")[2]].code) <= 64
+    assert len(history.state.runs[history.run_agg().split(".")[2]].code) <= 64
     assert settle(history)
 
 
@@ -106,12 +106,12 @@ async def test_an_offer_that_could_not_be_recorded_is_none(said: dict[str, objec
 
 def test_whoever_measures_on_a_clock_gone_wrong_costs_a_participant_no_more_than_its_time() -> None:
     history = given_running()
-    agg, (job,) = history.run_agg(), history.board.jobs.values()
-    stamp = Stamp("z", T0.replace(year=9999), "agent:a1", "", "")
+    agg, (job,) = history.run_agg(), history.state.jobs.values()
+    stamp = EventMetadata("z", T0.replace(year=9999), "agent:a1", "", "")
     history.seq += 1
-    lane = history.board.pools["CPU"].lanes[job.lane]
+    lane = history.state.pools["CPU"].lanes[job.lane]
     lane.used_s["ada"] = 0.0
-    evolve(history.board, Recorded(history.seq, seal(completed(), agg, stamp)))
+    evolve(history.state, RecordedEvent(history.seq, make_envelope(completed(), agg, stamp)))
     assert lane.used_s["ada"] <= 3600
 
 
@@ -119,10 +119,10 @@ def test_whoever_measures_on_a_clock_gone_wrong_costs_a_participant_no_more_than
 def test_a_verdict_that_nobody_can_decode_stops_nobody(data: bytes) -> None:
     history = given_running()
     agg = history.run_agg()
-    envelope = seal(completed(), agg, STAMP)
+    envelope = make_envelope(completed(), agg, STAMP)
     history.seq += 1
     broken = msgspec.structs.replace(envelope, data=msgspec.Raw(data))
-    evolve(history.board, Recorded(history.seq, broken))
+    evolve(history.state, RecordedEvent(history.seq, broken))
     history.versions[agg] = history.seq
-    said = history.settle(world(offering("a1"), now=LATE))
-    assert said[:2] == ["JobExpired", "JobGivenUp"]
+    appended = history.settle(world(offering("a1"), now=LATE))
+    assert appended[:2] == ["JobExpired", "JobGivenUp"]

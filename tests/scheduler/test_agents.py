@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.domain.board import next_run
-from scheduler.domain.fair import Policy
-from scheduler.domain.match import candidates, need_of, objection
-from scheduler.domain.rules import due
+from scheduler.domain.match import explain_no_match, job_need, list_candidates
+from scheduler.domain.queue import Policy
+from scheduler.domain.rules import decide
+from scheduler.domain.state import next_run
 from shared import events, subjects
 from tests.scheduler.histories import (
     ENROLLED,
@@ -67,28 +67,28 @@ def test_the_run_in_hand_of_an_agent_out_of_service_may_end(order: events.Fact) 
     history = given_running().say(AGENT, order)
     assert history.settle(world(OFFER)) == []
     history.say(history.run_agg(), completed())
-    assert history.board.jobs[JOB].is_over
+    assert history.state.jobs[JOB].is_over
     assert history.settle(world(OFFER)) == []
 
 
 def test_the_run_of_a_revoked_agent_goes_to_another_even_when_begun() -> None:
     history = given_running().say(AGENT, ORDERS[3])
-    said = history.settle(world(OFFER, offering("a2")))
-    assert said == ["AgentRegistered", "JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
+    appended = history.settle(world(OFFER, offering("a2")))
+    assert appended == ["AgentRegistered", "JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
 
 
 def fail(
     history: History, times: int, code: str = "noisy", *, has_passed_self_test: bool = False
 ) -> list[str]:
     """Let `a1` fail so many different submissions in a row."""
-    said: list[str] = []
+    appended: list[str] = []
     for _ in range(times):
         history.say(subjects.submission(f"s{history.seq}"), received(f"p{history.seq}"))
-        said += history.settle(world(OFFER))
+        appended += history.settle(world(OFFER))
         fact = failed(code, has_passed_self_test=has_passed_self_test)
         history.say(history.run_agg(), fact)
-        said += history.settle(world())
-    return said
+        appended += history.settle(world())
+    return appended
 
 
 def test_an_agent_that_fails_three_times_in_a_row_is_in_quarantine() -> None:
@@ -129,8 +129,8 @@ def test_how_many_failures_are_too_many_is_the_operators_matter() -> None:
     history = given_received()
     history.settle(world(OFFER))
     history.say(history.run_agg(), failed())
-    said = history.settle(world(), Policy(quarantine_after=1))
-    assert "AgentQuarantined" in said
+    appended = history.settle(world(), Policy(quarantine_after=1))
+    assert "AgentQuarantined" in appended
 
 
 def test_a_paused_pool_gives_out_nothing_until_it_is_resumed() -> None:
@@ -171,20 +171,20 @@ def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out(
 ) -> None:
     history = given_known()
     for _ in range(3):
-        last = history.board.agents["a1"].last_run
+        last = history.state.agents["a1"].last_run
         history.say(subjects.run("a1", next_run("a1", last)), fact)
     history.say(subjects.submission("s1"), received())
-    said = history.settle(world(OFFER))
-    assert "AgentQuarantined" in said
+    appended = history.settle(world(OFFER))
+    assert "AgentQuarantined" in appended
     assert history.settle(world(OFFER, offering("a2")))[-1] == "JobAssigned"
 
 
 def test_what_counts_goes_to_an_agent_that_somebody_answers_for_alone() -> None:
     history = given_received()
     history.settle(world())
-    assert not [move for move in due(history.board, world(OFFER)) if len(move) == 2]
-    (waiting,) = candidates(history.board, world(OFFER))["CPU"]
-    why = objection(need_of(next(iter(history.board.jobs.values()))), [waiting])
+    assert not [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
+    (waiting,) = list_candidates(history.state, world(OFFER))["CPU"]
+    why = explain_no_match(job_need(next(iter(history.state.jobs.values()))), [waiting])
     assert why == "no agent of CPU is enrolled, as ranked runs need: warpboard agent enroll"
     history.say(subjects.agent("a1"), ENROLLED)
     assert history.settle(world(OFFER))[-2:] == ["JobLeased", "JobAssigned"]
@@ -194,7 +194,7 @@ def test_an_agent_without_an_owner_takes_what_counts_for_nothing() -> None:
     history = History()
     history.say(subjects.submission("s1"), received(mode="test"))
     history.settle(world())
-    assert 2 in [len(move) for move in due(history.board, world(OFFER))]
+    assert 2 in [len(move) for move in decide(history.state, world(OFFER))]
 
 
 def test_an_agent_that_is_enrolled_again_is_not_revoked_any_more() -> None:

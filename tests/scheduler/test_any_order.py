@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.domain.moves import Offer
+from scheduler.domain.state import Offer
 from shared import events, subjects
 from shared.events import Fact
 from shared.states import DECISION_GRACE_S
@@ -44,9 +44,9 @@ def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
     happenings: list[tuple[str, list[tuple[str, str, bool]]]],
 ) -> None:
     history = given_received(3)
-    for what, offers in happenings:
-        _happen(history, what, offers)
-        running = [run.job for run in history.board.runs.values() if run.end is None]
+    for happening, offers in happenings:
+        _happen(history, happening, offers)
+        running = [run.job for run in history.state.runs.values() if run.end is None]
         assert len(running) == len(set(running))
     history.settle(world(now=LATE))
     history.settle(world(now=LATE + timedelta(seconds=DECISION_GRACE_S)))
@@ -57,16 +57,16 @@ def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
     )
     assert set(ends) == {agg for agg, _ in history.of_type("SubmissionReceived")}
     assert set(ends.values()) == {1}
-    assert history.board.submissions == {}
+    assert history.state.submissions == {}
 
 
-def _happen(history: History, what: str, offers: list[tuple[str, str, bool]]) -> None:
+def _happen(history: History, happening: str, offers: list[tuple[str, str, bool]]) -> None:
     """One thing that the world or an agent may do."""
-    if what == "world":
+    if happening == "world":
         alive = [Offer(name, session, free, CPU) for name, session, free in offers]
         history.settle(world(*alive))
         return
-    run = next((run for run in history.board.runs.values() if run.end is None), None)
+    run = next((run for run in history.state.runs.values() if run.end is None), None)
     if run is None:
         return
     facts: dict[str, Fact] = {
@@ -76,4 +76,4 @@ def _happen(history: History, what: str, offers: list[tuple[str, str, bool]]) ->
         "complete": completed(),
         "fail": events.RunFailed(stage="", code="supervisor", reason="it died"),
     }
-    history.say(subjects.run(run.agent, run.id), facts[what])
+    history.say(subjects.run(run.agent, run.id), facts[happening])

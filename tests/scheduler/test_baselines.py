@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.domain.lease import BASELINE_PAUSE_S, BASELINE_TURN_S
+from scheduler.domain.leases import BASELINE_PAUSE_S, BASELINE_TURN_S
 from shared import events, subjects
 from shared.ids import BASELINE_ACCOUNT
 from tests.scheduler.histories import LATE, OFFER, T0, History, completed, received, world
@@ -26,7 +26,7 @@ def test_a_baseline_waits_behind_a_participants_submission() -> None:
     (_, order) = history.of_type("JobAssigned")[0]
     assert isinstance(order, events.JobAssigned)
     assert order.submission == "s1"
-    assert history.board.pools["CPU"].is_waited_for
+    assert history.state.pools["CPU"].is_waited_for
 
 
 def test_whoever_publishes_may_submit_before_their_baselines_run() -> None:
@@ -52,7 +52,7 @@ def served(history: History, count: int, now: datetime) -> list[str]:
         history.say(history.run_agg(), completed())
         history.settle(world(now=now))
     orders = [fact for _, fact in history.of_type("JobAssigned")]
-    return [one.submission for one in orders if isinstance(one, events.JobAssigned)]
+    return [order.submission for order in orders if isinstance(order, events.JobAssigned)]
 
 
 def test_while_anybody_waits_no_baseline_begins_for_an_hour() -> None:
@@ -72,11 +72,11 @@ def test_a_baseline_without_an_agent_ends_at_its_deadline() -> None:
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
     assert (end.outcome, end.code) == ("cancelled", "overdue_queued")
-    assert history.board.submissions == {}
-    assert history.board.jobs == {}
+    assert history.state.submissions == {}
+    assert history.state.jobs == {}
 
 
 def test_a_whole_catalogue_of_baselines_is_not_too_much() -> None:
     history = given_baselines(150)
     assert history.settle(world()) == []
-    assert len(history.board.jobs) == 150
+    assert len(history.state.jobs) == 150

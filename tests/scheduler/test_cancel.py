@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.domain.rules import due
+from scheduler.domain.rules import decide
 from shared import events, subjects
 from tests.scheduler.histories import (
     LATE,
@@ -45,7 +45,7 @@ def given(state: str) -> History:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "appended"),
     [
         ("queued", ["SubmissionFinished", "JobCancelled"]),
         ("assigned", ["SubmissionFinished", "JobCancelled", "RunCancelled"]),
@@ -53,11 +53,11 @@ def given(state: str) -> History:
     ],
 )
 def test_a_cancel_before_a_verdict_ends_all_that_is_open_and_pays_back(
-    state: str, said: list[str]
+    state: str, appended: list[str]
 ) -> None:
     history = given(state).say(AGG, CANCEL)
-    found = [name for name in history.settle(world(OFFER)) if name != "AgentRegistered"]
-    assert found == [*said, "QuotaReturned"]
+    facts = [name for name in history.settle(world(OFFER)) if name != "AgentRegistered"]
+    assert facts == [*appended, "QuotaReturned"]
     (_, end), *others = history.of_type("SubmissionFinished")
     assert isinstance(end, events.SubmissionFinished)
     assert (end.outcome, end.code, end.reason) == ("cancelled", "cancelled", "I found a bug")
@@ -74,9 +74,9 @@ def test_a_cancel_after_the_verdict_is_too_late() -> None:
 
 def test_a_cancel_that_meets_a_verdict_loses_to_it() -> None:
     history = given("running").say(AGG, CANCEL)
-    (cancel,) = list(due(history.board, world(OFFER)))
+    (cancel,) = list(decide(history.state, world(OFFER)))
     history.say(history.run_agg(), completed())
-    assert not history.move(cancel)
+    assert not history.append_decision(cancel)
     assert history.settle(world(OFFER)) == []
 
 
@@ -93,15 +93,15 @@ def test_a_lease_and_a_cancel_at_the_same_moment_exclude_each_other(
     is_leased_first: bool,
 ) -> None:
     history = given("queued").enrol("a1").say(subjects.agent("a1"), OFFER.registration)
-    (lease,) = list(due(history.board, world(OFFER)))
+    (lease,) = list(decide(history.state, world(OFFER)))
     history.say(AGG, CANCEL)
-    (cancel,) = list(due(history.board, world(OFFER)))
+    (cancel,) = list(decide(history.state, world(OFFER)))
     first, second = (lease, cancel) if is_leased_first else (cancel, lease)
-    assert history.move(first)
-    assert not history.move(second)
+    assert history.append_decision(first)
+    assert not history.append_decision(second)
     history.settle(world(OFFER))
     assert history.of_type("QuotaReturned")
-    assert (history.board.jobs, history.board.runs) == ({}, {})
+    assert (history.state.jobs, history.state.runs) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_whoever_ends_it_the_platforms_failure_is_paid_back_exactly_once(
 ) -> None:
     history = given("ranking").say(AGG, end)
     assert history.settle(world(OFFER)) == (["QuotaReturned"] if is_returned else [])
-    assert history.board.quotas == {}
+    assert history.state.quotas == {}
 
 
 def test_two_refunds_of_one_account_are_one_batch_after_one_version() -> None:
@@ -133,11 +133,11 @@ def test_two_refunds_of_one_account_are_one_batch_after_one_version() -> None:
 
 def test_a_rival_that_paid_first_makes_a_refund_impossible() -> None:
     history = given("queued").say(AGG, CANCEL)
-    (end,) = list(due(history.board, world()))
-    history.move(end)
-    (refund,) = list(due(history.board, world()))
-    assert history.move(refund)
-    assert not history.move(refund)
+    (end,) = list(decide(history.state, world()))
+    history.append_decision(end)
+    (refund,) = list(decide(history.state, world()))
+    assert history.append_decision(refund)
+    assert not history.append_decision(refund)
 
 
 def test_an_overdue_submission_gets_its_quota_back() -> None:
@@ -153,16 +153,16 @@ def test_a_submission_without_quota_gives_nothing_back() -> None:
 def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:
     history = given("assigned").say(AGG, ranked_end(outcome="cancelled", verdict=None))
     assert history.settle(world(OFFER)) == ["QuotaReturned", "JobCancelled", "RunCancelled"]
-    assert not history.board.agents["a1"].run
+    assert not history.state.agents["a1"].run
 
 
 def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:
     history = given_received().enrol("a1")
     history.settle(world())
-    (lease,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
+    (lease,) = [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
     history.say(subjects.agent("a1"), OFFER.registration).say(AGG, CANCEL)
     history.say(lease[0].agg, lease[0].fact)
-    assert list(due(history.board, world(OFFER))) == []
+    assert list(decide(history.state, world(OFFER))) == []
     history.say(lease[1].agg, lease[1].fact)
-    said = history.settle(world(OFFER))
-    assert said == ["SubmissionFinished", "JobCancelled", "RunCancelled"]
+    appended = history.settle(world(OFFER))
+    assert appended == ["SubmissionFinished", "JobCancelled", "RunCancelled"]

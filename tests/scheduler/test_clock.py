@@ -11,19 +11,18 @@ from functools import partial
 import pytest
 from msgspec import structs
 
-from scheduler.domain.moves import World
-from scheduler.domain.rules import due
-from scheduler.presence import Presence
+from scheduler.domain.rules import decide
+from scheduler.domain.state import World
 from scheduler.service import Scheduler
+from scheduler.world import CLOCK_PART, CLOCK_SKEW_S_MAX, READING_S_MAX, Presence, ServerClock
 from shared import subjects
 from shared.clock import new_id, now
+from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus
+from shared.nats.bus_status import server_time
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.snapshots import NatsSnapshots
-from shared.nats.streams import ensure
-from shared.nats.vitals import server_time
-from shared.server_clock import CLOCK_SKEW_S_MAX, PART, READING_S_MAX, ServerClock
+from shared.nats.streams import ensure_streams
 from shared.testing import eventually
 from tests.scheduler.histories import (
     OFFER,
@@ -104,8 +103,8 @@ def test_leases_and_deadlines_hold_while_the_clock_is_not_trusted(state: str) ->
     history.settle(world() if state == "queued" else world(OFFER))
     late = world(replace(OFFER, is_free=False), now=T0 + timedelta(days=2))
     ends = {"JobExpired", "JobGivenUp"}
-    assert not ends & {*names(list(due(history.board, replace(late, is_clock_trusted=False))))}
-    assert ends & {*names(list(due(history.board, late)))}
+    assert not ends & {*names(list(decide(history.state, replace(late, is_clock_trusted=False))))}
+    assert ends & {*names(list(decide(history.state, late)))}
 
 
 @asynccontextmanager
@@ -121,7 +120,7 @@ async def scheduling(url: str, clock: ServerClock) -> AsyncIterator[dict[str, st
     loops = (presence.watch(bus), watching, scheduler.run())
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
-        await eventually(lambda: PART in health)
+        await eventually(lambda: CLOCK_PART in health)
         yield health
     finally:
         for task in tasks:
@@ -136,15 +135,15 @@ async def test_work_is_given_out_and_finished_beside_a_clock_two_hours_off(
     nats_url: str, hours: int
 ) -> None:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     log = NatsLog(nc)
     crowd = Crowd(log, NatsBus(nc))
     clock = ServerClock(lambda: now() + timedelta(hours=hours))
     async with scheduling(nats_url, clock) as health:
-        assert "this machine's clock is 7200 s" in (health[PART] or "")
+        assert "this machine's clock is 7200 s" in (health[CLOCK_PART] or "")
         for number in range(JOBS):
-            one = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
-            await say(log, subjects.submission(new_id()), one, 0)
+            submission = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
+            await say(log, subjects.submission(new_id()), submission, 0)
         await asyncio.wait_for(crowd.serve(), 60)
     assert set(crowd.leased.values()) == {1}
     ends = Counter[str]()
@@ -164,7 +163,7 @@ async def test_work_is_given_out_and_finished_beside_a_clock_two_hours_off(
 @pytest.mark.server
 async def test_what_is_overdue_ends_once_the_clock_is_right_again(nats_url: str) -> None:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     log = NatsLog(nc)
     ahead = [timedelta(hours=2)]
     clock = ServerClock(lambda: now() + ahead[0])

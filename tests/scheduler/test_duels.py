@@ -6,7 +6,7 @@ import msgspec
 
 from shared import events, subjects
 from shared.events import DUEL, Blob, DuelSide
-from shared.ids import confirmation_job, duel_job
+from shared.ids import confirmation_job_id, duel_job_id
 from tests.scheduler.histories import History, completed, failed, offering, received, world
 
 AGG = subjects.duel("d1")
@@ -50,7 +50,7 @@ def test_a_duel_is_one_job_with_both_sources() -> None:
     history = given_duel("a1")
     ((agg, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert agg == subjects.job(duel_job("d1"))
+    assert agg == subjects.job(duel_job_id("d1"))
     assert (queued.mode, queued.class_, queued.duel) == (DUEL, "rejudge", "d1")
     ((_, order),) = orders(history)
     assert order.source.digest == "s1"
@@ -80,8 +80,8 @@ def test_a_duel_that_came_to_a_verdict_is_over() -> None:
     history.settle(world(alive))
     assert len(history.of_type("JobFinished")) == 1
     assert history.of_type("SubmissionFinished") == []
-    assert history.board.jobs == {}
-    assert history.board.duels == {}
+    assert history.state.jobs == {}
+    assert history.state.duels == {}
 
 
 def test_a_duel_that_the_platform_fails_is_tried_once_more() -> None:
@@ -96,7 +96,7 @@ def test_a_duel_that_the_platform_fails_is_tried_once_more() -> None:
     assert len(orders(history)) == 2
     assert len(history.of_type("JobGivenUp")) == 1
     assert history.of_type("SubmissionFinished") == []
-    assert history.board.jobs == {}
+    assert history.state.jobs == {}
 
 
 def test_a_duel_leaves_an_open_submission_alone() -> None:
@@ -106,7 +106,7 @@ def test_a_duel_leaves_an_open_submission_alone() -> None:
     history.say(subjects.submission("s1"), received())
     history.say(AGG, REQUESTED)
     history.settle(world(alive))
-    assert sorted(job.mode for job in history.board.jobs.values()) == [DUEL, "ranked"]
+    assert sorted(job.mode for job in history.state.jobs.values()) == [DUEL, "ranked"]
     ((_, first),) = orders(history)
     assert first.mode == "ranked"
     history.say(orders(history)[0][0], completed("passed", 1.0))
@@ -145,7 +145,7 @@ def test_a_confirmation_runs_on_another_agent() -> None:
     history = given_confirmation("a1", "a2")
     ((agg, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert agg == subjects.job(confirmation_job("c1"))
+    assert agg == subjects.job(confirmation_job_id("c1"))
     assert (queued.mode, queued.class_, queued.confirmation) == ("ranked", "rejudge", "c1")
     ((run, order),) = orders(history)
     assert run.split(".")[1] == "a2"
@@ -154,7 +154,7 @@ def test_a_confirmation_runs_on_another_agent() -> None:
     history.settle(world(*(offering(agent, modes=MODES) for agent in ("a1", "a2"))))
     assert len(history.of_type("JobFinished")) == 1
     assert history.of_type("SubmissionFinished") == history.of_type("QuotaReturned") == []
-    assert (history.board.jobs, history.board.confirmations) == ({}, {})
+    assert (history.state.jobs, history.state.confirmations) == ({}, {})
 
 
 def test_a_confirmation_waits_while_its_first_agent_is_alone() -> None:
@@ -173,7 +173,7 @@ def test_a_confirmation_that_fails_is_tried_once_more_but_never_by_its_first_age
         history.say(orders(history)[-1][0], failed("noisy"))
         history.settle(world(*alive))
     assert len(history.of_type("JobGivenUp")) == 1
-    assert history.board.jobs == {}
+    assert history.state.jobs == {}
 
 
 def test_a_forged_request_means_nothing() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.domain.fair import TYPICAL_S, Policy
-from scheduler.domain.moves import World
+from scheduler.domain.queue import TYPICAL_S, Policy
+from scheduler.domain.state import World
 from shared import events, subjects
 from tests.scheduler.histories import (
     LATE,
@@ -29,24 +29,24 @@ def waiting(*jobs: tuple[str, str, str]) -> History:
     """Submissions of (account, class, mode), in this order, all queued."""
     history = History()
     for number, (account, class_, mode) in enumerate(jobs):
-        one = received(account, class_=class_, mode=mode, deadline_at=FAR)
-        history.say(subjects.submission(f"{account}{number}"), one)
+        submission = received(account, class_=class_, mode=mode, deadline_at=FAR)
+        history.say(subjects.submission(f"{account}{number}"), submission)
         history.settle(world())
     return history
 
 
 def give(history: History, count: int, policy: Policy = Policy(), took_s: float = 1.0) -> list[str]:  # noqa: B008
     """The submissions that one agent is given, so many, each taking its time."""
-    given: list[str] = []
+    leased: list[str] = []
     for _ in range(count):
         history.settle(World(history.at, {"a1": OFFER}), policy)
         agg, order = history.of_type("JobAssigned")[-1]
         assert isinstance(order, events.JobAssigned)
-        given.append(order.submission)
+        leased.append(order.submission)
         history.at += timedelta(seconds=took_s)
         history.say(agg, completed())
         history.settle(World(history.at, {}), policy)
-    return given
+    return leased
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_no_lane_is_passed_over_more_often_than_promised(
     others: Sequence[str], lane: str, passed_max: int
 ) -> None:
     policy = Policy(passed_max=passed_max)
-    history = waiting(("zoe", *split(lane)), *[("ada", *split(one)) for one in others])
+    history = waiting(("zoe", *split(lane)), *[("ada", *split(other)) for other in others])
     lanes = len({*others, lane})
     bound = passed_max + lanes - 1
     first = give(history, min(bound, len(others) + 1), policy)
@@ -144,11 +144,11 @@ def test_participants_who_wait_all_the_time_get_the_same_gpu_seconds(
         for agg, order in history.of_type("JobAssigned"):
             if agg not in ends_at and isinstance(order, events.JobAssigned) and durations:
                 ends_at[agg] = clock + durations.pop(), order.submission[:3], str(clock)
-        runs = [run for run in history.board.runs.values() if run.end is None]
+        runs = [run for run in history.state.runs.values() if run.end is None]
         open_runs = {subjects.run(run.agent, run.id) for run in runs}
         agg = min(open_runs & ends_at.keys(), key=lambda agg: ends_at[agg][0])
-        clock, who, since = ends_at[agg]
-        got[who] += clock - float(since)
+        clock, account, since = ends_at[agg]
+        got[account] += clock - float(since)
         history.at = T0 + timedelta(seconds=clock)
         history.say(agg, completed())
         assert max(got.values()) - min(got.values()) <= (agents + 1) * TYPICAL_S + 1e-3
@@ -159,6 +159,6 @@ def test_what_is_kept_of_participants_is_bounded_by_those_who_wait() -> None:
     for number in range(20):
         history.say(subjects.submission(f"s{number}"), received(f"p{number}", mode="test"))
         give(history, 1)
-    (lane,) = history.board.pool("CPU").lanes.values()
+    (lane,) = history.state.pool("CPU").lanes.values()
     assert not lane.used_s
     assert not lane.waiting

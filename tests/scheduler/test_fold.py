@@ -3,15 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.domain.board import Board
-from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
-from scheduler.domain.forecast import forecast
-from scheduler.domain.match import candidates
-from scheduler.domain.rules import due
-from scheduler.service import freeze, thaw
+from scheduler.domain.match import list_candidates
+from scheduler.domain.queue import Policy, build_forecast
+from scheduler.domain.rules import decide
+from scheduler.domain.state import SchedulerState
+from scheduler.service import decode_snapshot, encode_snapshot
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from tests.scheduler.histories import (
     OFFER,
     History,
@@ -26,11 +25,11 @@ from tests.scheduler.test_cancel import CANCEL
 from tests.scheduler.test_sides import given_canary, given_rejudge
 
 
-def folded(events_: list[Recorded], board: Board | None = None) -> Board:
-    board = Board() if board is None else board
+def folded(events_: list[RecordedEvent], state: SchedulerState | None = None) -> SchedulerState:
+    state = SchedulerState() if state is None else state
     for event in events_:
-        board = evolve(board, event)
-    return board
+        state = evolve(state, event)
+    return state
 
 
 def eventful(steps: list[int]) -> History:
@@ -38,7 +37,7 @@ def eventful(steps: list[int]) -> History:
     history = given_rejudge(2)
     history.say(subjects.pool("CPU"), given_canary().facts[-1][1])
     for place, step in enumerate(steps):
-        running = [run for run in history.board.runs.values() if run.end is None]
+        running = [run for run in history.state.runs.values() if run.end is None]
         agg = subjects.run(running[0].agent, running[0].id) if running else ""
         taken = events.QuotaTaken(
             submission=f"s{place}", bucket="b", cost=1, window_until_at=received().deadline_at
@@ -46,16 +45,16 @@ def eventful(steps: list[int]) -> History:
         match step:
             case 0 | 1:
                 history.say(subjects.quota("ada"), taken)
-                one = received(bucket="b", cost=1, class_="contest" if step else "practice")
-                history.say(subjects.submission(f"s{place}"), one)
+                submission = received(bucket="b", cost=1, class_="contest" if step else "practice")
+                history.say(subjects.submission(f"s{place}"), submission)
             case 2 if running:
                 history.say(agg, started())
             case 3 if running:
                 history.say(agg, completed(time_us=3.0))
             case 4 if running:
                 history.say(agg, events.RunFailed(stage="", code="noisy", reason="loud"))
-            case 5 if history.board.submissions:
-                history.say(subjects.submission(next(iter(history.board.submissions))), CANCEL)
+            case 5 if history.state.submissions:
+                history.say(subjects.submission(next(iter(history.state.submissions))), CANCEL)
             case 6:
                 history.settle(world(OFFER))
             case _:
@@ -70,9 +69,9 @@ def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
 ) -> None:
     history = eventful(steps)
     at = data.draw(st.integers(0, len(history.events)))
-    kept = thaw(freeze(folded(history.events[:at]), "1"), "1")
-    assert kept is not None
-    assert folded(history.events[at:], kept) == history.board
+    snapshot = decode_snapshot(encode_snapshot(folded(history.events[:at]), "1"), "1")
+    assert snapshot is not None
+    assert folded(history.events[at:], snapshot) == history.state
 
 
 @settings(max_examples=40)
@@ -80,16 +79,16 @@ def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
 def test_folding_twice_gives_the_same_board(steps: list[int]) -> None:
     history = eventful(steps)
     twice = [event for event in history.events for _ in range(2)]
-    assert folded(twice) == folded(history.events) == history.board
-    assert folded(history.events, folded(history.events)) == history.board
+    assert folded(twice) == folded(history.events) == history.state
+    assert folded(history.events, folded(history.events)) == history.state
 
 
 def test_a_snapshot_of_other_code_or_a_damaged_one_is_not_read() -> None:
-    board = eventful([0, 6, 2]).board
-    assert thaw(freeze(board, "1"), "2") is None
-    assert thaw(freeze(board, "1")[:-7], "1") is None
-    assert thaw(b"", "1") is None
-    assert thaw(None, "1") is None
+    state = eventful([0, 6, 2]).state
+    assert decode_snapshot(encode_snapshot(state, "1"), "2") is None
+    assert decode_snapshot(encode_snapshot(state, "1")[:-7], "1") is None
+    assert decode_snapshot(b"", "1") is None
+    assert decode_snapshot(None, "1") is None
 
 
 def test_the_board_does_not_grow_with_what_is_over() -> None:
@@ -103,19 +102,21 @@ def test_the_board_does_not_grow_with_what_is_over() -> None:
         history.settle(world(OFFER))
         history.say(agg, ranked_end())
         history.settle(world(OFFER))
-        sizes.append(len(freeze(history.board, "1")))
+        sizes.append(len(encode_snapshot(history.state, "1")))
     # All that grows is how long the newest runs took, up to a limit.
     assert sizes[-1] - sizes[40] < 50
-    assert not history.board.jobs
-    assert not history.board.runs
-    assert not history.board.open_count
+    assert not history.state.jobs
+    assert not history.state.runs
+    assert not history.state.open_count
 
 
 def test_looking_changes_nothing() -> None:
-    board = eventful([0, 1, 6, 2, 0, 7]).board
-    before = freeze(board, "1")
-    seen = world(OFFER, offering("a2", gpu="H200"))
-    list(due(board, seen))
+    state = eventful([0, 1, 6, 2, 0, 7]).state
+    before = encode_snapshot(state, "1")
+    now_world = world(OFFER, offering("a2", gpu="H200"))
+    list(decide(state, now_world))
     for gpu in ("CPU", "H200", "B200"):
-        forecast(board, gpu, candidates(board, seen).get(gpu, []), seen, Policy())
-    assert freeze(board, "1") == before
+        build_forecast(
+            state, gpu, list_candidates(state, now_world).get(gpu, []), now_world, Policy()
+        )
+    assert encode_snapshot(state, "1") == before

@@ -1,4 +1,4 @@
-"""What somebody who waits is told: the place, the time until it begins, or why it cannot."""
+"""Forecasts: when each waiting job may begin, or why it cannot, within bounds."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.domain.fair import TYPICAL_S, Policy
-from scheduler.domain.forecast import Forecast, forecast
-from scheduler.domain.match import candidates
-from scheduler.domain.moves import Offer, World
-from scheduler.service import FORECAST_BYTES_MAX, packed
+from scheduler.domain.match import list_candidates
+from scheduler.domain.queue import TYPICAL_S, Forecast, Policy, build_forecast
+from scheduler.domain.state import Offer, World
+from scheduler.service import FORECAST_BYTES_MAX, encode_forecast
 from shared import events, subjects
 from shared.events import Requires
 from tests.scheduler.histories import (
@@ -25,23 +24,23 @@ from tests.scheduler.histories import (
 )
 
 
-def told(history: History, *offers: Offer, gpu: str = "CPU") -> Forecast:
-    seen = World(history.at, {one.agent: one for one in offers})
-    history.enrol(*seen.offers)
-    alive = candidates(history.board, seen).get(gpu, [])
-    return forecast(history.board, gpu, alive, seen, Policy())
+def forecast_now(history: History, *offers: Offer, gpu: str = "CPU") -> Forecast:
+    now_world = World(history.at, {offer.agent: offer for offer in offers})
+    history.enrol(*now_world.offers)
+    alive = list_candidates(history.state, now_world).get(gpu, [])
+    return build_forecast(history.state, gpu, alive, now_world, Policy())
 
 
-def given_waiting(count: int, **asked: Any) -> History:
+def given_waiting(count: int, **requirements: Any) -> History:
     history = History()
     for number in range(count):
-        history.say(subjects.submission(f"s{number}"), received(f"p{number}", **asked))
+        history.say(subjects.submission(f"s{number}"), received(f"p{number}", **requirements))
     history.settle(world())
     return history
 
 
 def test_each_waits_for_those_before_it() -> None:
-    rows = told(given_waiting(3), offering("a1"), offering("a2")).jobs
+    rows = forecast_now(given_waiting(3), offering("a1"), offering("a2")).jobs
     assert [(row.submission, row.position, row.eta_s) for row in rows] == [
         ("s0", 1, 0.0),
         ("s1", 2, 0.0),
@@ -55,16 +54,16 @@ def test_the_time_comes_from_how_long_such_runs_took_lately() -> None:
     history.at += timedelta(seconds=4)
     history.say(history.run_agg(), completed())
     history.settle(World(history.at, {}))
-    found = told(history, OFFER)
-    assert [row.eta_s for row in found.jobs] == [0.0, 4.0, 8.0]
-    assert found.run_s == {"p50": 4.0, "p90": 4.0}
+    forecast = forecast_now(history, OFFER)
+    assert [row.eta_s for row in forecast.jobs] == [0.0, 4.0, 8.0]
+    assert forecast.run_s == {"p50": 4.0, "p90": 4.0}
 
 
 def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
     history = given_waiting(2)
     history.settle(world(OFFER))
     history.at += timedelta(seconds=10)
-    (row,) = told(history, OFFER).jobs
+    (row,) = forecast_now(history, OFFER).jobs
     assert row.eta_s == TYPICAL_S - 10
     assert row.eta_p90_s is not None
     assert row.eta_p90_s >= row.eta_s
@@ -110,7 +109,7 @@ def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
 )
 def test_who_cannot_run_is_told_why(asked: dict[str, Any], offer: Offer | None, why: str) -> None:
     history = given_waiting(1, **asked)
-    (row,) = told(history, *([offer] if offer else [])).jobs
+    (row,) = forecast_now(history, *([offer] if offer else [])).jobs
     assert (row.position, row.eta_s, row.why) == (1, None, why)
 
 
@@ -118,34 +117,36 @@ def test_a_drained_pool_says_who_is_drained() -> None:
     history = given_waiting(1)
     history.settle(world(offering(is_free=False)))
     history.say(subjects.agent("a1"), events.AgentDrained(reason="a new driver"))
-    (row,) = told(history, OFFER).jobs
+    (row,) = forecast_now(history, OFFER).jobs
     assert row.why == "no agent of CPU is in service: a1 is drained: a new driver"
 
 
 def test_a_paused_pool_says_so() -> None:
     history = given_waiting(1).say(subjects.pool("CPU"), events.PoolPaused(reason="a new fan"))
-    found = told(history, OFFER)
-    assert found.paused == "a new fan"
-    assert found.jobs[0].why == "the pool is paused: a new fan"
+    forecast = forecast_now(history, OFFER)
+    assert forecast.paused == "a new fan"
+    assert forecast.jobs[0].why == "the pool is paused: a new fan"
 
 
 def test_agents_are_counted_free_and_busy() -> None:
     history = given_received()
     history.settle(world(OFFER))
-    found = told(history, offering(is_free=False), offering("a2"), offering("a3", quarantine="x"))
-    assert (found.free, found.busy, found.depth) == (1, 1, 0)
+    forecast = forecast_now(
+        history, offering(is_free=False), offering("a2"), offering("a3", quarantine="x")
+    )
+    assert (forecast.free, forecast.busy, forecast.depth) == (1, 1, 0)
 
 
 def test_a_long_queue_is_told_in_part_and_within_bounds() -> None:
     history = History()
     for number in range(450):
         id_ = f"0193a1b2-0000-7000-8000-{number:012d}"
-        one = received(f"p{number}", requires=Requires(toolchains=[f"a-tool-{'x' * 150}"]))
-        history.say(subjects.submission(id_), one)
+        submission = received(f"p{number}", requires=Requires(toolchains=[f"a-tool-{'x' * 150}"]))
+        history.say(subjects.submission(id_), submission)
     history.settle(world())
-    found = told(history, offering())
-    assert (found.depth, len(found.jobs)) == (450, 300)
-    data = packed(found)
+    forecast = forecast_now(history, offering())
+    assert (forecast.depth, len(forecast.jobs)) == (450, 300)
+    data = encode_forecast(forecast)
     assert len(data) <= FORECAST_BYTES_MAX
     cut = msgspec.json.decode(data)
     assert (cut["gpu"], cut["depth"]) == ("CPU", 450)
@@ -168,5 +169,5 @@ def test_a_rejudge_has_a_place_but_no_row() -> None:
         source=received().source,
     )
     history.say(subjects.job("j9"), queued)
-    found = told(history, OFFER)
-    assert (found.depth, found.jobs) == (1, [])
+    forecast = forecast_now(history, OFFER)
+    assert (forecast.depth, forecast.jobs) == (1, [])

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from scheduler.domain.board import next_run
 from scheduler.domain.fold import evolve
+from scheduler.domain.state import next_run
 from shared import events, subjects
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import Fact
-from shared.wire import Stamp, UnknownEvent, seal
+from shared.wire import EventMetadata, UnknownEvent, make_envelope
 from tests.scheduler.histories import (
     JOB,
     LATE,
@@ -25,16 +25,16 @@ from tests.scheduler.histories import (
 
 THIEF = "thief"
 RELEASED = events.RunReleased(reason="to myself")
-STAMP = Stamp("y", T0, "service:scheduler", "", "")
+STAMP = EventMetadata("y", T0, "service:scheduler", "", "")
 
 
 def meaning(history: History) -> bytes:
-    """All that the board says but for where it stands, and for the liar's own agent."""
-    board = msgspec.json.decode(msgspec.json.encode(history.board))
+    """All that the state says but for where it stands, and for the liar's own agent."""
+    state = msgspec.json.decode(msgspec.json.encode(history.state))
     for name in ("seq", "last_id"):
-        del board[name]
-    board["agents"].pop(THIEF, None)
-    return msgspec.json.encode(board)
+        del state[name]
+    state["agents"].pop(THIEF, None)
+    return msgspec.json.encode(state)
 
 
 @pytest.mark.parametrize("fact", [completed(), failed(), events.RunCancelled(reason="so there")])
@@ -62,7 +62,7 @@ def test_no_run_says_what_becomes_of_a_submission(fact: Fact) -> None:
 
 def test_no_run_says_what_becomes_of_an_agent_a_job_a_quota_or_a_pool() -> None:
     history = given_running()
-    (job,) = history.board.jobs
+    (job,) = history.state.jobs
     before = meaning(history)
     for id_, fact in (
         ("a1", events.AgentRevoked(reason="a rival")),
@@ -81,9 +81,9 @@ def test_a_run_goes_on_after_another_agent_wrote_under_its_name() -> None:
     agg = history.run_agg()
     history.say(subjects.run(THIEF, agg.split(".")[2]), failed())
     history.say(agg, completed())
-    assert history.board.jobs[JOB].is_over
+    assert history.state.jobs[JOB].is_over
     history.settle(world(offering("a1")))
-    assert evolve(history.board, history.events[-1]) == history.board
+    assert evolve(history.state, history.events[-1]) == history.state
 
 
 def test_an_order_that_an_agent_writes_itself_takes_nobody_elses_place() -> None:
@@ -93,7 +93,7 @@ def test_an_order_that_an_agent_writes_itself_takes_nobody_elses_place() -> None
     mine = next(agg for agg in orders if agg.startswith(f"run.{THIEF}."))
     theirs = next(agg for agg in orders if not agg.startswith(f"run.{THIEF}."))
     history.say(subjects.run(THIEF, theirs.split(".")[2]), orders[mine])
-    run = history.board.runs[theirs.split(".")[2]]
+    run = history.state.runs[theirs.split(".")[2]]
     assert run.agent == "a1"
     assert run.job == orders[theirs].job  # type: ignore[attr-defined]
 
@@ -102,8 +102,8 @@ def test_an_order_that_an_agent_writes_itself_takes_nobody_elses_place() -> None
 def test_a_run_expires_whatever_its_agent_wrote_there(fact: Fact) -> None:
     history = given_running()
     history.say(history.run_agg(), fact)
-    said = history.settle(world(offering("a1"), now=LATE))
-    assert said[:3] == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
+    appended = history.settle(world(offering("a1"), now=LATE))
+    assert appended[:3] == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
 
 
 @pytest.mark.parametrize("fact", [events.RunDiscarded(verdict="passed"), ranked_end(), RELEASED])
@@ -112,17 +112,21 @@ def test_what_lies_where_an_order_belongs_keeps_no_job_from_others(fact: Fact) -
     history.say(subjects.agent("a1"), offering("a1").registration)
     history.say(subjects.run("a1", next_run("a1", "")), fact)
     history.settle(world(offering("a1")))
-    assert history.board.agents["a1"].run
+    assert history.state.agents["a1"].run
 
 
 def test_an_event_of_a_run_that_cannot_be_read_stops_nobody_and_others_do() -> None:
     history = given_running()
-    agg, (job,) = history.run_agg(), history.board.jobs
+    agg, (job,) = history.run_agg(), history.state.jobs
     for broken in ({"data": msgspec.Raw(b'{"verdict":7}')}, {"v": 99}):
-        envelope = seal(completed(), agg, Stamp("x", history.at, "agent:a1", "", ""))
+        envelope = make_envelope(
+            completed(), agg, EventMetadata("x", history.at, "agent:a1", "", "")
+        )
         history.seq += 1
-        evolve(history.board, Recorded(history.seq, msgspec.structs.replace(envelope, **broken)))
-        assert history.board.runs[agg.split(".")[2]].version == history.seq
-    queued = seal(dict(history.facts)[subjects.job(job)], subjects.job(job), STAMP)
+        evolve(
+            history.state, RecordedEvent(history.seq, msgspec.structs.replace(envelope, **broken))
+        )
+        assert history.state.runs[agg.split(".")[2]].version == history.seq
+    queued = make_envelope(dict(history.facts)[subjects.job(job)], subjects.job(job), STAMP)
     with pytest.raises(UnknownEvent):
-        evolve(history.board, Recorded(history.seq + 1, msgspec.structs.replace(queued, v=99)))
+        evolve(history.state, RecordedEvent(history.seq + 1, msgspec.structs.replace(queued, v=99)))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.domain.fair import Policy
-from scheduler.domain.moves import Offer, World
+from scheduler.domain.queue import Policy
+from scheduler.domain.state import Offer, World
 from shared import events, subjects
 from shared.events import Requires
 from tests.scheduler.histories import (
@@ -30,8 +30,8 @@ def host(name: str, count: int) -> list[Offer]:
 
 def given_gang(count: int = 2) -> History:
     history = History()
-    one = received(requires=Requires(count=count), deadline_at=FAR)
-    return history.say(subjects.submission("gang"), one)
+    submission = received(requires=Requires(count=count), deadline_at=FAR)
+    return history.say(subjects.submission("gang"), submission)
 
 
 def orders(history: History) -> list[tuple[str, events.JobAssigned]]:
@@ -103,30 +103,30 @@ def test_the_members_are_released_when_the_leader_is_done() -> None:
     (leader, _), *_ = orders(history)
     history.say(leader, started()).say(leader, completed())
     assert history.settle(alive) == ["RunReleased", "RunReleased"]
-    assert all(not agent.run for agent in history.board.agents.values())
+    assert all(not agent.run for agent in history.state.agents.values())
 
 
 def test_a_gang_that_loses_a_member_expires_whole() -> None:
     history = given_gang(2)
     history.settle(world(*host("h", 2)))
-    said = history.settle(world(*host("h", 1)))
-    assert said == ["JobExpired", "JobExpired", "JobRequeued"]
-    assert all(not agent.run for agent in history.board.agents.values())
+    appended = history.settle(world(*host("h", 1)))
+    assert appended == ["JobExpired", "JobExpired", "JobRequeued"]
+    assert all(not agent.run for agent in history.state.agents.values())
 
 
 def test_a_begun_gang_that_loses_a_member_is_not_repeated() -> None:
     history = given_gang(2)
     history.settle(world(*host("h", 2)))
     history.say(orders(history)[0][0], started())
-    said = history.settle(world(*host("h", 1)))
-    assert said == ["JobExpired", "JobExpired", "JobGivenUp", "SubmissionFinished"]
+    appended = history.settle(world(*host("h", 1)))
+    assert appended == ["JobExpired", "JobExpired", "JobGivenUp", "SubmissionFinished"]
 
 
 def test_a_gang_whose_leader_dies_frees_its_members() -> None:
     history = given_gang(2)
     history.settle(world(*host("h", 2)))
-    said = history.settle(world(host("h", 2)[1]))
-    assert said == ["JobExpired", "JobRequeued", "RunReleased"]
+    appended = history.settle(world(host("h", 2)[1]))
+    assert appended == ["JobExpired", "JobRequeued", "RunReleased"]
 
 
 def test_a_member_that_turns_its_order_down_breaks_the_gang() -> None:
@@ -154,8 +154,8 @@ def test_a_begun_gang_is_repeated_when_an_operator_revoked_its_member() -> None:
     history.settle(world(*host("h", 2)))
     history.say(orders(history)[0][0], started())
     history.say(subjects.agent("h1"), events.AgentRevoked(reason="its key was copied"))
-    said = history.settle(world(*host("h", 3)))
-    assert said[-5:] == ["JobExpired", "JobRequeued", "JobLeased", "JobAssigned", "JobAssigned"]
+    appended = history.settle(world(*host("h", 3)))
+    assert appended[-5:] == ["JobExpired", "JobRequeued", "JobLeased", "JobAssigned", "JobAssigned"]
     assert orders(history)[-1][1].gang == ["h0", "h2"]
 
 
@@ -165,7 +165,7 @@ def test_a_cancelled_gang_frees_every_agent() -> None:
     history.settle(alive)
     history.say(subjects.submission("gang"), events.SubmissionCancelRequested(reason="no"))
     assert history.settle(alive).count("RunCancelled") == 3
-    assert all(not agent.run for agent in history.board.agents.values())
+    assert all(not agent.run for agent in history.state.agents.values())
 
 
 def test_a_larger_gang_finds_the_host_that_a_smaller_one_left_whole() -> None:
@@ -188,10 +188,10 @@ def test_singles_that_never_end_coming_do_not_starve_a_gang(
     for number in range(4 * passed_max + 8 * size):
         single = received(f"p{number}", mode="test", deadline_at=FAR)
         history.say(subjects.submission(f"s{number}"), single)
-        history.settle(World(history.at, {one.agent: one for one in offers}), policy)
+        history.settle(World(history.at, {offer.agent: offer for offer in offers}), policy)
         if any(order.gang for _, order in orders(history)):
             return
-        runs = [run for run in history.board.runs.values() if run.end is None]
+        runs = [run for run in history.state.runs.values() if run.end is None]
         run = random.choice(runs)  # type: ignore[attr-defined]
         history.say(subjects.run(run.agent, run.id), completed())
     raise AssertionError("the gang never got its host")

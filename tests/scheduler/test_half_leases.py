@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.domain.lease import ORDER_S_MAX
-from scheduler.domain.moves import Move
-from scheduler.domain.rules import due
+from scheduler.domain.leases import ORDER_S_MAX
+from scheduler.domain.rules import decide
+from scheduler.domain.state import Decision
 from shared import events, subjects
 from tests.scheduler.histories import (
     CPU,
@@ -25,13 +25,13 @@ from tests.scheduler.histories import (
 SOON = T0 + timedelta(seconds=ORDER_S_MAX)
 
 
-def given_half() -> tuple[History, Move]:
+def given_half() -> tuple[History, Decision]:
     """The history of a scheduler that was killed after the lease, and what it meant to say."""
     history = given_received(2).enrol("a1")
     history.say(subjects.agent("a1"), CPU)
     history.settle(world())
-    (lease,) = due(history.board, world(OFFER))
-    next(history.stepwise(lease))
+    (lease,) = decide(history.state, world(OFFER))
+    next(history.append_stepwise(lease))
     return history, lease
 
 
@@ -42,7 +42,7 @@ def test_an_agent_with_half_a_lease_is_given_nothing_else_and_has_time_for_its_o
 
 def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
     history, (_, order) = given_half()
-    ((mended,),) = due(history.board, world(OFFER, now=SOON))
+    ((mended,),) = decide(history.state, world(OFFER, now=SOON))
     assert (mended.id, mended.agg, mended.expected) == (order.id, order.agg, order.expected)
     assert isinstance(order.fact, events.JobAssigned)
     assert isinstance(mended.fact, events.JobAssigned)
@@ -60,7 +60,7 @@ def test_leases_of_one_job_to_two_agents_are_two_events() -> None:
         history.say(subjects.agent(agent), CPU)
     history.settle(world())
     agents = (offering("a1"), offering("a2"), offering("a1"))
-    leases = [next(iter(due(history.board, world(one))))[0] for one in agents]
+    leases = [next(iter(decide(history.state, world(item))))[0] for item in agents]
     # A log takes an id that it knows for the same event: else who lost would go on to the order.
     assert leases[0].id == leases[2].id != leases[1].id
     assert len({lease.expected for lease in leases}) == 1
@@ -68,7 +68,7 @@ def test_leases_of_one_job_to_two_agents_are_two_events() -> None:
 
 def test_who_just_started_waits_to_hear_of_the_agent() -> None:
     history, _ = given_half()
-    assert names(list(due(history.board, world(now=SOON, is_settled=False)))) == []
+    assert names(list(decide(history.state, world(now=SOON, is_settled=False)))) == []
 
 
 def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
@@ -76,11 +76,11 @@ def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
     others = world(offering("a2"), now=SOON)
     history.settle(others)
     history.say(history.run_agg(), completed())
-    said = history.settle(others)
+    appended = history.settle(others)
     assert history.of_type("JobExpired")[0][0].startswith("run.a1.")
     leases = [fact for agg, fact in history.of_type("JobLeased") if agg == subjects.job(JOB)]
     assert [getattr(lease, "agent", "") for lease in leases] == ["a1", "a2"]
-    assert said[-1] == "JobAssigned"
+    assert appended[-1] == "JobAssigned"
 
 
 def test_an_agent_that_writes_its_own_order_first_loses_the_lease() -> None:
@@ -89,7 +89,7 @@ def test_an_agent_that_writes_its_own_order_first_loses_the_lease() -> None:
     history.say(order.agg, events.RunStageFinished(stage="x", verdict="y", took_s=0, cases=0))
     assert history.settle(world(OFFER))[:2] == ["JobRequeued", "JobLeased"]
     assert history.of_type("JobAssigned")[0][0] != order.agg
-    assert history.board.agents["a1"].failures == 1
+    assert history.state.agents["a1"].failures == 1
 
 
 @pytest.mark.parametrize("when", [T0, LATE])
@@ -99,14 +99,14 @@ def test_a_cancel_or_a_deadline_waits_for_the_order_and_ends_all(when: object) -
         cancel = events.SubmissionCancelRequested(reason="never mind")
         history.say(subjects.submission("s1"), cancel)
         assert history.settle(world(OFFER)) == []
-        said = history.settle(world(OFFER, now=SOON))
-        assert said[:2] == ["JobAssigned", "SubmissionFinished"]
-        assert "RunCancelled" in said
+        appended = history.settle(world(OFFER, now=SOON))
+        assert appended[:2] == ["JobAssigned", "SubmissionFinished"]
+        assert "RunCancelled" in appended
     else:
         history.settle(world(OFFER, now=LATE))
         assert len(history.of_type("SubmissionFinished")) == 2
-    assert [run for run in history.board.runs.values() if run.end is None and run.job == JOB] == []
-    assert history.board.agents["a1"].run != order_of(history)
+    assert [run for run in history.state.runs.values() if run.end is None and run.job == JOB] == []
+    assert history.state.agents["a1"].run != order_of(history)
 
 
 def order_of(history: History) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from scheduler.domain.moves import World
+from scheduler.domain.state import World
 from shared import events, subjects
 from shared.states import DECISION_GRACE_S, STATES, state_deadline
 from tests.scheduler.histories import (
@@ -44,8 +44,8 @@ def end_of(history: History) -> events.SubmissionFinished:
 
 def test_an_agent_is_told_which_case_alone_to_profile() -> None:
     history = History()
-    wanted = structs.replace(received(), case=2)
-    history.say(subjects.submission("s1"), wanted).settle(world(OFFER))
+    submission = structs.replace(received(), case=2)
+    history.say(subjects.submission("s1"), submission).settle(world(OFFER))
     [(_, order)] = history.of_type("JobAssigned")
     assert isinstance(order, events.JobAssigned)
     assert order.case == 2
@@ -67,14 +67,14 @@ def test_what_is_past_its_deadline_ends_by_the_name_of_its_state(
     history.settle(World(now, {"a1": busy}))  # type: ignore[arg-type]
     end = end_of(history)
     assert (end.outcome, end.code) == ("infra_failed", code)
-    assert history.board.submissions == {}
+    assert history.state.submissions == {}
 
 
 def test_an_order_that_was_not_started_goes_to_another_agent_in_time() -> None:
     history = given_assigned()
     other = replace(OFFER, agent="a2", session="session-2")
-    said = history.settle(world(OFFER, other, now=T0 + timedelta(seconds=31)))
-    assert said[-4:] == ["JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
+    appended = history.settle(world(OFFER, other, now=T0 + timedelta(seconds=31)))
+    assert appended[-4:] == ["JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
     assert history.run_agg().split(".")[1] == "a2"
 
 

@@ -1,4 +1,4 @@
-"""Numbers of the board: each agent in one state, and no series for what is gone."""
+"""Numbers of the state: each agent in one state, and no series for what is gone."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import REGISTRY
 
-from scheduler.domain.board import Agent, Board
-from scheduler.domain.moves import Offer, World
+from scheduler.domain.state import Agent, Offer, SchedulerState, World
 from scheduler.metrics import BusMetrics, SchedulerMetrics
 from shared.events import AgentRegistered
-from shared.nats.vitals import Reader, Vitals
-from shared.testing import example
+from shared.nats.bus_status import BusStatus, ConsumerStatus
+from shared.testing import example_event
 from tests.scheduler.histories import LATE, world
 from tests.scheduler.test_baselines import given_baselines
 
@@ -31,7 +30,7 @@ def _apart() -> Iterator[None]:
 
 def said(gpu: str = "H200", quarantine: str = "") -> AgentRegistered:
     fields = {"gpu": gpu, "quarantine": quarantine}
-    whole = example(AgentRegistered)
+    whole = example_event(AgentRegistered)
     return AgentRegistered(
         **{name: getattr(whole, name) for name in whole.__struct_fields__} | fields
     )
@@ -46,7 +45,7 @@ def value(name: str, **labels: str) -> float | None:
 
 
 def test_each_agent_is_in_one_state() -> None:
-    board = Board(
+    state = SchedulerState(
         agents={
             "free": Agent(registration=said()),
             "busy": Agent(registration=said()),
@@ -62,7 +61,7 @@ def test_each_agent_is_in_one_state() -> None:
         "ill": offer("ill", quarantine="a process is left"),
         **{name: offer(name) for name in ("free", "drained", "cordoned", "revoked")},
     }
-    SchedulerMetrics().looked(board, World(NOON, offers), 0)
+    SchedulerMetrics().looked(state, World(NOON, offers), 0)
     states = ("free", "busy", "cordoned", "drained", "quarantined", "silent")
     assert [value("agents", state=state) for state in states] == [1] * 6
     assert value("pool_agents", gpu="H200") == 2
@@ -70,30 +69,30 @@ def test_each_agent_is_in_one_state() -> None:
 
 def test_a_silent_agent_has_a_series_until_it_is_revoked() -> None:
     metrics, world = SchedulerMetrics(), World(NOON, {"a1": offer("a1")})
-    board = Board(agents={"a1": Agent(registration=said())})
-    metrics.looked(board, world, 0)
+    state = SchedulerState(agents={"a1": Agent(registration=said())})
+    metrics.looked(state, world, 0)
     later = replace(world, now=NOON + timedelta(seconds=90), offers={})
-    metrics.looked(board, later, 0)
+    metrics.looked(state, later, 0)
     assert value("agent_last_seen_seconds", agent="a1") == 90
-    board.agents["a1"].revoked = "gone"
-    metrics.looked(board, replace(later, now=NOON + timedelta(seconds=92)), 0)
+    state.agents["a1"].revoked = "gone"
+    metrics.looked(state, replace(later, now=NOON + timedelta(seconds=92)), 0)
     assert value("agent_last_seen_seconds", agent="a1") is None
     assert value("canary_time_ratio", agent="a1") is None
 
 
 def test_a_pool_without_agents_has_a_queue_all_the_same() -> None:
-    board = Board(agents={"a1": Agent(registration=said("B200"))})
-    SchedulerMetrics().looked(board, World(NOON), 0)
+    state = SchedulerState(agents={"a1": Agent(registration=said("B200"))})
+    SchedulerMetrics().looked(state, World(NOON), 0)
     assert value("queue_depth_jobs", gpu="B200") == 0
     assert value("pool_agents", gpu="B200") == 0
 
 
 def test_a_consumer_that_is_gone_loses_its_series() -> None:
     metrics = BusMetrics()
-    metrics.told(Vitals(9, 900, 3, 2, [Reader("gpu-agent-a1", 1, 2, 3, 4)]))
+    metrics.told(BusStatus(9, 900, 3, 2, [ConsumerStatus("gpu-agent-a1", 1, 2, 3, 4)]))
     assert value("consumer_pending_events", consumer="gpu-agent-a1") == 1
     assert (value("dead_letters_total"), value("open_dead_letters")) == (3, 2)
-    metrics.told(Vitals(9, 900, 4, 0, []))
+    metrics.told(BusStatus(9, 900, 4, 0, []))
     assert value("consumer_pending_events", consumer="gpu-agent-a1") is None
     assert (value("dead_letters_total"), value("open_dead_letters")) == (4, 0)
 
@@ -101,6 +100,6 @@ def test_a_consumer_that_is_gone_loses_its_series() -> None:
 def test_baselines_that_wait_wake_nobody() -> None:
     history = given_baselines(3)
     history.settle(world())
-    SchedulerMetrics().queues.look(history.board, LATE, set())
+    SchedulerMetrics().queues.look(history.state, LATE, set())
     for name in ("queue_depth_jobs", "oldest_queued_age_seconds"):
         assert REGISTRY.get_sample_value(f"{START}_{name}", {"gpu": "CPU"}) == 0

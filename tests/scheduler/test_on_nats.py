@@ -9,19 +9,19 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from scheduler.presence import Heartbeat, Presence
 from scheduler.service import Scheduler
+from scheduler.world import Heartbeat, Presence
 from shared import subjects
 from shared.clock import new_id, now
-from shared.event_log import EventLog, New, Recorded
+from shared.event_log import EventLog, NewEvent, RecordedEvent
 from shared.events import Fact
+from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.snapshots import NatsSnapshots
-from shared.nats.streams import ensure
+from shared.nats.streams import ensure_streams
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics, agreeing_clock
 from tests.support.writers import written
@@ -53,7 +53,9 @@ async def scheduling(url: str) -> AsyncIterator[Scheduler]:
 
 async def say(log: EventLog, agg: str, fact: Fact, expected: int) -> None:
     agg, actor = written(agg, fact)
-    await log.append(New(seal(fact, agg, Stamp(new_id(), now(), actor, "", "")), expected))
+    await log.append(
+        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), now(), actor, "", "")), expected)
+    )
 
 
 class Crowd:
@@ -68,8 +70,8 @@ class Crowd:
         self.leased = Counter[str]()
 
     async def beat(self, agent: str) -> None:
-        said = Heartbeat(agent, agent not in self.busy, CPU)
-        await self.bus.beat(agent, msgspec.json.encode(said), 10)
+        heartbeat = Heartbeat(agent, agent not in self.busy, CPU)
+        await self.bus.beat(agent, msgspec.json.encode(heartbeat), 10)
 
     async def serve(self) -> None:
         for agent in AGENTS:
@@ -90,14 +92,14 @@ class Crowd:
                         self.running.discard(event.envelope.agg.split(".")[1])
         await feed.close()
 
-    def _begin(self, order: Recorded) -> None:
+    def _begin(self, order: RecordedEvent) -> None:
         """By the log's order alone: a next order may be there before the last one's answer."""
         agent = order.envelope.agg.split(".")[1]
         if agent in self.running:
             self.twice.append(order.envelope.agg)
         self.running.add(agent)
 
-    async def _run(self, order: Recorded) -> None:
+    async def _run(self, order: RecordedEvent) -> None:
         agent = order.envelope.agg.split(".")[1]
         self.busy.add(agent)
         await self.beat(agent)
@@ -108,24 +110,24 @@ class Crowd:
 
 async def test_three_schedulers_give_no_job_and_no_agent_away_twice(nats_url: str) -> None:
     nc = await connect(nats_url, "test")
-    await ensure(nc)
+    await ensure_streams(nc)
     log = NatsLog(nc)
     crowd = Crowd(log, NatsBus(nc))
     async with AsyncExitStack() as stack:
         rivals = [await stack.enter_async_context(scheduling(nats_url)) for _ in range(3)]
         for number in range(JOBS):
-            one = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
-            await say(log, subjects.submission(new_id()), one, 0)
+            rival = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
+            await say(log, subjects.submission(new_id()), rival, 0)
         await asyncio.wait_for(crowd.serve(), 60)
         last = await log.last()
-        await eventually(lambda: all(one.board.seq == last for one in rivals))
-        assert rivals[0].board == rivals[1].board == rivals[2].board
+        await eventually(lambda: all(rival.state.seq == last for rival in rivals))
+        assert rivals[0].state == rivals[1].state == rivals[2].state
     assert crowd.twice == []
     assert set(crowd.leased.values()) == {1}
     assert crowd.seen["JobAssigned"] == JOBS
     async with scheduling(nats_url) as again:
-        await eventually(lambda: again.board.seq == last)
+        await eventually(lambda: again.state.seq == last)
         assert again.kept_seq == last
-        assert again.board == rivals[0].board
+        assert again.state == rivals[0].state
     assert await log.last() == last
     await nc.close()

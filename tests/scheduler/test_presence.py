@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from scheduler.presence import Heartbeat, Presence
+from scheduler.world import Heartbeat, Presence
 from shared.memory import MemoryBus
 from shared.testing import eventually
 from tests.scheduler.histories import CPU

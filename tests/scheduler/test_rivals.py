@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.domain.board import Board
 from scheduler.domain.fold import evolve
-from scheduler.domain.moves import Move, Offer
-from scheduler.domain.rules import due
+from scheduler.domain.rules import decide
+from scheduler.domain.state import Decision, Offer, SchedulerState
 from shared import events, subjects
 from shared.events import Requires
 from tests.scheduler.histories import (
@@ -44,17 +43,17 @@ class Rival:
     What it said by `halves` it goes on with later, or never, as one that was killed.
     """
 
-    board: Board = field(default_factory=Board)
-    moves: list[Move] = field(default_factory=list)
+    state: SchedulerState = field(default_factory=SchedulerState)
+    moves: list[Decision] = field(default_factory=list)
     halves: list[Iterator[list[str]]] = field(default_factory=list)
 
     def read(self, history: History, most: int) -> None:
-        for event in history.events[self.board.seq : self.board.seq + most]:
-            self.board = evolve(self.board, event)
+        for event in history.events[self.state.seq : self.state.seq + most]:
+            self.state = evolve(self.state, event)
 
     def half(self, history: History, most: int) -> None:
         for move in self.moves[:most]:
-            steps = history.stepwise(move)
+            steps = history.append_stepwise(move)
             next(steps, None)
             self.halves.append(steps)
         del self.moves[:most]
@@ -65,15 +64,15 @@ class Rival:
                 continue
         del self.halves[:most]
         for move in self.moves[:most]:
-            history.move(move)
+            history.append_decision(move)
         del self.moves[:most]
 
 
 def given_queued() -> History:
     history = History()
     for number in range(5):
-        one = received(f"p{number}", requires=Requires(count=1 + number // 4))
-        history.say(subjects.submission(f"queued{number}"), one)
+        submission = received(f"p{number}", requires=Requires(count=1 + number // 4))
+        history.say(subjects.submission(f"queued{number}"), submission)
     history.settle(world())
     for offer in offers(7):
         history.say(subjects.agent(offer.agent), offer.registration)
@@ -92,8 +91,10 @@ def leases_overlap(history: History) -> bool:
         if isinstance(fact, events.JobAssigned):
             assert agg not in open_runs, "an order twice"
             open_runs[agg] = fact.job
-            agents = Counter(one.split(".")[1] for one in open_runs)
-            leaders = Counter(job for one, job in open_runs.items() if _leads(one, job, history))
+            agents = Counter(open_run.split(".")[1] for open_run in open_runs)
+            leaders = Counter(
+                job for open_run, job in open_runs.items() if _leads(open_run, job, history)
+            )
             if max(agents.values()) > 1 or max(leaders.values(), default=0) > 1:
                 return True
         elif type(fact).is_terminal:
@@ -110,28 +111,28 @@ def _leads(agg: str, job: str, history: History) -> bool:
 @given(STEPS)
 def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, int]]) -> None:
     history, rivals = given_queued(), [Rival(), Rival(), Rival()]
-    for place, (what, number) in enumerate(steps):
-        if not _act(rivals[number % 3], history, what, place, number):
-            _happen(history, what, number, f"s{place}")
+    for place, (happening, number) in enumerate(steps):
+        if not _act(rivals[number % 3], history, happening, place, number):
+            _happen(history, happening, number, f"s{place}")
     assert not leases_overlap(history)
     for _ in range(3):
         for rival in rivals:
             rival.read(history, len(history.events))
-            assert rival.board == history.board
-            for move in due(rival.board, world(*offers(7))):
-                history.move(move)
+            assert rival.state == history.state
+            for move in decide(rival.state, world(*offers(7))):
+                history.append_decision(move)
     history.settle(world(now=LATE))
     assert not leases_overlap(history)
-    assert all(job.is_over for job in history.board.jobs.values())
+    assert all(job.is_over for job in history.state.jobs.values())
 
 
-def _act(rival: Rival, history: History, what: str, place: int, number: int) -> bool:
+def _act(rival: Rival, history: History, happening: str, place: int, number: int) -> bool:
     """What a rival does, if it is one who does this."""
-    match what:
+    match happening:
         case "read" | "catch up":
-            rival.read(history, number + 1 if what == "read" else len(history.events))
+            rival.read(history, number + 1 if happening == "read" else len(history.events))
         case "look":
-            rival.moves = list(due(rival.board, world(*offers(place % 7 + 1))))
+            rival.moves = list(decide(rival.state, world(*offers(place % 7 + 1))))
         case "say":
             rival.say(history, number + 1)
         case "half":
@@ -141,21 +142,21 @@ def _act(rival: Rival, history: History, what: str, place: int, number: int) -> 
     return True
 
 
-def _happen(history: History, what: str, number: int, name: str) -> None:
-    runs = [run for run in history.board.runs.values() if run.end is None and not run.is_member]
-    if what == "others" and number % 2:
-        one = received(f"p{number}", requires=Requires(count=1 + number % 2))
-        history.say(subjects.submission(name), one)
-    elif what == "others" and number == 0 and history.board.submissions:
-        id_ = min(history.board.submissions)
+def _happen(history: History, happening: str, number: int, name: str) -> None:
+    runs = [run for run in history.state.runs.values() if run.end is None and not run.is_member]
+    if happening == "others" and number % 2:
+        submission = received(f"p{number}", requires=Requires(count=1 + number % 2))
+        history.say(subjects.submission(name), submission)
+    elif happening == "others" and number == 0 and history.state.submissions:
+        id_ = min(history.state.submissions)
         history.say(subjects.submission(id_), events.SubmissionCancelRequested(reason="never mind"))
-    elif what in ("run", "fail") and runs:
+    elif happening in ("run", "fail") and runs:
         run = runs[number % len(runs)]
         agg = subjects.run(run.agent, run.id)
         if not run.has_begun:
             history.say(agg, started())
         else:
-            history.say(agg, completed() if what == "run" else failed())
+            history.say(agg, completed() if happening == "run" else failed())
 
 
 def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
@@ -164,19 +165,19 @@ def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
         history.say(subjects.submission(f"s{number}"), received(f"p{number}"))
     history.enrol("a1").settle(world())
     only = world(offering("a1"))
-    moves = [move for move in due(history.board, only) if len(move) == 2]
+    moves = [move for move in decide(history.state, only) if len(move) == 2]
     (first,) = moves
     other = History()
     for event in history.events:
-        other.board = evolve(other.board, event)
+        other.state = evolve(other.state, event)
     # The rival never heard of the first job's submission being open, so it takes the second.
-    other.board.submissions.pop(first[0].corr)
-    (second,) = [move for move in due(other.board, only) if len(move) == 2]
+    other.state.submissions.pop(first[0].corr)
+    (second,) = [move for move in decide(other.state, only) if len(move) == 2]
     assert first[0].agg != second[0].agg
     assert first[1].agg == second[1].agg
     assert first[1].id != second[1].id
-    assert history.move(first) == ["JobLeased", "JobAssigned"]
-    assert history.move(second) == ["JobLeased"]
+    assert history.append_decision(first) == ["JobLeased", "JobAssigned"]
+    assert history.append_decision(second) == ["JobLeased"]
     assert history.settle(only) == ["AgentRegistered", "JobRequeued"]
     history.say(history.run_agg(), completed())
     assert history.settle(only)[-2:] == ["JobLeased", "JobAssigned"]

@@ -5,11 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.domain.board import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX
-from scheduler.domain.moves import Offer
-from scheduler.domain.rules import due
+from scheduler.domain.rules import decide
+from scheduler.domain.state import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, Offer
 from shared import events, subjects
-from shared.ids import submission_job
+from shared.ids import submission_job_id
 from shared.states import DECISION_GRACE_S
 from tests.scheduler.histories import (
     CPU,
@@ -30,24 +29,24 @@ from tests.scheduler.histories import (
 
 def test_a_received_submission_waits_from_that_moment_on() -> None:
     history = given_received()
-    assert list(due(history.board, world())) == []
-    assert list(history.board.jobs) == [JOB]
-    (lease, _) = next(move for move in due(history.enrol("a1").board, world(OFFER)) if move[1:])
+    assert list(decide(history.state, world())) == []
+    assert list(history.state.jobs) == [JOB]
+    (lease, _) = next(move for move in decide(history.enrol("a1").state, world(OFFER)) if move[1:])
     assert (lease.agg, lease.expected) == (subjects.job(JOB), 0)
 
 
 def test_a_free_agent_gets_the_oldest_job() -> None:
     history = given_received(3).enrol("a1")
     history.settle(world())
-    (move,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
+    (move,) = [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
     assert isinstance(move[0].fact, events.JobLeased)
     assert move[0].agg == subjects.job(JOB)
 
 
 def test_one_agent_gets_one_job_at_a_time() -> None:
     history = given_received(3)
-    said = history.settle(world(OFFER))
-    assert said.count("JobAssigned") == 1
+    appended = history.settle(world(OFFER))
+    assert appended.count("JobAssigned") == 1
 
 
 def test_an_agent_of_another_gpu_type_gets_nothing() -> None:
@@ -102,13 +101,13 @@ def test_a_verdict_ends_the_job_and_frees_the_agent() -> None:
     history = given_running()
     history.say(subjects.submission("s2"), received("bob"))
     history.say(history.run_agg(), completed())
-    assert history.board.jobs[JOB].is_over
+    assert history.state.jobs[JOB].is_over
     assert history.settle(world(OFFER)) == ["JobLeased", "JobAssigned"]
 
 
 def test_an_older_log_that_says_when_a_job_began_and_ended_leads_to_the_same() -> None:
     old = History().say(subjects.submission("s1"), received(is_queued=False))
-    assert names(list(due(old.board, world()))) == ["JobQueued"]
+    assert names(list(decide(old.state, world()))) == ["JobQueued"]
     new = given_received()
     queued = events.JobQueued(
         submission="s1",
@@ -128,11 +127,11 @@ def test_an_older_log_that_says_when_a_job_began_and_ended_leads_to_the_same() -
         assert history.settle(world(OFFER)) == []
     run = subjects.last_token(old.run_agg())
     old.say(subjects.job(JOB), events.JobFinished(run=run, verdict="passed"))
-    assert old.board.submissions.keys() == new.board.submissions.keys()
-    assert old.board.pools == new.board.pools
+    assert old.state.submissions.keys() == new.state.submissions.keys()
+    assert old.state.pools == new.state.pools
     for history in (old, new):
         history.say(subjects.submission("s1"), ranked_end())
-        assert (history.board.jobs, history.board.runs) == ({}, {})
+        assert (history.state.jobs, history.state.runs) == ({}, {})
         assert history.settle(world(OFFER)) == []
 
 
@@ -148,8 +147,8 @@ def test_a_run_lost_before_it_began_is_given_again() -> None:
     history = given_received()
     history.settle(world(OFFER))
     other = replace(OFFER, agent="a2", session="session-2")
-    said = history.settle(world(other))
-    assert [name for name in said if name != "AgentRegistered"] == [
+    appended = history.settle(world(other))
+    assert [name for name in appended if name != "AgentRegistered"] == [
         "JobExpired",
         "JobRequeued",
         "JobLeased",
@@ -159,8 +158,8 @@ def test_a_run_lost_before_it_began_is_given_again() -> None:
 
 def test_a_run_lost_after_it_began_is_never_repeated() -> None:
     history = given_running()
-    said = history.settle(world())
-    assert said == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
+    appended = history.settle(world())
+    assert appended == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
     assert end.outcome == "infra_failed"
@@ -174,27 +173,27 @@ def test_silence_is_not_believed_before_we_listened_long_enough() -> None:
 
 def test_a_restarted_agent_loses_its_run() -> None:
     history = given_running()
-    said = history.settle(world(replace(OFFER, session="session-2", is_free=False)))
-    assert said == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
+    appended = history.settle(world(replace(OFFER, session="session-2", is_free=False)))
+    assert appended == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
 
 
 def test_a_run_not_begun_in_time_expires() -> None:
     history = given_received()
     history.settle(world(OFFER))
-    said = history.settle(world(OFFER, now=T0 + timedelta(seconds=31)))
-    assert said[:2] == ["JobExpired", "JobRequeued"]
+    appended = history.settle(world(OFFER, now=T0 + timedelta(seconds=31)))
+    assert appended[:2] == ["JobExpired", "JobRequeued"]
 
 
 def test_a_failure_of_the_platform_is_repeated_three_times_at_most() -> None:
     history = given_received()
-    said: list[str] = []
+    appended: list[str] = []
     for _ in range(ATTEMPTS_MAX):
-        said += history.settle(world(OFFER))
+        appended += history.settle(world(OFFER))
         failed = events.RunFailed(stage="", code="noisy", reason="it was too loud")
         history.say(history.run_agg(), failed)
-    said += history.settle(world(OFFER))
-    assert said.count("JobAssigned") == ATTEMPTS_MAX
-    assert said[-2:] == ["JobGivenUp", "SubmissionFinished"]
+    appended += history.settle(world(OFFER))
+    assert appended.count("JobAssigned") == ATTEMPTS_MAX
+    assert appended[-2:] == ["JobGivenUp", "SubmissionFinished"]
 
 
 def test_a_submission_that_took_two_agents_down_is_given_up() -> None:
@@ -241,33 +240,33 @@ def test_the_authors_mistake_is_not_repeated() -> None:
 
 def test_of_too_many_open_submissions_of_one_account_the_newest_are_rejected() -> None:
     history = given_received(OPEN_SUBMISSIONS_MAX + 2)
-    said = history.settle(world())
-    assert said.count("SubmissionRejected") == 2
-    assert len(history.board.jobs) == OPEN_SUBMISSIONS_MAX
-    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" not in history.board.submissions
+    appended = history.settle(world())
+    assert appended.count("SubmissionRejected") == 2
+    assert len(history.state.jobs) == OPEN_SUBMISSIONS_MAX
+    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" not in history.state.submissions
 
 
 def test_one_too_many_is_queued_if_there_is_room_before_it_is_rejected() -> None:
     history = given_received(OPEN_SUBMISSIONS_MAX + 1)
-    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" in history.board.submissions
+    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" in history.state.submissions
     history.say(subjects.submission("s1"), ranked_end(outcome="cancelled"))
-    said = history.settle(world())
-    assert sorted(said) == ["JobCancelled", "JobQueued"]
-    assert len(history.board.jobs) == OPEN_SUBMISSIONS_MAX
+    appended = history.settle(world())
+    assert sorted(appended) == ["JobCancelled", "JobQueued"]
+    assert len(history.state.jobs) == OPEN_SUBMISSIONS_MAX
 
 
 def test_a_lease_from_before_the_limit_was_lowered_still_counts() -> None:
     history = given_received(OPEN_SUBMISSIONS_MAX + 1)
     beyond = f"s{OPEN_SUBMISSIONS_MAX + 1}"
     leased = events.JobLeased(run="r", agent="a1", attempt=1, lease_until_at=T0)
-    history.say(subjects.job(submission_job(beyond)), leased, corr=beyond)
-    assert history.board.submissions[beyond].job == submission_job(beyond)
+    history.say(subjects.job(submission_job_id(beyond)), leased, corr=beyond)
+    assert history.state.submissions[beyond].job == submission_job_id(beyond)
 
 
 def test_a_decision_made_twice_has_one_id() -> None:
     history = given_received()
     history.settle(world())
-    first, second = (list(due(history.board, world(OFFER, now=T0))) for _ in range(2))
+    first, second = (list(decide(history.state, world(OFFER, now=T0))) for _ in range(2))
     assert [say.id for move in first for say in move] == [s.id for move in second for s in move]
 
 
@@ -277,4 +276,4 @@ def test_what_is_over_leaves_the_board() -> None:
     history.settle(world(OFFER))
     end = events.SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="")
     history.say(subjects.submission("s1"), end)
-    assert (history.board.submissions, history.board.jobs, history.board.runs) == ({}, {}, {})
+    assert (history.state.submissions, history.state.jobs, history.state.runs) == ({}, {}, {})

@@ -10,19 +10,17 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from scheduler.domain.board import Board, next_run
 from scheduler.domain.fold import evolve
-from scheduler.domain.moves import Move, World
-from scheduler.presence import Heartbeat, Presence
-from scheduler.service import Scheduler, freeze, thaw
+from scheduler.domain.state import Decision, SchedulerState, World, next_run
+from scheduler.service import Scheduler, decode_snapshot, encode_snapshot
+from scheduler.world import Heartbeat, Presence, ServerClock
 from shared import events, subjects
 from shared.clock import new_id, now
-from shared.event_log import New, Recorded
-from shared.events import Blob, Fact
+from shared.event_log import NewEvent, RecordedEvent
+from shared.events import Blob, Fact, JobAssigned
 from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
-from shared.server_clock import ServerClock
 from shared.testing import eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, completed, started
 from tests.support.writers import written
 
@@ -30,10 +28,10 @@ from tests.support.writers import written
 class NoMetrics:
     """Nobody watches."""
 
-    def looked(self, board: Board, world: World, behind: int) -> None:
+    def looked(self, state: SchedulerState, world: World, behind: int) -> None:
         """Nothing to show."""
 
-    def said(self, move: Move) -> None:
+    def said(self, move: Decision) -> None:
         """Nothing to count."""
 
     def conflicted(self) -> None:
@@ -54,8 +52,8 @@ async def scheduling(
 ) -> AsyncIterator[Scheduler]:
     """A scheduler at work."""
     presence = Presence(silent_s_max=1.0)
-    kept, clock = snapshots or MemorySnapshots(), agreeing_clock()
-    scheduler = Scheduler(log, presence, NoMetrics(), bus, kept, code, clock, tick_s=0.02)
+    snapshot_store, clock = snapshots or MemorySnapshots(), agreeing_clock()
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, snapshot_store, code, clock, tick_s=0.02)
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler
@@ -66,13 +64,15 @@ async def scheduling(
 
 
 async def beat(bus: MemoryBus, agent: str, *, is_free: bool = True, session: str = "s1") -> None:
-    said = msgspec.json.encode(Heartbeat(session, is_free, CPU))
-    await bus.beat(agent, said, 10)
+    heartbeat = msgspec.json.encode(Heartbeat(session, is_free, CPU))
+    await bus.beat(agent, heartbeat, 10)
 
 
 async def say(log: MemoryLog, agg: str, fact: Fact) -> int:
     agg, actor = written(agg, fact)
-    return await log.append(New(seal(fact, agg, Stamp(new_id(), now(), actor, "", "")), None))
+    return await log.append(
+        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), now(), actor, "", "")), None)
+    )
 
 
 async def receive(log: MemoryLog, submission: str) -> None:
@@ -93,22 +93,22 @@ async def receive(log: MemoryLog, submission: str) -> None:
 
 def has_ended(scheduler: Scheduler, jobs: int) -> bool:
     """Whether so many jobs have their verdict, and none is open."""
-    board = scheduler.board
-    return len(board.jobs) == jobs and all(job.is_over for job in board.jobs.values())
+    state = scheduler.state
+    return len(state.jobs) == jobs and all(job.is_over for job in state.jobs.values())
 
 
-def of_type(log: MemoryLog, name: str) -> list[Recorded]:
+def of_type(log: MemoryLog, name: str) -> list[RecordedEvent]:
     return [event for event in log.since(0) if event.envelope.type == name]
 
 
 async def work(log: MemoryLog, jobs: int) -> None:
     """An agent that gives every order a verdict, until so many are done."""
-    done: set[str] = set()
-    while len(done) < jobs:
-        orders = [e for e in of_type(log, "JobAssigned") if e.envelope.agg not in done]
+    finished: set[str] = set()
+    while len(finished) < jobs:
+        orders = [e for e in of_type(log, "JobAssigned") if e.envelope.agg not in finished]
         for order in orders:
             await say(log, order.envelope.agg, completed())
-            done.add(order.envelope.agg)
+            finished.add(order.envelope.agg)
         await log.grow(0.05)
 
 
@@ -135,8 +135,9 @@ async def test_rivals_lease_no_job_twice() -> None:
         for number in range(12):
             await receive(log, f"s{number}")
         await work(log, 12)
-        await eventually(lambda: all(has_ended(one, 12) for one in schedulers))
-    orders = Counter(order.fact.job for order in of_type(log, "JobAssigned"))  # type: ignore[attr-defined]
+        await eventually(lambda: all(has_ended(scheduler, 12) for scheduler in schedulers))
+    facts = [event.fact for event in log.since(0)]
+    orders = Counter(fact.job for fact in facts if isinstance(fact, JobAssigned))
     assert set(orders.values()) == {1}
     # A lease that lost its agent to another's was none.
     void = Counter(event.envelope.agg for event in of_type(log, "JobRequeued"))
@@ -149,8 +150,8 @@ async def test_two_that_find_a_lease_without_its_order_say_it_once() -> None:
     bus = MemoryBus(log)
     async with scheduling(log, bus) as killed:
         await receive(log, "s1")
-        await eventually(lambda: killed.board.jobs)
-    (job,) = killed.board.jobs.values()
+        await eventually(lambda: killed.state.jobs)
+    (job,) = killed.state.jobs.values()
     leased = events.JobLeased(
         run=next_run("a1", ""), agent="a1", attempt=1, lease_until_at=now() + timedelta(seconds=30)
     )
@@ -159,7 +160,7 @@ async def test_two_that_find_a_lease_without_its_order_say_it_once() -> None:
         await beat(bus, "a1")
         await eventually(lambda: of_type(log, "JobAssigned"))
         await work(log, 1)
-        await eventually(lambda: has_ended(other, 1) and other.board.seq == len(log.since(0)))
+        await eventually(lambda: has_ended(other, 1) and other.state.seq == len(log.since(0)))
     assert len(of_type(log, "JobAssigned")) == len(of_type(log, "JobLeased")) == 1
 
 
@@ -173,7 +174,7 @@ async def test_a_restarted_scheduler_says_nothing_again() -> None:
     before = await log.last()
     async with scheduling(log, bus) as again:
         await beat(bus, "a1", is_free=False)
-        await eventually(lambda: again.board.seq == before and again.agents.offers())
+        await eventually(lambda: again.state.seq == before and again.agents.offers())
         await asyncio.sleep(0.2)  # Ten looks, at which it could say something.
     assert await log.last() == before
 
@@ -204,12 +205,12 @@ async def test_a_restarted_scheduler_reads_what_is_new_alone() -> None:
             await receive(log, f"s{number}")
         await work(log, 3)
         await eventually(lambda: has_ended(first, 3))
-        await eventually(lambda: first.board.seq == len(log.since(0)))
+        await eventually(lambda: first.state.seq == len(log.since(0)))
         await first.keep()
     async with scheduling(log, bus, snapshots) as again:
-        await eventually(lambda: again.board.seq == first.board.seq)
-        assert again.kept_seq == first.board.seq
-        assert again.board == first.board
+        await eventually(lambda: again.state.seq == first.state.seq)
+        assert again.kept_seq == first.state.seq
+        assert again.state == first.state
         await receive(log, "s9")
         await eventually(lambda: len(of_type(log, "JobAssigned")) == 4)
 
@@ -222,9 +223,9 @@ async def test_a_snapshot_is_written_every_so_many_events() -> None:
         for number in range(6):
             await receive(log, f"s{number}")
         await eventually(lambda: scheduler.kept_seq >= 5)
-    kept = thaw(await snapshots.load("scheduler"), "1")
-    assert kept is not None
-    assert kept.seq == scheduler.kept_seq
+    snapshot = decode_snapshot(await snapshots.load("scheduler"), "1")
+    assert snapshot is not None
+    assert snapshot.seq == scheduler.kept_seq
 
 
 @pytest.mark.parametrize("spoil", ["other code", "other log", "shorter log", "damage"])
@@ -232,18 +233,18 @@ async def test_a_snapshot_that_does_not_fit_is_not_believed(spoil: str) -> None:
     log, snapshots = MemoryLog(), MemorySnapshots()
     bus = MemoryBus(log)
     await receive(log, "s1")
-    board = Board()
+    state = SchedulerState()
     for event in log.since(0):
-        board = evolve(board, event)
-    board.submissions.clear()
+        state = evolve(state, event)
+    state.submissions.clear()
     if spoil == "other log":
-        board.last_id = "of another event"
+        state.last_id = "of another event"
     if spoil == "shorter log":
-        board.seq = 99
-    data = freeze(board, "2" if spoil == "other code" else "1")
+        state.seq = 99
+    data = encode_snapshot(state, "2" if spoil == "other code" else "1")
     await snapshots.save("scheduler", data[:-9] if spoil == "damage" else data)
     async with scheduling(log, bus, snapshots) as scheduler:
-        await eventually(lambda: "s1" in scheduler.board.submissions)
+        await eventually(lambda: "s1" in scheduler.state.submissions)
 
 
 async def test_whoever_waits_is_told_of_the_queue() -> None:
@@ -262,9 +263,9 @@ async def test_whoever_waits_is_told_of_the_queue() -> None:
         await receive(log, "s1")
         await eventually(lambda: b"no agent of CPU is alive" in heard.get("queue.CPU", b""))
     listening.cancel()
-    told = msgspec.json.decode(heard["queue.CPU"])
-    assert told["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive"]]
-    assert set(told) == {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs"}
+    forecast = msgspec.json.decode(heard["queue.CPU"])
+    assert forecast["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive"]]
+    assert set(forecast) == {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs"}
 
 
 async def test_a_free_agent_is_given_work_at_once_not_at_the_next_tick() -> None:
@@ -273,7 +274,7 @@ async def test_a_free_agent_is_given_work_at_once_not_at_the_next_tick() -> None
     async with scheduling(log, bus) as scheduler:
         scheduler.tick_s = 60.0
         await receive(log, "s1")
-        await eventually(lambda: scheduler.board.jobs)
+        await eventually(lambda: scheduler.state.jobs)
         await beat(bus, "a1")
         await eventually(lambda: of_type(log, "JobAssigned"))
 
@@ -285,14 +286,14 @@ async def test_the_stages_of_a_run_make_nobody_look_and_its_end_does_at_once() -
         await beat(bus, "a1")
         await receive(log, "s1")
         (order,) = await eventually(lambda: of_type(log, "JobAssigned"))
-        await eventually(lambda: scheduler.board.seq == order.seq)
+        await eventually(lambda: scheduler.state.seq == order.seq)
         scheduler.tick_s = 60.0
         await eventually(lambda: not scheduler.is_due)
-        looked_at = scheduler.looked_at
+        decided_at = scheduler.decided_at
         stage = events.RunStageFinished(stage="check", verdict="passed", took_s=0, cases=1)
         seq = [await say(log, order.envelope.agg, fact) for fact in (started(), stage, stage)][-1]
-        await eventually(lambda: scheduler.board.seq == seq)
-        assert scheduler.looked_at == looked_at
+        await eventually(lambda: scheduler.state.seq == seq)
+        assert scheduler.decided_at == decided_at
         await say(log, order.envelope.agg, completed())
         await eventually(lambda: has_ended(scheduler, 1))
-        await eventually(lambda: scheduler.looked_at > looked_at)
+        await eventually(lambda: scheduler.decided_at > decided_at)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from scheduler.domain.fair import Policy
+from scheduler.domain.queue import Policy
 from scheduler.settings import PREFIX, Settings
 from shared.errors import Refused
-from shared.settings import read
+from shared.settings import read_settings
 
 GIVEN = {f"{PREFIX}_NATS_URL": "nats://127.0.0.1:1", f"{PREFIX}_OPS_LISTEN": "127.0.0.1:0"}
 
 
 def policy(**other: str) -> Policy:
-    said = {f"{PREFIX}_{name}": value for name, value in other.items()}
-    return read(Settings, PREFIX, GIVEN | said).policy()
+    environ = {f"{PREFIX}_{name}": value for name, value in other.items()}
+    return read_settings(Settings, PREFIX, GIVEN | environ).policy()
 
 
 def test_the_usual_order_is_that_of_the_specification() -> None:
@@ -20,8 +20,10 @@ def test_the_usual_order_is_that_of_the_specification() -> None:
 
 
 def test_classes_and_modes_may_be_put_in_another_order() -> None:
-    found = policy(CLASSES="contest canary practice rejudge", MODES="ranked test benchmark profile")
-    assert found.rank("contest/ranked") < found.rank("canary/test")
+    configured = policy(
+        CLASSES="contest canary practice rejudge", MODES="ranked test benchmark profile"
+    )
+    assert configured.rank("contest/ranked") < configured.rank("canary/test")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.domain.moves import World
+from scheduler.domain.state import World
 from shared import events, subjects
 from shared.events import Blob, RejudgeItem, Requires
 from tests.scheduler.histories import (
@@ -45,12 +45,12 @@ def run_canaries(history: History, *times_us: float, minute: int = 0) -> list[st
     """One canary on each of so many agents, each with its time (0: it fails)."""
     alive = [offering(f"a{number + 1}") for number in range(len(times_us))]
     now = T0 + timedelta(minutes=minute)
-    said = history.settle(World(now, {one.agent: one for one in alive}))
+    appended = history.settle(World(now, {item.agent: item for item in alive}))
     for agg, _ in history.of_type("JobAssigned")[-len(times_us) :]:
         time_us = times_us[int(agg.split(".")[1][1:]) - 1]
         verdict = "passed" if time_us else "wrong_answer"
         history.say(agg, completed(verdict, time_us or None))
-    return said + history.settle(World(now, {one.agent: one for one in alive}))
+    return appended + history.settle(World(now, {item.agent: item for item in alive}))
 
 
 def test_every_agent_runs_the_canary_now_and_then() -> None:
@@ -75,9 +75,9 @@ def test_a_canary_is_for_its_own_agent_alone() -> None:
 def test_a_slow_canary_puts_its_agent_in_quarantine() -> None:
     history = given_canary(3)
     run_canaries(history, 10.0, 11.0, 10.0)
-    said = run_canaries(history, 10.0, 10.0, 20.0, minute=1)
-    assert said.count("AgentQuarantined") == 1
-    assert history.board.agents["a3"].quarantine == "its canary took 2 times as long as usual"
+    appended = run_canaries(history, 10.0, 10.0, 20.0, minute=1)
+    assert appended.count("AgentQuarantined") == 1
+    assert history.state.agents["a3"].quarantine == "its canary took 2 times as long as usual"
     judged = [fact for _, fact in history.of_type("CanaryJudged")]
     assert [getattr(fact, "is_good", None) for fact in judged].count(False) == 1
 
@@ -93,7 +93,7 @@ def test_the_first_canaries_say_what_is_usual() -> None:
     history = given_canary(1)
     for minute, time_us in enumerate((10.0, 30.0, 10.0)):
         assert "AgentQuarantined" not in run_canaries(history, time_us, minute=minute)
-    canary = history.board.pool("CPU").canary
+    canary = history.state.pool("CPU").canary
     assert canary is not None
     assert canary.times_us == pytest.approx([10.0, 30.0, 10.0])
 
@@ -111,7 +111,7 @@ def test_a_canary_that_the_platform_fails_ends_nothing_else() -> None:
     history.settle(world(OFFER))
     history.say(history.run_agg(), failed())
     assert history.settle(world(OFFER)) == ["JobGivenUp"]
-    assert history.board.jobs == {}
+    assert history.state.jobs == {}
 
 
 def test_a_removed_canary_leaves_nothing_waiting() -> None:
@@ -148,7 +148,7 @@ def given_rejudge(count: int = 3, **problem: Any) -> History:
         )
         for number in range(count)
     ]
-    asked = events.RejudgeRequested(
+    requested = events.RejudgeRequested(
         problem="identity",
         from_number=1,
         to_number=2,
@@ -157,18 +157,18 @@ def given_rejudge(count: int = 3, **problem: Any) -> History:
         reason="a case was wrong",
         items=items,
     )
-    return history.say(REJUDGE, asked)
+    return history.say(REJUDGE, requested)
 
 
 def test_a_rejudge_queues_each_of_its_submissions_once() -> None:
     history = given_rejudge(250)
-    said = history.settle(world())
-    assert said == ["JobQueued"] * 250
-    assert history.board.rejudges == {}
+    appended = history.settle(world())
+    assert appended == ["JobQueued"] * 250
+    assert history.state.rejudges == {}
     (_, queued) = history.of_type("JobQueued")[7]
     assert isinstance(queued, events.JobQueued)
-    told = (queued.class_, queued.rejudge, queued.problem_digest, queued.mode, queued.submission)
-    assert told == ("rejudge", "r1", "new", "ranked", "s7")
+    fields = (queued.class_, queued.rejudge, queued.problem_digest, queued.mode, queued.submission)
+    assert fields == ("rejudge", "r1", "new", "ranked", "s7")
     assert queued.source == Blob(digest="x7", bytes=1)
 
 
@@ -185,14 +185,14 @@ def test_the_verdict_of_a_rejudged_job_ends_the_job_alone() -> None:
     history.settle(world(OFFER))
     history.say(history.run_agg(), completed())
     assert history.settle(world(OFFER)) == ["JobFinished"]
-    assert (history.board.jobs, history.board.runs) == ({}, {})
+    assert (history.state.jobs, history.state.runs) == ({}, {})
 
 
 def test_a_rejudged_job_that_the_platform_fails_is_given_up_and_no_more() -> None:
     history = given_rejudge(1)
     history.settle(world())
     assert history.settle(world(now=LATE + timedelta(days=2))) == ["JobGivenUp"]
-    assert history.board.jobs == {}
+    assert history.state.jobs == {}
 
 
 def test_a_discarded_rejudge_cancels_what_waits_and_lets_the_rest_end() -> None:
@@ -213,7 +213,7 @@ def test_a_rejudged_submission_that_is_open_is_not_touched() -> None:
     history = given_rejudge(1)
     history.say(subjects.submission("s0"), received(deadline_at=LATE + timedelta(days=3)))
     history.settle(world(OFFER))
-    assert set(history.board.submissions) == {"s0"}
-    (own,) = [job for job in history.board.jobs.values() if not job.rejudge]
-    assert history.board.submissions["s0"].job == own.id
+    assert set(history.state.submissions) == {"s0"}
+    (own,) = [job for job in history.state.jobs.values() if not job.rejudge]
+    assert history.state.submissions["s0"].job == own.id
     assert msgspec.structs.asdict(own)["class_"] == "practice"

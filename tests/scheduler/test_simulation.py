@@ -8,16 +8,15 @@ from datetime import datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.domain.board import Board
 from scheduler.domain.fold import evolve
-from scheduler.domain.moves import Offer, World
-from scheduler.domain.rules import due
+from scheduler.domain.rules import decide
+from scheduler.domain.state import Offer, SchedulerState, World
 from shared import events, subjects
-from shared.event_log import Conflict, New
+from shared.event_log import Conflict, NewEvent
 from shared.events import Fact, Requires
 from shared.memory import MemoryLog
 from shared.states import DECISION_GRACE_S
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import (
     T0,
     completed,
@@ -48,8 +47,8 @@ class Machine:
 
     @property
     def offer(self) -> Offer:
-        said = offering(self.name, is_free=not self.agg, host=HOSTS[self.name])
-        return Offer(self.name, str(self.session), said.is_free, said.registration)
+        offer = offering(self.name, is_free=not self.agg, host=HOSTS[self.name])
+        return Offer(self.name, str(self.session), offer.is_free, offer.registration)
 
 
 @dataclass
@@ -59,7 +58,9 @@ class Sim:
     dice: random.Random
     log: MemoryLog = field(default_factory=MemoryLog)
     now: datetime = T0
-    boards: list[Board] = field(default_factory=lambda: [Board(), Board()])
+    boards: list[SchedulerState] = field(
+        default_factory=lambda: [SchedulerState(), SchedulerState()]
+    )
     machines: list[Machine] = field(default_factory=lambda: [Machine(name) for name in HOSTS])
     count: int = 0
 
@@ -67,17 +68,17 @@ class Sim:
         """Append, 0 on a conflict."""
         self.count += 1
         agg, actor = written(agg, fact)
-        stamp = Stamp(f"said-{self.count}", self.now, actor, "", "")
+        stamp = EventMetadata(f"said-{self.count}", self.now, actor, "", "")
         try:
-            return await self.log.append(New(seal(fact, agg, stamp), expected))
+            return await self.log.append(NewEvent(make_envelope(fact, agg, stamp), expected))
         except Conflict:
             return 0
 
     async def receive(self, name: str) -> None:
-        asked = Requires(count=self.dice.choice([1, 1, 2]))
+        requires = Requires(count=self.dice.choice([1, 1, 2]))
         until = self.now + timedelta(seconds=LIVE_S)
-        one = received(self.dice.choice("abc"), deadline_at=until, requires=asked)
-        await self.say(subjects.submission(name), one, 0)
+        submission = received(self.dice.choice("abc"), deadline_at=until, requires=requires)
+        await self.say(subjects.submission(name), submission, 0)
 
     async def cancel(self, name: str) -> None:
         """Somebody wants a submission to end, unless it has."""
@@ -89,44 +90,47 @@ class Sim:
 
     async def schedule(self, place: int) -> None:
         """One of the schedulers reads a part of the log, and says some of what is due."""
-        board = self.boards[place]
-        for event in self.log.since(board.seq)[: self.dice.randint(1, 60)]:
-            board = evolve(board, event)
-        offers = {one.name: one.offer for one in self.machines if one.is_alive}
-        for move in list(due(board, World(self.now, offers))):
-            said = [
-                New(seal(s.fact, s.agg, Stamp(s.id, self.now, "", "", "")), s.expected)
+        state = self.boards[place]
+        for event in self.log.since(state.seq)[: self.dice.randint(1, 60)]:
+            state = evolve(state, event)
+        offers = {machine.name: machine.offer for machine in self.machines if machine.is_alive}
+        for move in list(decide(state, World(self.now, offers))):
+            appended = [
+                NewEvent(
+                    make_envelope(s.fact, s.agg, EventMetadata(s.id, self.now, "", "", "")),
+                    s.expected,
+                )
                 for s in move
             ]
             try:
-                if len(said) == 1:
-                    await self.log.append(said[0])
+                if len(appended) == 1:
+                    await self.log.append(appended[0])
                 else:
-                    await self.log.append_all(said)
+                    await self.log.append_all(appended)
             except Conflict:
                 continue
         if self.dice.random() < 0.02:
-            self.boards[place] = Board()
+            self.boards[place] = SchedulerState()
 
-    async def work(self, one: Machine) -> None:
+    async def work(self, machine: Machine) -> None:
         """A machine takes an order, goes on with its run, or dies."""
         if self.dice.random() < 0.05:
-            one.is_alive, one.agg = not one.is_alive, ""
-            one.session += 1
-        if not one.is_alive:
+            machine.is_alive, machine.agg = not machine.is_alive, ""
+            machine.session += 1
+        if not machine.is_alive:
             return
-        if one.agg:
-            await self._go_on(one)
+        if machine.agg:
+            await self._go_on(machine)
         else:
-            self._take(one)
+            self._take(machine)
 
-    def _take(self, one: Machine) -> None:
+    def _take(self, machine: Machine) -> None:
         for event in self.log.since(0):
-            order = event.envelope.agg.startswith(f"run.{one.name}.") and event.fact
-            is_new = isinstance(order, events.JobAssigned) and order.session == str(one.session)
+            order = event.envelope.agg.startswith(f"run.{machine.name}.") and event.fact
+            is_new = isinstance(order, events.JobAssigned) and order.session == str(machine.session)
             if isinstance(order, events.JobAssigned) and is_new and not self._is_over(event):
-                one.agg, one.version = event.envelope.agg, event.seq
-                one.is_member = bool(order.gang) and order.gang[0] != one.name
+                machine.agg, machine.version = event.envelope.agg, event.seq
+                machine.is_member = bool(order.gang) and order.gang[0] != machine.name
 
     def _is_over(self, order: object) -> bool:
         agg = order.envelope.agg  # type: ignore[attr-defined]
@@ -136,29 +140,29 @@ class Sim:
             if subjects.history_of(event.envelope.agg) == agg
         )
 
-    async def _go_on(self, one: Machine) -> None:
-        order = next(event for event in self.log.since(0) if event.envelope.agg == one.agg)
+    async def _go_on(self, machine: Machine) -> None:
+        order = next(event for event in self.log.since(0) if event.envelope.agg == machine.agg)
         if self._is_over(order):
-            one.agg = ""
-        elif not one.is_member and (fact := self._next(one, order.seq)) is not None:
-            one.version = await self.say(one.agg, fact, one.version)
-            if not one.version or type(fact).is_terminal:
-                one.agg = ""
+            machine.agg = ""
+        elif not machine.is_member and (fact := self._next(machine, order.seq)) is not None:
+            machine.version = await self.say(machine.agg, fact, machine.version)
+            if not machine.version or type(fact).is_terminal:
+                machine.agg = ""
 
-    def _next(self, one: Machine, token: int) -> Fact | None:
+    def _next(self, machine: Machine, token: int) -> Fact | None:
         """Nothing for a while, a beginning, a verdict or a failure."""
         dice = self.dice.random()
         if dice < 0.4:
             return None
-        if one.version == token and dice < 0.9:
+        if machine.version == token and dice < 0.9:
             return started()
         return failed(self.dice.choice(["noisy", "supervisor"])) if dice < 0.6 else completed()
 
     async def rank(self) -> None:
         """Ranker decides on some of the verdicts, some day."""
-        for board in self.boards[:1]:
-            for job in list(board.jobs.values()):
-                submission = board.submissions.get(job.submission)
+        for state in self.boards[:1]:
+            for job in list(state.jobs.values()):
+                submission = state.submissions.get(job.submission)
                 if job.is_over and submission is not None and self.dice.random() < 0.2:
                     agg = subjects.submission(submission.id)
                     await self.say(agg, ranked_end(), submission.version)
@@ -174,8 +178,8 @@ async def simulate(seed: int) -> MemoryLog:
             await sim.receive(f"s{step}")
         if sim.dice.random() < 0.1:
             await sim.cancel(f"s{sim.dice.randrange(STEPS)}")
-        for one in sim.machines:
-            await sim.work(one)
+        for machine in sim.machines:
+            await sim.work(machine)
         await sim.schedule(sim.dice.randrange(2))
         await sim.rank()
     return sim.log

@@ -1,10 +1,10 @@
-"""Nothing is sent to what is not the public internet, however it is written."""
+"""Nothing is sent to addresses outside the public internet, however they are written."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.addresses import Target, is_public, target
+from shared.addresses import RequestTarget, is_public, parse_target
 from shared.errors import Refused
 
 PRIVATE = [
@@ -39,20 +39,20 @@ def test_an_address_that_carries_another_is_never_public(address: object) -> Non
 @pytest.mark.parametrize("address", [one for one in PRIVATE if ":" not in one])
 def test_an_address_that_is_not_public_is_no_target(address: str) -> None:
     with pytest.raises(Refused, match="public internet"):
-        target(f"https://{address}/", is_local=False)
+        parse_target(f"https://{address}/", is_local=False)
 
 
 @pytest.mark.parametrize("address", [one for one in PRIVATE if ":" in one])
 def test_one_of_ipv6_is_none_either(address: str) -> None:
     with pytest.raises(Refused):
-        target(f"https://[{address}]/", is_local=False)
+        parse_target(f"https://[{address}]/", is_local=False)
 
 
 @pytest.mark.parametrize("host", NUMBERS)
 @pytest.mark.parametrize("is_local", [True, False])
 def test_a_number_in_disguise_is_no_host(host: str, is_local: bool) -> None:
-    with pytest.raises(Refused, match="is no host"):
-        target(f"https://{host}/", is_local=is_local)
+    with pytest.raises(Refused, match="is not a host"):
+        parse_target(f"https://{host}/", is_local=is_local)
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,24 @@ def test_a_number_in_disguise_is_no_host(host: str, is_local: bool) -> None:
 )
 def test_what_is_no_https_url_is_refused(url: str) -> None:
     with pytest.raises(Refused) as refused:
-        target(url, is_local=False)
+        parse_target(url, is_local=False)
     assert (refused.value.code, refused.value.field) == ("invalid_url", "url")
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://x.org/", "https://192.168.0.1/"])
 def test_even_ones_own_machine_reaches_no_other_that_way(url: str) -> None:
     with pytest.raises(Refused):
-        target(url, is_local=True)
+        parse_target(url, is_local=True)
 
 
 def test_a_url_says_where_it_leads() -> None:
-    assert target("https://x.org", is_local=False) == Target("https", "x.org", 443, "/")
-    found = target("https://X.org.:8443/a?b=c", is_local=False)
-    assert (found, found.authority) == (Target("https", "x.org", 8443, "/a?b=c"), "x.org:8443")
-    here = target("http://[::1]:9/", is_local=True)
+    assert parse_target("https://x.org", is_local=False) == RequestTarget(
+        "https", "x.org", 443, "/"
+    )
+    parsed = parse_target("https://X.org.:8443/a?b=c", is_local=False)
+    assert (parsed, parsed.authority) == (
+        RequestTarget("https", "x.org", 8443, "/a?b=c"),
+        "x.org:8443",
+    )
+    here = parse_target("http://[::1]:9/", is_local=True)
     assert (here.host, here.authority) == ("::1", "[::1]:9")

@@ -1,4 +1,4 @@
-"""What routes answer: told by their annotation, sent as it is."""
+"""Response types: declared by annotation, sent as they are."""
 
 from typing import Annotated
 
@@ -7,54 +7,60 @@ from fastapi import APIRouter, FastAPI
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from shared.answers import ELSEWHERE, Answer, Documented, every, schemas
-from shared.http import Live
+from shared.http import LiveResponse
+from shared.response_types import (
+    SCHEMA_KEY,
+    DocumentedRoute,
+    TypedResponse,
+    build_schemas,
+    iter_routes,
+)
 
 
 class Inner(TypedDict):
-    """A part."""
+    """A nested type."""
 
     count: int
 
 
 class Outer(TypedDict):
-    """A whole, one part of which another service has a type of."""
+    """A type with one field whose type is another service's."""
 
     inner: Inner | None
-    other: Annotated[Inner, WithJsonSchema({ELSEWHERE: "Other"})]
+    other: Annotated[Inner, WithJsonSchema({SCHEMA_KEY: "Other"})]
 
 
 def application() -> FastAPI:
-    app, router = FastAPI(), APIRouter(prefix="/inner", route_class=Documented)
+    app, router = FastAPI(), APIRouter(prefix="/inner", route_class=DocumentedRoute)
 
     @router.get("/plain")
     async def plain() -> Outer:
         return {"inner": None, "other": "no part at all"}  # type: ignore[typeddict-item]
 
     @router.get("/made")
-    async def made() -> Answer[list[Inner]] | Live:
-        return Answer(b"[]", 200)
+    async def made() -> TypedResponse[list[Inner]] | LiveResponse:
+        return TypedResponse(b"[]", 200)
 
     @router.get("/bare", include_in_schema=False)
-    async def bare() -> Answer[Inner]:
-        return Answer(b"{}", 200)
+    async def bare() -> TypedResponse[Inner]:
+        return TypedResponse(b"{}", 200)
 
     app.include_router(router)
     return app
 
 
 def test_a_body_is_told_by_the_annotation_with_every_field_and_no_other() -> None:
-    told = schemas(application().routes)
-    assert told.bodies["GET", "/inner/plain"] == {"$ref": "#/components/schemas/Outer"}
-    assert told.bodies["GET", "/inner/made"]["items"] == {"$ref": "#/components/schemas/Inner"}
-    assert told.shared["Outer"]["additionalProperties"] is False
-    assert told.shared["Outer"]["properties"]["other"] == {"$ref": "#/components/schemas/Other"}
-    assert told.shared["Inner"]["required"] == ["count"]
+    schemas = build_schemas(application().routes)
+    assert schemas.bodies["GET", "/inner/plain"] == {"$ref": "#/components/schemas/Outer"}
+    assert schemas.bodies["GET", "/inner/made"]["items"] == {"$ref": "#/components/schemas/Inner"}
+    assert schemas.shared["Outer"]["additionalProperties"] is False
+    assert schemas.shared["Outer"]["properties"]["other"] == {"$ref": "#/components/schemas/Other"}
+    assert schemas.shared["Inner"]["required"] == ["count"]
 
 
 def test_every_route_is_found_in_whichever_router() -> None:
-    found = {(method, path) for method, path, _ in every(application().routes)}
-    assert {("GET", f"/inner/{name}") for name in ("plain", "made", "bare")} <= found
+    routes = {(method, path) for method, path, _ in iter_routes(application().routes)}
+    assert {("GET", f"/inner/{name}") for name in ("plain", "made", "bare")} <= routes
 
 
 async def test_what_is_returned_is_sent_unchecked() -> None:

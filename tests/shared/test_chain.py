@@ -1,4 +1,4 @@
-"""The chain names every event, its place and everything before it."""
+"""The chain covers every event, its sequence and everything before it."""
 
 import hashlib
 import struct
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.chain import START, Link, after
+from shared.wire import CHAIN_START, ChainLink, extend_chain
 
-LINK = Link(7, "events.problem.p", "e1", b'{"id":"e1"}')
+LINK = ChainLink(7, "events.problem.p", "e1", b'{"id":"e1"}')
 TEXT = st.text(max_size=20)
-LINKS = st.builds(Link, st.just(1), TEXT, TEXT, st.binary(max_size=20))
+LINKS = st.builds(ChainLink, st.just(1), TEXT, TEXT, st.binary(max_size=20))
 
 
 def test_it_is_what_the_decision_record_says() -> None:
@@ -20,7 +20,7 @@ def test_it_is_what_the_decision_record_says() -> None:
     subject = struct.pack(">H", 16) + b"events.problem.p"
     identity = struct.pack(">H", 2) + b"e1"
     expected = hashlib.sha256(before + head + subject + identity + LINK.body).digest()
-    assert after(before, LINK) == expected
+    assert extend_chain(before, LINK) == expected
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_it_is_what_the_decision_record_says() -> None:
         LINK._replace(subject="events.problem.pe", id="1"),
     ],
 )
-def test_whatever_is_changed_changes_it(other: Link) -> None:
-    assert after(START, other) != after(START, LINK)
+def test_whatever_is_changed_changes_it(other: ChainLink) -> None:
+    assert extend_chain(CHAIN_START, other) != extend_chain(CHAIN_START, LINK)
 
 
 def test_another_past_changes_it() -> None:
-    assert after(after(START, LINK), LINK) != after(START, LINK)
+    assert extend_chain(extend_chain(CHAIN_START, LINK), LINK) != extend_chain(CHAIN_START, LINK)
 
 
 @given(LINKS, LINKS)
-def test_no_two_events_look_the_same(one: Link, two: Link) -> None:
-    assert (after(START, one) == after(START, two)) == (one == two)
+def test_no_two_events_look_the_same(one: ChainLink, two: ChainLink) -> None:
+    assert (extend_chain(CHAIN_START, one) == extend_chain(CHAIN_START, two)) == (one == two)

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from shared.events import CATALOGUE
-from shared.testing import example
-from shared.wire import decode, fact_of
+from shared.testing import example_event
+from shared.wire import decode, decode_fact
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
@@ -20,7 +20,7 @@ NAME = re.compile(r"(?P<type>\w+)\.v(?P<v>\d+)(\.(?P<shape>\d+))?\.json\Z")
 
 
 def holds(now: object, then: object) -> bool:
-    """Whether all that was said then is said now, at every depth."""
+    """Return whether the new data contains all of the old data, at every depth."""
     if isinstance(then, dict) and isinstance(now, dict):
         return all(key in now and holds(now[key], value) for key, value in then.items())
     if isinstance(then, list) and isinstance(now, list):
@@ -29,10 +29,10 @@ def holds(now: object, then: object) -> bool:
 
 
 def newest(name: str) -> Path:
-    """The golden file of the newest version of a type, in its newest shape."""
+    """Return the golden file of a type's newest version in its newest shape."""
     version = CATALOGUE[name].version
-    found = [(NAME.match(path.name), path) for path in GOLDEN.glob(f"{name}.v{version}.*")]
-    return max((int(match["shape"] or 1), path) for match, path in found if match)[1]
+    files = [(NAME.match(path.name), path) for path in GOLDEN.glob(f"{name}.v{version}.*")]
+    return max((int(match["shape"] or 1), path) for match, path in files if match)[1]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -41,7 +41,7 @@ def test_a_golden_event_still_says_what_it_said(path: Path) -> None:
     match = NAME.match(path.name)
     assert match is not None
     assert (match["type"], int(match["v"])) == (envelope.type, envelope.v)
-    now = msgspec.json.decode(msgspec.json.encode(fact_of(envelope)))
+    now = msgspec.json.decode(msgspec.json.encode(decode_fact(envelope)))
     assert holds(now, msgspec.json.decode(envelope.data))
 
 
@@ -59,4 +59,4 @@ def test_every_event_has_a_golden_file_of_each_version(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_the_newest_golden_file_holds_every_field(name: str) -> None:
     envelope = decode(newest(name).read_bytes())
-    assert fact_of(envelope) == example(CATALOGUE[name])
+    assert decode_fact(envelope) == example_event(CATALOGUE[name])

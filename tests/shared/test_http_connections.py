@@ -1,4 +1,4 @@
-"""Slow and endless requests are ended, and others served meanwhile, over real connections."""
+"""Slow and endless requests are ended while others are served, over real connections."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from shared.errors import Refused
-from shared.http import install
+from shared.http import install_error_handlers
 from shared.http_connections import HEAD_BYTES_MAX, HttpLimits, check_times
-from tests.ranker.streaming import served
+from tests.ranker.streaming import serve_ranker
 
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost: here\r\nX-A: "
 POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n"
@@ -34,7 +34,7 @@ class Client:
         await self.writer.drain()
 
     async def answer(self) -> tuple[int, bytes]:
-        """The status and the body of an answer; 0 if the connection is closed without one."""
+        """Return the status and body of a response; 0 if the connection closes without one."""
         async with asyncio.timeout(30):
             try:
                 head = await self.reader.readuntil(b"\r\n\r\n")
@@ -44,7 +44,7 @@ class Client:
             return int(head[9:12]), await self.reader.readexactly(int(length))
 
     async def is_closed(self) -> bool:
-        """Whether the server closes the connection, without another byte."""
+        """Return whether the server closes the connection without another byte."""
         async with asyncio.timeout(30):
             try:
                 return await self.reader.read(1) == b""
@@ -54,7 +54,7 @@ class Client:
 
 @asynccontextmanager
 async def connected(url: str, *pieces: bytes) -> AsyncIterator[Client]:
-    """A client that has sent something."""
+    """Connect a client that has sent some bytes."""
     address = httpx.URL(url)
     client = Client(*await asyncio.open_connection(address.host, address.port))
     try:
@@ -68,7 +68,7 @@ async def connected(url: str, *pieces: bytes) -> AsyncIterator[Client]:
 def echo() -> FastAPI:
     """An application that answers with the length of what it is sent."""
     app = FastAPI()
-    install(app)
+    install_error_handlers(app)
 
     @app.get("/")
     async def here() -> str:
@@ -95,12 +95,12 @@ def echo() -> FastAPI:
 
 
 async def half_heads(stack: AsyncExitStack, url: str, count: int) -> Sequence[Client]:
-    """So many clients that have sent a part of a head."""
+    """Connect so many clients that have sent a part of a head."""
     return [await stack.enter_async_context(connected(url, HALF_HEAD)) for _ in range(count)]
 
 
 async def test_half_sent_heads_are_ended_and_others_are_served_meanwhile() -> None:
-    async with served(echo(), QUICK) as (url, _), AsyncExitStack() as stack:
+    async with serve_ranker(echo(), QUICK) as (url, _), AsyncExitStack() as stack:
         clients = await half_heads(stack, url, 100)
         async with httpx.AsyncClient() as http:
             assert (await http.get(url)).status_code == 200
@@ -111,12 +111,12 @@ async def test_half_sent_heads_are_ended_and_others_are_served_meanwhile() -> No
 
 
 async def test_a_connection_without_a_byte_is_closed() -> None:
-    async with served(echo(), QUICK) as (url, _), connected(url) as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url) as client:
         assert await client.is_closed()
 
 
 async def test_a_head_that_trickles_in_has_no_more_time() -> None:
-    async with served(echo(), QUICK) as (url, _), connected(url, HALF_HEAD) as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, HALF_HEAD) as client:
 
         async def trickle() -> None:
             while True:
@@ -130,7 +130,7 @@ async def test_a_head_that_trickles_in_has_no_more_time() -> None:
 
 
 async def test_the_second_request_of_a_connection_has_limits_too() -> None:
-    async with served(echo(), QUICK) as (url, _):
+    async with serve_ranker(echo(), QUICK) as (url, _):
         async with connected(url, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n") as client:
             assert (await client.answer())[0] == 200
             await client.send(HALF_HEAD)
@@ -143,20 +143,20 @@ async def test_the_second_request_of_a_connection_has_limits_too() -> None:
 
 async def test_what_is_being_answered_goes_on_beside_a_half_sent_head() -> None:
     ask = b"GET /stream HTTP/1.1\r\nHost: here\r\n\r\n"
-    async with served(echo(), QUICK) as (url, _), connected(url, ask, b"GET /") as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, ask, b"GET /") as client:
         assert await client.answer() == (200, b"x" * 8)
         assert (await client.answer())[0] == 408
 
 
 async def test_a_slow_body_is_answered_408() -> None:
-    async with served(echo(), QUICK) as (url, _), connected(url, POST % 1000, b"a") as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, POST % 1000, b"a") as client:
         status, body = await client.answer()
         assert (status, json.loads(body)["code"]) == (408, "request_timeout")
         assert await client.is_closed()
 
 
 async def test_a_body_that_keeps_coming_may_take_longer() -> None:
-    async with served(echo(), QUICK) as (url, _), connected(url, POST % 200_000) as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, POST % 200_000) as client:
         for _ in range(20):
             await client.send(b"a" * 10_000)
             await asyncio.sleep(QUICK.body_s / 10)
@@ -165,7 +165,7 @@ async def test_a_body_that_keeps_coming_may_take_longer() -> None:
 
 async def test_a_refusal_is_heard_by_who_still_sends() -> None:
     head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
-    async with served(echo(), QUICK) as (url, _), connected(url, head) as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, head) as client:
         assert (await client.answer())[0] == 401
         await client.send(b"a" * 10_000_000)
         await client.send(POST % 3 + b"123")
@@ -174,14 +174,14 @@ async def test_a_refusal_is_heard_by_who_still_sends() -> None:
 
 async def test_who_was_refused_and_sends_nothing_is_closed() -> None:
     head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
-    async with served(echo(), QUICK) as (url, _), connected(url, head) as client:
+    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, head) as client:
         assert (await client.answer())[0] == 401
         assert await client.is_closed()
 
 
 async def test_with_too_many_connections_the_one_that_waits_longest_gives_way() -> None:
     limits = HttpLimits(connections_max=20)
-    async with served(echo(), limits) as (url, _), AsyncExitStack() as stack:
+    async with serve_ranker(echo(), limits) as (url, _), AsyncExitStack() as stack:
         clients = await half_heads(stack, url, 40)
         async with httpx.AsyncClient() as http:
             assert (await http.get(url)).status_code == 200
@@ -192,15 +192,17 @@ async def test_with_too_many_connections_the_one_that_waits_longest_gives_way() 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_limit_that_is_no_time_is_refused(seconds: float) -> None:
-    with pytest.raises(Refused, match=r"WARPBOARD_X_HEAD_S is .*: expected a number of seconds"):
+    with pytest.raises(
+        Refused, match=r"WARPBOARD_X_HEAD_S is .*: expected a positive number of seconds"
+    ):
         check_times("WARPBOARD_X", HttpLimits(head_s=seconds))
 
 
 def limited_to(files: int) -> "subprocess.CompletedProcess[str]":
-    """A process with these limits on open files, which raises the soft one."""
+    """Run a process with these limits on open files, which raises the soft one."""
     program = (
         "import resource, sys\n"
-        "from shared.file_limit import raise_file_limit\n"
+        "from shared.lifecycle import raise_file_limit\n"
         "from shared.errors import Refused\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, {files}), {files}))\n"
         "try: print(raise_file_limit())\n"
@@ -216,14 +218,14 @@ def test_the_limit_on_open_files_is_raised_as_far_as_it_goes() -> None:
 
 
 def test_too_low_a_limit_on_open_files_is_refused_with_the_way_out() -> None:
-    done = limited_to(300)
-    assert done.returncode == 1
-    assert "may open 300 files at once, but needs at least 512" in done.stderr
-    assert "ulimit -Hn" in done.stderr
+    result = limited_to(300)
+    assert result.returncode == 1
+    assert "may open 300 files at once, but needs at least 512" in result.stderr
+    assert "ulimit -Hn" in result.stderr
 
 
 async def asked(url: str, *pieces: bytes) -> bytes:
-    """What a server answers to a request that comes in pieces."""
+    """Return a server's response to a request sent in pieces."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -254,20 +256,20 @@ async def test_a_long_head_is_refused(head: bytes, status: bytes) -> None:
         """Something to ask for."""
         return "here"
 
-    async with served(app) as (url, _):
+    async with serve_ranker(app) as (url, _):
         begin = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n"
         assert (await asked(url, begin + head + b"\r\n"))[9:12] == status
 
 
 async def test_a_head_without_an_end_is_not_kept() -> None:
-    async with served(FastAPI()) as (url, _):
-        said = await asked(url, b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 16_384] * 100)
-        assert said[9:12] in (b"431", b"")
+    async with serve_ranker(FastAPI()) as (url, _):
+        response = await asked(url, b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 16_384] * 100)
+        assert response[9:12] in (b"431", b"")
 
 
 @pytest.mark.long
 async def test_a_connection_outlives_polls_every_five_seconds() -> None:
-    """The public client polls at that interval; a server that closes then lets it die."""
+    """The public client polls at that interval; a server that closes then makes it fail."""
     app = FastAPI()
 
     @app.get("/")
@@ -275,7 +277,7 @@ async def test_a_connection_outlives_polls_every_five_seconds() -> None:
         """Something to ask for."""
         return "here"
 
-    async with served(app) as (url, _):
+    async with serve_ranker(app) as (url, _):
         host, _, port = url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""A service's process runs until a signal, drains within its limit and tells how it ended.
+"""A service's process runs until a signal, drains within its limit and reports how it ended.
 
 Run as a program, this file is the service under test: `test_lifecycle.py MAIN PORT`.
 """
@@ -17,33 +17,33 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.lifecycle import Life, live, until_first
+from shared.lifecycle import Lifecycle, run_until_first, run_until_signal
 from shared.settings import Listen
 from shared.testing import eventually
 from tests.support.waits import free_port
 
 DRAIN_S = 0.3
-Main = Callable[[Life], Awaitable[None]]
+Main = Callable[[Lifecycle], Awaitable[None]]
 
 
-async def patient(life: Life) -> None:
+async def patient(life: Lifecycle) -> None:
     """Drains when asked."""
     await life.stopping.wait()
 
 
-async def stubborn(life: Life) -> None:
+async def stubborn(life: Lifecycle) -> None:
     """Never drains."""
     life.ail("log", "unreachable for 60 s")
     await asyncio.Event().wait()
 
 
-async def failing(_: Life) -> None:
+async def failing(_: Lifecycle) -> None:
     """Fails at once."""
     raise RuntimeError("the log is gone")
 
 
 class Service:
-    """This file as a service, and what it answers."""
+    """This file as a service, and its responses."""
 
     def __init__(self, main: Main, port: int) -> None:
         self.port = port
@@ -55,8 +55,10 @@ class Service:
 
     def answer(self, path: str) -> tuple[int, bytes] | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as said:
-                return said.status, said.read()
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=30
+            ) as response:
+                return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read()
@@ -67,7 +69,7 @@ class Service:
         await eventually(lambda: self.answer("/healthz"))
 
     def end(self) -> tuple[int, list[str]]:
-        """The exit code, and the messages it logged."""
+        """Return the exit code, and the messages it logged."""
         lines = self.process.communicate(timeout=20)[1].splitlines()
         return self.process.returncode, [json.loads(line)["message"] for line in lines]
 
@@ -107,7 +109,7 @@ async def test_a_drain_over_its_limit_is_a_failure(start: Start) -> None:
     service.process.terminate()
     code, messages = service.end()
     assert code == 1
-    assert messages[-1] == "not drained within 0 s: cancelled"
+    assert messages[-1] == "did not drain within 0 s: cancelling"
 
 
 async def test_a_second_signal_ends_at_once(start: Start) -> None:
@@ -117,11 +119,11 @@ async def test_a_second_signal_ends_at_once(start: Start) -> None:
         service.process.send_signal(number)
     code, messages = service.end()
     assert code == 1
-    assert messages[-1].endswith("leaving at once")
+    assert messages[-1].endswith("exiting now")
 
 
 def test_a_failure_is_logged_and_tells_by_its_exit_code(start: Start) -> None:
-    assert start(failing).end() == (1, ["the process ends: the log is gone"])
+    assert start(failing).end() == (1, ["the process failed: the log is gone"])
 
 
 def test_a_taken_address_is_a_failure_at_the_start(start: Start) -> None:
@@ -134,8 +136,8 @@ def test_a_taken_address_is_a_failure_at_the_start(start: Start) -> None:
 async def test_health_names_the_part_that_ails(start: Start) -> None:
     service = start(stubborn)
     await service.is_up()
-    told = b'{"status": "ailing", "parts": {"log": "unreachable for 60 s"}}\n'
-    await eventually(lambda: service.answer("/healthz") == (503, told))
+    body = b'{"status": "ailing", "parts": {"log": "unreachable for 60 s"}}\n'
+    await eventually(lambda: service.answer("/healthz") == (503, body))
 
 
 async def test_ops_answers_health_metrics_and_nothing_else(start: Start) -> None:
@@ -150,7 +152,7 @@ async def test_ops_answers_health_metrics_and_nothing_else(start: Start) -> None
 
 
 def test_a_part_is_well_again() -> None:
-    life = Life()
+    life = Lifecycle()
     life.ail("log", "gone")
     assert life.ailing() == {"log": "gone"}
     life.ail("log", None)
@@ -166,33 +168,33 @@ async def test_the_first_loop_that_ends_cancels_the_others() -> None:
         finally:
             ended.set()
 
-    await until_first(endless(), asyncio.sleep(0))
+    await run_until_first(endless(), asyncio.sleep(0))
     assert ended.is_set()
 
 
 async def test_the_failure_of_a_loop_is_ours() -> None:
     with pytest.raises(RuntimeError, match="the log is gone"):
-        await until_first(asyncio.Event().wait(), failing(Life()))
+        await run_until_first(asyncio.Event().wait(), failing(Lifecycle()))
 
 
 async def test_no_failure_of_several_is_lost() -> None:
     with pytest.raises(BaseExceptionGroup) as failures:
-        await until_first(failing(Life()), failing(Life()))
+        await run_until_first(failing(Lifecycle()), failing(Lifecycle()))
     assert len(failures.value.exceptions) == 2
 
 
-async def away(what: str) -> None:
-    raise Failed(what)
+async def away(name: str) -> None:
+    raise Failed(name)
 
 
 async def test_an_outage_that_several_loops_meet_at_once_is_one_failure() -> None:
     with pytest.raises(Failed, match="Postgres"):
-        await until_first(away("Postgres"), away("Postgres, too"))
+        await run_until_first(away("Postgres"), away("Postgres, too"))
     with pytest.raises(RuntimeError, match="the log is gone"):
-        await until_first(away("Postgres"), failing(Life()))
+        await run_until_first(away("Postgres"), failing(Lifecycle()))
 
 
 if __name__ == "__main__":
     mains = {main.__name__: main for main in (patient, stubborn, failing)}
     chosen, port = sys.argv[1:]
-    sys.exit(live("test", Listen("127.0.0.1", int(port)), mains[chosen], DRAIN_S))
+    sys.exit(run_until_signal("test", Listen("127.0.0.1", int(port)), mains[chosen], DRAIN_S))

@@ -1,4 +1,4 @@
-"""Live answers over real connections: slow readers, gone readers, and the end of the process."""
+"""Live responses over real connections: slow readers, gone readers, the end of the process."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 from fastapi import FastAPI, Response
 
-from shared.http import Live
+from shared.http import LiveResponse
 from shared.testing import eventually
-from tests.ranker.streaming import served
+from tests.ranker.streaming import serve_ranker
 
 PIECE = b"x" * 65536
 SLOW_S_MAX = 0.3
@@ -19,14 +19,14 @@ BYTES_MAX = 32 * 1024 * 1024
 
 @dataclass
 class Source:
-    """Pieces without an end, and what became of them."""
+    """Chunks without end, and what became of them."""
 
     made: int = 0
     is_closed: bool = False
     pause_s: float = 0.0
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """A piece after the other."""
+        """Yield chunk after chunk."""
         try:
             while True:
                 await asyncio.sleep(self.pause_s)
@@ -38,14 +38,14 @@ class Source:
 
 @dataclass
 class Behind:
-    """A server of one live answer."""
+    """A server of one live response."""
 
     source: Source
     url: str
     stopping: asyncio.Event
 
     async def ask(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection that has asked, and has read nothing yet."""
+        """Open a connection that has sent a request, and has read nothing yet."""
         port = int(self.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         writer.write(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -59,9 +59,9 @@ async def behind() -> AsyncIterator[Behind]:
 
     @app.get("/live")
     async def live() -> Response:
-        return Live(source.pieces(), 200, {"Content-Type": "text/plain"}, SLOW_S_MAX)
+        return LiveResponse(source.pieces(), 200, {"Content-Type": "text/plain"}, SLOW_S_MAX)
 
-    async with served(app) as (url, stopping):
+    async with serve_ranker(app) as (url, stopping):
         yield Behind(source, url, stopping)
 
 

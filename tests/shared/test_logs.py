@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared import logs
+from shared import lifecycle
 
 
 class Line:
-    """The one line that was logged."""
+    """The only line that was logged."""
 
     def __init__(self) -> None:
         self.stderr = io.StringIO()
@@ -22,10 +22,10 @@ class Line:
     def read(self) -> dict[str, Any]:
         text = self.stderr.getvalue()
         assert text.count("\n") == 1
-        assert len(text.encode()) <= logs.LINE_BYTES_MAX + 1
-        found = json.loads(text)
-        assert isinstance(found, dict)
-        return found
+        assert len(text.encode()) <= lifecycle.LINE_BYTES_MAX + 1
+        fields = json.loads(text)
+        assert isinstance(fields, dict)
+        return fields
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def line() -> Iterator[Line]:
     root.handlers.clear()
     line = Line()
     with contextlib.redirect_stderr(line.stderr):
-        logs.configure("ranker")
+        lifecycle.configure_logging("ranker")
     yield line
     logging.captureWarnings(capture=False)
     root.handlers[:] = before
@@ -44,9 +44,9 @@ def line() -> Iterator[Line]:
 
 def test_a_message_stands_beside_its_fields(line: Line) -> None:
     logging.getLogger("ranker.service").info("job %s was queued", "j1", extra={"wait_s": 0.5})
-    said = line.read()
-    assert said.pop("at").endswith("+00:00")
-    assert said == {
+    fields = line.read()
+    assert fields.pop("at").endswith("+00:00")
+    assert fields == {
         "level": "info",
         "service": "ranker",
         "message": "job j1 was queued",
@@ -60,18 +60,18 @@ def test_an_exception_is_one_field(line: Line) -> None:
         int("no number")
     except ValueError:
         logging.getLogger("x").exception("the lease of job j1 is unknown")
-    said = line.read()
-    assert said["message"] == "the lease of job j1 is unknown"
-    assert said["exception"].startswith("Traceback")
-    assert "no number" in said["exception"].splitlines()[-1]
+    fields = line.read()
+    assert fields["message"] == "the lease of job j1 is unknown"
+    assert fields["exception"].startswith("Traceback")
+    assert "no number" in fields["exception"].splitlines()[-1]
 
 
 def test_a_long_field_keeps_its_head_and_tail(line: Line) -> None:
     logging.getLogger("x").error("job j1 failed", extra={"output": f"first{'é' * 99_999}last"})
-    said = line.read()
-    assert said["message"] == "job j1 failed"
-    assert said["output"].startswith("first")
-    assert said["output"].endswith("last")
+    fields = line.read()
+    assert fields["message"] == "job j1 failed"
+    assert fields["output"].startswith("first")
+    assert fields["output"].endswith("last")
 
 
 def test_many_long_fields_still_fit(line: Line) -> None:

@@ -1,10 +1,10 @@
-"""What every service measures in the same way."""
+"""The metrics that all services have."""
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from shared.metrics import LifeMetrics, LogMetrics, Metered
-from shared.nats.counts import Counts
+from shared.event_log import LogCounts
+from shared.metrics import HttpMetricsMiddleware, LogMetrics, ProcessMetrics
 
 
 @pytest.fixture
@@ -13,10 +13,10 @@ def registry() -> CollectorRegistry:
 
 
 class Busy:
-    """A log that did something."""
+    """A log with some activity."""
 
     def __init__(self) -> None:
-        self.counts = Counts(conflicts=3, gaps=1)
+        self.counts = LogCounts(conflicts=3, gaps=1)
         self.reconnects = 2
         self.silent_s = 0.5
         for took_s in (0.0004, 0.002, 0.002, 60.0):
@@ -28,8 +28,8 @@ def test_what_a_log_counts_is_shown_as_it_is(registry: CollectorRegistry) -> Non
     LogMetrics("gpu-agent", log, registry)
     start = "warpboard_gpu_agent"
     bucket = f"{start}_append_seconds_bucket"
-    found = [registry.get_sample_value(bucket, {"le": le}) for le in ("0.0005", "0.0025", "+Inf")]
-    assert found == [1, 3, 4]
+    counts = [registry.get_sample_value(bucket, {"le": le}) for le in ("0.0005", "0.0025", "+Inf")]
+    assert counts == [1, 3, 4]
     assert registry.get_sample_value(f"{start}_append_seconds_count") == 4
     assert registry.get_sample_value(f"{start}_append_conflicts_total") == 3
     assert registry.get_sample_value(f"{start}_pump_silent_seconds") == 0.5
@@ -46,9 +46,9 @@ async def test_answers_are_counted_by_status_whatever_was_asked(
         await send({"type": "http.response.start", "status": 404})  # type: ignore[operator]
 
     async def send(_message: dict[str, object]) -> None:
-        """Nobody listens."""
+        """Discard a message."""
 
-    metered = Metered(application, "ingest", registry)
+    metered = HttpMetricsMiddleware(application, "ingest", registry)
     for path in ("/1", "/2", "/3"):
         await metered({"type": "http", "method": f"M{path}", "path": path}, None, send)
     with pytest.raises(RuntimeError):
@@ -61,7 +61,7 @@ async def test_answers_are_counted_by_status_whatever_was_asked(
 
 def test_a_process_says_how_many_of_its_parts_are_ill(registry: CollectorRegistry) -> None:
     ailing: dict[str, str] = {}
-    life = LifeMetrics("ranker", lambda: ailing, registry)
+    life = ProcessMetrics("ranker", lambda: ailing, registry)
     assert registry.get_sample_value("warpboard_ranker_ailing_parts") == 0
     ailing["read models"] = "no Postgres"
     assert registry.get_sample_value("warpboard_ranker_ailing_parts") == 1

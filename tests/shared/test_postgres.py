@@ -1,4 +1,4 @@
-"""Migrations run once each, a checkpoint is claimed by one, and nothing waits for ever."""
+"""Migrations run once each, a checkpoint has one owner, and nothing waits without a limit."""
 
 import asyncio
 import sys
@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.postgres import Fenced, claim, connect, drop_schema, migrate, pool, statements
+from shared.postgres import (
+    CheckpointConflict,
+    advance_checkpoint,
+    connect,
+    create_pool,
+    drop_schema,
+    load_statements,
+    migrate,
+)
 
 pytestmark = pytest.mark.server
 
@@ -18,7 +26,7 @@ ROW = "insert into checkpoint (name, seq) values ('board', 0);\n"
 
 
 class Package:
-    """A package of ours with migrations and statements, which a test writes."""
+    """A package with migrations and statements, written by a test."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.name = name
@@ -38,9 +46,9 @@ class Package:
 def package(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Package]:
     name = f"package_{abs(hash(request.node.name))}"
     sys.path.insert(0, str(tmp_path))
-    made = Package(tmp_path, name)
-    made.migration("0001_checkpoint.sql", FIRST)
-    yield made
+    new_package = Package(tmp_path, name)
+    new_package.migration("0001_checkpoint.sql", FIRST)
+    yield new_package
     sys.path.remove(str(tmp_path))
     sys.modules.pop(name, None)
 
@@ -103,10 +111,13 @@ async def test_of_two_claims_of_a_checkpoint_one_is_fenced(
 
     async def project(last: int) -> None:
         async with await connect(postgres_dsn, "rm") as connection, connection.transaction():
-            await claim(connection, "board", 0, last)
+            await advance_checkpoint(connection, "board", 0, last)
 
     ends = await asyncio.gather(*(project(last) for last in (7, 7, 7)), return_exceptions=True)
-    assert [type(end) for end in ends if end is not None] == [Fenced, Fenced]
+    assert [type(end) for end in ends if end is not None] == [
+        CheckpointConflict,
+        CheckpointConflict,
+    ]
     assert await checkpoint(postgres_dsn, "rm") == 7
 
 
@@ -117,41 +128,44 @@ async def test_a_fenced_batch_leaves_nothing(package: Package, postgres_dsn: str
     async def project() -> None:
         async with await connect(postgres_dsn, "rm") as connection, connection.transaction():
             await connection.execute(b"update checkpoint set seq = 9")
-            await claim(connection, "board", 3, 4)
+            await advance_checkpoint(connection, "board", 3, 4)
 
-    with pytest.raises(Fenced, match="board is no longer at 3"):
+    with pytest.raises(CheckpointConflict, match="board is no longer at 3"):
         await project()
     assert await checkpoint(postgres_dsn, "rm") == 0
 
 
 async def test_a_claim_outside_a_transaction_is_a_bug(postgres_dsn: str) -> None:
     async with await connect(postgres_dsn) as connection:
-        with pytest.raises(AssertionError, match="protects nothing"):
-            await claim(connection, "board", 0, 1)
+        with pytest.raises(AssertionError, match="must move inside"):
+            await advance_checkpoint(connection, "board", 0, 1)
 
 
 async def test_a_pool_gives_connections_with_limits(postgres_dsn: str) -> None:
-    async with pool(postgres_dsn, 1, 2) as connections, connections.connection() as connection:
+    async with (
+        create_pool(postgres_dsn, 1, 2) as connections,
+        connections.connection() as connection,
+    ):
         row = await (await connection.execute(b"show statement_timeout")).fetchone()
     assert row == ("10s",)
 
 
 async def test_no_postgres_is_failed_not_a_foreign_error(tmp_path: Path) -> None:
     dsn = f"postgresql:///postgres?host={tmp_path}"
-    with pytest.raises(Failed, match="Postgres does not let us in"):
+    with pytest.raises(Failed, match="cannot connect to Postgres"):
         await connect(dsn)
     with pytest.raises(Failed, match="cannot migrate rm"):
         migrate(dsn, "shared", "rm", patience_s=0.5)
 
 
 async def test_a_schema_is_a_plain_name(postgres_dsn: str) -> None:
-    with pytest.raises(ValueError, match="is no schema"):
+    with pytest.raises(ValueError, match="is not a schema"):
         await connect(postgres_dsn, "public -c log_statement=all")
 
 
 def test_a_statement_is_found_by_its_name(package: Package) -> None:
     package.sql("read.sql", "-- name: one\n-- The number.\nselect 1;\n\n-- name: two\n-- B.\nx;\n")
-    assert statements(package.name, "read.sql") == {"one": "select 1", "two": "x"}
+    assert load_statements(package.name, "read.sql") == {"one": "select 1", "two": "x"}
 
 
 @pytest.mark.parametrize(
@@ -164,4 +178,4 @@ def test_a_statement_is_found_by_its_name(package: Package) -> None:
 def test_a_badly_named_statement_is_told(package: Package, text: str, told: str) -> None:
     package.sql("bad.sql", text)
     with pytest.raises(ValueError, match=told):
-        statements(package.name, "bad.sql")
+        load_statements(package.name, "bad.sql")

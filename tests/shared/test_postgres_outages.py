@@ -1,4 +1,4 @@
-"""A Postgres that takes no writes, or goes away, is an outage: never a mistake of ours."""
+"""A Postgres that accepts no writes, or goes away, is an outage, never our mistake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -11,14 +11,14 @@ from psycopg import errors, sql
 from psycopg_pool import AsyncConnectionPool
 
 from discord_edge.postgres import PostgresLedger
-from ingest.login.domain import CliLogin
-from ingest.login.postgres import PostgresCliLogins
-from ingest.postgres import PostgresPeople, PostgresRepeats
-from ingest.service.ports import Asked
+from ingest.login.postgres import PostgresCliLoginStore
+from ingest.login.rules import CliLogin
+from ingest.ports import IdempotentRequest
+from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore
 from ranker.__main__ import SCHEMA
-from ranker.archive.postgres import archive
-from ranker.hooks.postgres import HookRows
-from ranker.postgres import Reader, read_models
+from ranker.archive.postgres import open_archive
+from ranker.postgres import Reader, open_read_models
+from ranker.webhooks.postgres import WebhookStore
 from shared.clock import now
 from shared.errors import Failed
 from shared.outages import Outage
@@ -26,9 +26,9 @@ from shared.postgres import (
     DATABASE,
     PostgresOutbox,
     WriteProbe,
+    create_pool,
     is_outage,
     migrate,
-    pool,
 )
 from shared.testing import eventually, postgres_database
 from tests.support.log_lines import collect_warnings
@@ -40,7 +40,7 @@ Write = Callable[[AsyncConnectionPool], Awaitable[object]]
 
 
 class Database:
-    """What an operator, or an accident, does to a whole database."""
+    """What an operator or an accident does to a whole database."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -49,13 +49,13 @@ class Database:
         self.name = sql.Identifier(self.connection.info.dbname)
 
     def refuse_writes(self, word: str) -> None:
-        """`on` or `off`, for every session from now on; those that are there are ended."""
+        """Set read-only `on` or `off` for all future sessions; current ones are ended."""
         statement = sql.SQL("alter database {} set default_transaction_read_only = {}")
         self.connection.execute(statement.format(self.name, sql.SQL(word)))
         self.end_sessions()
 
     def end_sessions(self) -> None:
-        """As a server does that shuts down, or an operator."""
+        """End all sessions, as a server does that shuts down, or an operator."""
         self.connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
             "where datname = current_database() and pid <> pg_backend_pid()"
@@ -64,26 +64,28 @@ class Database:
 
 @pytest.fixture
 def database(postgres_server_dsn: str) -> Iterator[Database]:
-    """A database of the test's own: what is done to it would outlast the cleaning of another."""
+    """A private database: changes to it would outlast the cleaning of a shared one."""
     with postgres_database(postgres_server_dsn) as dsn:
         for schema, package in SHARED_SCHEMAS.items():
             migrate(dsn, package, schema)
-        found = Database(dsn)
-        yield found
-        found.connection.close()
+        new_database = Database(dsn)
+        yield new_database
+        new_database.connection.close()
 
 
 async def _logged_in(connections: AsyncConnectionPool) -> None:
     login = CliLogin("github", "127.0.0.1", now(), now() + timedelta(hours=1))
-    await PostgresCliLogins(connections).add("hash", login)
+    await PostgresCliLoginStore(connections).add("hash", login)
 
 
 WRITES: dict[str, Write] = {
-    "a name": lambda it: PostgresPeople(it).account("ada"),
-    "a key": lambda it: PostgresRepeats(it).begin(Asked("a", "r", "k", "h", now())),
+    "a name": lambda it: PostgresAccountStore(it).account("ada"),
+    "a key": lambda it: PostgresIdempotencyStore(it).begin(
+        IdempotentRequest("a", "r", "k", "h", now())
+    ),
     "a login": _logged_in,
     "an effect": lambda it: PostgresOutbox(it).begin("e", "t"),
-    "a place": lambda it: HookRows(it).place(1, now()),
+    "a place": lambda it: WebhookStore(it).place(1, now()),
     "a post": lambda it: PostgresLedger(it).keep("n", "1"),
 }
 SCHEMAS = {"an effect": "accounts", "a post": "discord_edge", "a place": SCHEMA}
@@ -95,7 +97,7 @@ async def test_a_write_that_a_read_only_server_refuses_may_be_tried_again(
 ) -> None:
     if name == "a post":
         migrate(database.dsn, "discord_edge", "discord_edge")
-    async with pool(database.dsn, 1, 2, SCHEMAS.get(name, "public")) as connections:
+    async with create_pool(database.dsn, 1, 2, SCHEMAS.get(name, "public")) as connections:
         database.refuse_writes("on")
         try:
             with pytest.raises(Failed):
@@ -107,8 +109,8 @@ async def test_a_write_that_a_read_only_server_refuses_may_be_tried_again(
 
 async def test_a_session_that_began_read_only_is_not_kept(database: Database) -> None:
     database.refuse_writes("on")
-    async with pool(database.dsn, 1, 1) as connections:
-        people = PostgresPeople(connections)
+    async with create_pool(database.dsn, 1, 1) as connections:
+        people = PostgresAccountStore(connections)
         with pytest.raises(Failed):
             await people.account("ada")
         # As a failover does: nobody ends the sessions that are there.
@@ -122,19 +124,19 @@ async def test_a_session_that_began_read_only_is_not_kept(database: Database) ->
 
 async def test_reads_go_on_beside_a_read_only_server(database: Database) -> None:
     database.refuse_writes("on")
-    async with pool(database.dsn, 1, 2, SCHEMA) as connections:
+    async with create_pool(database.dsn, 1, 2, SCHEMA) as connections:
         assert await Reader(connections).rows("checkpoint") == [{"seq": 0}]
-        assert await PostgresPeople(connections).known("ada") is None
+        assert await PostgresAccountStore(connections).known("ada") is None
     # A service that starts has nothing to migrate.
     assert migrate(database.dsn, "shared", "accounts") == 0
 
 
 async def test_sessions_that_are_ended_are_replaced(database: Database) -> None:
-    async with pool(database.dsn, 1, 2, SCHEMA) as connections:
-        people = PostgresPeople(connections)
+    async with create_pool(database.dsn, 1, 2, SCHEMA) as connections:
+        people = PostgresAccountStore(connections)
         account = await people.account("ada")
         database.end_sessions()
-        assert await PostgresPeople(connections).known("ada") == account
+        assert await PostgresAccountStore(connections).known("ada") == account
 
 
 async def test_the_writers_of_the_read_models_and_of_the_archive_fail_and_say_why(
@@ -144,7 +146,7 @@ async def test_the_writers_of_the_read_models_and_of_the_archive_fail_and_say_wh
 
     @asynccontextmanager
     async def both() -> AsyncIterator[None]:
-        async with read_models(database.dsn, SCHEMA) as models:
+        async with open_read_models(database.dsn, SCHEMA) as models:
             await models.check_writable()
         yield
 
@@ -152,21 +154,21 @@ async def test_the_writers_of_the_read_models_and_of_the_archive_fail_and_say_wh
         async with both():
             pass
     with pytest.raises(Failed, match=r"the archive cannot be reached: .* read-only"):
-        async with archive(database.dsn) as kept:
-            await kept.check_writable()
+        async with open_archive(database.dsn) as archive:
+            await archive.check_writable()
     database.refuse_writes("off")
-    async with both(), archive(database.dsn) as kept:
-        await kept.check_writable()
+    async with both(), open_archive(database.dsn) as archive:
+        await archive.check_writable()
 
 
 async def test_health_says_that_nothing_can_be_written_until_it_can(database: Database) -> None:
-    said: list[tuple[str, str | None]] = []
+    reports: list[tuple[str, str | None]] = []
     prepared: list[int] = []
 
     async def prepare() -> None:
         prepared.append(migrate(database.dsn, "shared", "accounts"))
 
-    async with pool(database.dsn, 1, 2) as connections:
+    async with create_pool(database.dsn, 1, 2) as connections:
         probe = WriteProbe(connections)
         await probe.look()
         register = probe.register
@@ -178,10 +180,10 @@ async def test_health_says_that_nothing_can_be_written_until_it_can(database: Da
         await probe.look()
         assert (probe.trouble, probe.register) == ("", register)
         database.connection.execute("drop schema accounts cascade")
-        task = asyncio.create_task(probe.run(lambda *one: said.append(one), prepare))
+        task = asyncio.create_task(probe.run(lambda *one: reports.append(one), prepare))
         await eventually(lambda: bool(prepared))
         task.cancel()
-        assert said[0] == (DATABASE, "the database was replaced by one without our tables")
+        assert reports[0] == (DATABASE, "the database was replaced by one without our tables")
         await probe.look()
         assert probe.register != register
 
@@ -216,17 +218,17 @@ def test_what_is_an_outage_and_what_a_mistake(error: type[psycopg.Error], is_one
 
 async def test_a_mistake_of_ours_stays_one(database: Database) -> None:
     with pytest.raises(errors.UndefinedColumn):
-        async with read_models(database.dsn, SCHEMA) as models:
+        async with open_read_models(database.dsn, SCHEMA) as models:
             await models.connection.execute(b"select nothing_of_the_kind from submission")
 
 
 async def test_a_long_outage_has_longer_pauses_and_one_log_line() -> None:
-    said: list[tuple[str, str | None]] = []
-    outage = Outage("a part", lambda *one: said.append(one), 0.001, 0.004)
+    reports: list[tuple[str, str | None]] = []
+    outage = Outage("a part", lambda *one: reports.append(one), 0.001, 0.004)
     with collect_warnings("shared.outages") as messages:
         for _ in range(5):
             await outage.wait(Failed("away"))
         outage.end()
         await outage.wait(Failed("away again"))
-    assert said == [*[("a part", "away")] * 5, ("a part", None), ("a part", "away again")]
+    assert reports == [*[("a part", "away")] * 5, ("a part", None), ("a part", "away again")]
     assert messages == ["a part: waiting: away"]

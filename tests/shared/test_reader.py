@@ -1,27 +1,34 @@
-"""Who reads is believed to whoever shows the key, and to nobody else."""
+"""The named reader is trusted only with the shared key."""
 
 import httpx
 import pytest
 from fastapi import FastAPI, Request
 
 from shared.errors import Refused
-from shared.reader import HEADER, Reader, decode, encode
-from shared.reader_authentication import KEY_HEADER, ReaderAuthentication, check_key
+from shared.reader import (
+    KEY_HEADER,
+    READER_HEADER,
+    Reader,
+    ReaderAuthentication,
+    check_key,
+    decode_reader,
+    encode_reader,
+)
 
 KEY = "a-key-of-sixteen-letters"
-STAFF = {HEADER: encode(Reader(is_staff=True))}
+STAFF = {READER_HEADER: encode_reader(Reader(is_staff=True))}
 
 
 @pytest.fixture
 def client() -> httpx.AsyncClient:
-    """A client of an application that says whether its reader is staff."""
+    """A client of an application that reports whether its reader is staff."""
     app = FastAPI()
 
     @app.get("/v1/moderation")
     @app.get("/internal/submissions/1")
     async def is_staff(request: Request) -> bool:
-        """Say whether who reads is staff."""
-        return decode(request.headers.get(HEADER)).is_staff
+        """Report whether the reader is staff."""
+        return decode_reader(request.headers.get(READER_HEADER)).is_staff
 
     transport = httpx.ASGITransport(ReaderAuthentication(app, KEY))
     return httpx.AsyncClient(transport=transport, base_url="http://ranker")
@@ -43,5 +50,5 @@ async def test_any_other_process_reads_as_anybody(
 
 @pytest.mark.parametrize("key", ["", "short", "sixteen letters!", "ä" * 16])
 def test_a_key_that_cannot_be_sent_or_is_guessed_is_refused(key: str) -> None:
-    with pytest.raises(Refused, match="READER_KEY is no key"):
+    with pytest.raises(Refused, match="READER_KEY is invalid"):
         check_key(key, "WARPBOARD_RANKER_READER_KEY")

@@ -1,4 +1,4 @@
-"""Embedded servers: alone in their folder, gone with us, back after any kill.
+"""Embedded servers: exclusive in their folder, gone when we are, back after any kill.
 
 Run as a program, this file starts a server and is then killed: `test_servers.py KIND FOLDER`.
 """
@@ -17,8 +17,8 @@ import pytest
 
 from shared.errors import Failed
 from shared.nats import connection as bus
-from shared.nats.blobs import NatsBlobs
-from shared.nats.streams import ensure
+from shared.nats.blobs import NatsBlobStore
+from shared.nats.streams import ensure_streams
 from shared.postgres import connect
 from shared.servers import lock, nats, postgresql, process
 from shared.servers.nats import NatsServer
@@ -33,8 +33,8 @@ KINDS = {kind.__name__: kind for kind in (NatsServer, Postgres)}
 @pytest.fixture(autouse=True, scope="module")
 def binaries() -> None:
     try:
-        nats.binary()
-        postgresql.binaries()
+        nats.find_binary()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
 
@@ -50,7 +50,7 @@ def nats_server(tmp_path: Path) -> Iterator[NatsServer]:
 def home(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """Where a cluster is made once: a folder only we can enter, and one where anybody can walk."""
+    """A folder where a cluster is created once: one only we can enter, and one open to all."""
     with tempfile.TemporaryDirectory() as open_to_all:
         Path(open_to_all).chmod(0o755)
         closed = tmp_path_factory.mktemp("closed")
@@ -67,7 +67,7 @@ def postgres(home: Path) -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where servers of each kind were set up before."""
+    """Folders in which servers of each kind were set up."""
     return tmp_path_factory.mktemp("prepared")
 
 
@@ -83,7 +83,7 @@ def folder(prepared: Path, kind: str) -> Path:
 
 
 def started(kind: str, folder: Path) -> "subprocess.Popen[bytes]":
-    """A process of its own that starts a server; it says its address when that is up."""
+    """Run a process of its own that starts a server, and prints its address once it is ready."""
     command = [sys.executable, str(Path(__file__)), kind, str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
@@ -167,7 +167,7 @@ def test_a_second_server_on_one_folder_is_refused(kind: str, folder: Path) -> No
     second.patience_s = 0.1
     first.start()
     assert first.process is not None
-    with pytest.raises(lock.InUse) as refused:
+    with pytest.raises(lock.FolderInUse) as refused:
         second.start()
     assert refused.value.reason == f"{folder} is in use by process {first.process.pid}"
     first.stop()
@@ -210,8 +210,8 @@ async def test_a_killed_setup_leaves_no_half_cluster(tmp_path: Path) -> None:
 
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
     starting = Postgres(tmp_path).starting()
-    made = (tmp_path / "data.new" / "base").exists
-    await eventually(lambda: next(starting) or made())
+    is_created = (tmp_path / "data.new" / "base").exists
+    await eventually(lambda: next(starting) or is_created())
     starting.close()
     await eventually(lambda: not lock.is_held(tmp_path))
 
@@ -233,7 +233,7 @@ def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path, nats_server: Na
 
 
 def test_a_leashed_program_is_not_started_for_a_stranger(tmp_path: Path) -> None:
-    leash = Path(process.__file__).with_name("leash.py")
+    leash = Path(process.__file__).with_name("parent_death.py")
     command = [sys.executable, "-I", "-S", str(leash), "15", "1", "-", "touch", str(tmp_path / "x")]
     ended = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert b"process 1 is gone" in ended.stderr
@@ -243,7 +243,7 @@ def test_a_leashed_program_is_not_started_for_a_stranger(tmp_path: Path) -> None
 def test_a_stubborn_process_is_killed_when_its_time_is_over() -> None:
     command = [sys.executable, "-c", "import signal; signal.pause()"]
     stubborn = subprocess.Popen(command, start_new_session=True)
-    process.drive(process.ending(stubborn, signal.SIGCONT, 0.05))
+    process.run_steps(process.stop_steps(stubborn, signal.SIGCONT, 0.05))
     assert stubborn.returncode == -signal.SIGKILL
 
 
@@ -253,7 +253,7 @@ if __name__ == "__main__":
 
 
 class WithoutAccounts(NatsServer):
-    """A server as they were before services had an account by name."""
+    """A server as it was before the services had a named account."""
 
     def configuration(self) -> dict[str, object]:
         settings = super().configuration()
@@ -266,16 +266,16 @@ async def test_what_was_stored_before_there_were_accounts_is_the_services(tmp_pa
     old = WithoutAccounts(tmp_path / "nats")
     old.start()
     nc = await bus.connect(old.url, "old")
-    await ensure(nc)
-    kept = await NatsBlobs(nc).put(b"kept")
+    await ensure_streams(nc)
+    blob = await NatsBlobStore(nc).put(b"kept")
     await nc.close()
     old.stop()
     new = NatsServer(tmp_path / "nats", agents=["a1"])
     new.start()
     try:
         nc = await bus.connect(new.url, "new")
-        await ensure(nc)
-        assert await NatsBlobs(nc).get(kept.digest) == b"kept"
+        await ensure_streams(nc)
+        assert await NatsBlobStore(nc).get(blob.digest) == b"kept"
         await nc.close()
     finally:
         new.stop()

@@ -1,4 +1,4 @@
-"""Settings are read once, frozen, and fail at the start with everything that is wrong."""
+"""Settings are read once, frozen, and fail at the start with all mistakes listed."""
 
 from dataclasses import FrozenInstanceError, dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.settings import Listen, read
+from shared.settings import Listen, read_settings
 
 
 @dataclass(frozen=True)
@@ -26,41 +26,48 @@ GOOD = {"APP_NATS_URL": "nats://here", "APP_LISTEN": "127.0.0.1:8000"}
 
 def refusal(environ: dict[str, str]) -> str:
     with pytest.raises(Refused) as refused:
-        read(Settings, "APP", environ)
+        read_settings(Settings, "APP", environ)
     assert refused.value.code == "bad_settings"
     return refused.value.reason
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    assert read(Settings, "APP", GOOD) == Settings("nats://here", Listen("127.0.0.1", 8000))
+    assert read_settings(Settings, "APP", GOOD) == Settings(
+        "nats://here", Listen("127.0.0.1", 8000)
+    )
 
 
 def test_every_kind_of_field_is_read() -> None:
-    given = {"APP_DATA": "/data", "APP_ATTEMPTS": "5", "APP_LEASE_S": "2", "APP_IS_OPEN": "TRUE"}
-    found = read(Settings, "APP", GOOD | given | {"OTHER": "x", "APPLE": "y"})
-    assert found == Settings(
+    variables = {
+        "APP_DATA": "/data",
+        "APP_ATTEMPTS": "5",
+        "APP_LEASE_S": "2",
+        "APP_IS_OPEN": "TRUE",
+    }
+    settings = read_settings(Settings, "APP", GOOD | variables | {"OTHER": "x", "APPLE": "y"})
+    assert settings == Settings(
         "nats://here", Listen("127.0.0.1", 8000), Path("/data"), 5, 2.0, is_open=True
     )
 
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        read(Settings, "APP", GOOD).attempts = 4  # type: ignore[misc]
+        read_settings(Settings, "APP", GOOD).attempts = 4  # type: ignore[misc]
 
 
 def test_every_problem_is_told_at_once() -> None:
     bad = {"APP_LISTEN": "8000", "APP_ATTEMPTS": "many", "APP_IS_OPEN": "perhaps"}
     assert refusal(bad).split("; ") == [
-        "APP_NATS_URL is missing: expected a text",
+        "APP_NATS_URL is missing: expected a string",
         "APP_LISTEN is '8000': expected an address such as 127.0.0.1:8000",
-        "APP_ATTEMPTS is 'many': expected a whole number",
+        "APP_ATTEMPTS is 'many': expected an integer",
         "APP_IS_OPEN is 'perhaps': expected true or false",
     ]
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
     reason = refusal({**GOOD, "APP_ATEMPTS": "3"})
-    assert reason == "APP_ATEMPTS is no setting; the nearest is APP_ATTEMPTS"
+    assert reason == "APP_ATEMPTS is not a setting; the closest one is APP_ATTEMPTS"
 
 
 @pytest.mark.parametrize("text", ["", ":1", "host:", "host:65536", "host:-1", "host"])
@@ -70,4 +77,4 @@ def test_half_an_address_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:8000", "host.example:80"])
 def test_an_address_is_written_as_it_was_read(text: str) -> None:
-    assert str(read(Settings, "APP", {**GOOD, "APP_LISTEN": text}).listen) == text
+    assert str(read_settings(Settings, "APP", {**GOOD, "APP_LISTEN": text}).listen) == text

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from shared.clock import new_id
-from shared.nats.connection import connect
-from shared.nats.requests import MESSAGE_ID, publish
-from shared.nats.streams import ensure
-from shared.rights import SERVICES
-from shared.servers.nats import NatsServer
+from shared.nats.connection import MESSAGE_ID_HEADER, connect, publish
+from shared.nats.streams import ensure_streams
+from shared.servers.nats import SERVICES, NatsServer
 from shared.subjects import STREAM
 
 # nats-server keeps a stream in files of 8 MB: this many events of this size fill two and a bit.
@@ -48,10 +46,10 @@ async def fill_log(url: str, count: int = FILLERS) -> None:
     nc = await connect(url, "fill")
     body = b'{"filler": "%b"}' % (b"x" * FILLER_BYTES)
     try:
-        await ensure(nc)
+        await ensure_streams(nc)
         for number in range(count):
             subject = f"events.report.local.filler{number % 8}"
-            await publish(nc, subject, body, {MESSAGE_ID: new_id()})
+            await publish(nc, subject, body, {MESSAGE_ID_HEADER: new_id()})
     finally:
         await nc.close()
 

@@ -14,32 +14,33 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.http import application, last
-from ingest.http.edge import Edge
-from ingest.http.webhooks import webhooks
-from ingest.http.who import Gate, Keys
-from ingest.login.wiring import vouching
-from ingest.memory import MemoryPeople, MemoryRepeats, MemoryWebhooks
-from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
-from ingest.ranker_http import Ranker
-from ingest.service import Ingest, ingest
-from ingest.service.authors import Check, Publication
-from ingest.service.decisions import Decisions
-from ingest.service.gate import AccessFeed
-from ingest.service.linking import Linking
-from ingest.service.people import People
-from ingest.service.ports import Ports, Register, Repeats
-from ingest.service.tokens import Tokens
-from ingest.service.webhooks import WebhookRows, Webhooks
+from ingest.access.feed import AccessFeed
+from ingest.accounts.service import Accounts
+from ingest.accounts.tokens import CliIdLinking, Tokens
+from ingest.app import create_app
+from ingest.bootstrap import Ingest, ingest
+from ingest.decisions import Decisions
+from ingest.http.auth import AuthConfig, Authenticator
+from ingest.http.credentials import Edge
+from ingest.login.wiring import build_account_resolver
+from ingest.memory import MemoryAccountStore, MemoryIdempotencyStore, MemoryWebhookStore
+from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
+from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
+from ingest.problems.service import Check, Publication
+from ingest.ranker_http import RankerClient
+from ingest.reads import reads_router
+from ingest.webhooks import Webhooks, webhooks_router
 from shared import subjects
+from shared.api.queues import QueueOfGpu
 from shared.clock import new_id, now
 from shared.errors import Refused
-from shared.event_log import Branches, EventLog, New
+from shared.event_log import BranchSource, EventLog, NewEvent
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
-from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
-from shared.postgres import pool
+from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from shared.postgres import create_pool
 from shared.testing import clean_report, eventually
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
+from tests.support.api_examples import make_example
 
 TASK = """
 lang: py
@@ -129,8 +130,8 @@ class Door:
 
     async def say(self, agg: str, fact: Fact) -> None:
         """Put an event of another service into the log."""
-        stamp = Stamp(new_id(), now(), "service:test", "test", "test")
-        await self.log.append(New(seal(fact, agg, stamp), None))
+        stamp = EventMetadata(new_id(), now(), "service:test", "test", "test")
+        await self.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
 
     async def admin(self, method: str, path: str, **body: Any) -> httpx.Response:
         """An operator's request."""
@@ -188,7 +189,8 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     @app.get("/v1/queue/{gpu}")
     async def queue_of(gpu: str) -> JSONResponse:
         waiting.asked += 1
-        return JSONResponse({"gpu": gpu, "waiting": waiting.waiting})
+        queue_now = make_example(QueueOfGpu, gpu=gpu, state="queued", waiting=waiting.waiting)
+        return JSONResponse(msgspec.to_builtins(queue_now))
 
     @app.get("/v1/submissions")
     async def some(problem: str) -> JSONResponse:
@@ -225,32 +227,32 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     return app
 
 
-def nobodys_gate() -> Gate:
+def nobodys_gate() -> Authenticator:
     """A gate that knows nobody, over nothing."""
     log = MemoryLog()
-    feed, decisions, register = AccessFeed(log), Decisions(log, now), MemoryPeople()
-    people, tokens = People(decisions, feed, register), Tokens(decisions, feed, register)
-    return Gate(feed, people, tokens, Linking(people, tokens), Keys())
+    feed, decisions, register = AccessFeed(log), Decisions(log, now), MemoryAccountStore()
+    people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
+    return Authenticator(feed, people, tokens, CliIdLinking(people, tokens), AuthConfig())
 
 
 @dataclass
 class Stores:
     """What ingest keeps beside the log: in memory, or in the Postgres that `pool` leads to."""
 
-    people: Register = field(default_factory=MemoryPeople)
-    repeats: Repeats = field(default_factory=MemoryRepeats)
-    webhooks: WebhookRows = field(default_factory=MemoryWebhooks)
-    pool: AsyncConnectionPool = field(default_factory=lambda: pool("", 1, 1))
+    people: AccountStore = field(default_factory=MemoryAccountStore)
+    repeats: IdempotencyStore = field(default_factory=MemoryIdempotencyStore)
+    webhooks: WebhookStore = field(default_factory=MemoryWebhookStore)
+    pool: AsyncConnectionPool = field(default_factory=lambda: create_pool("", 1, 1))
 
 
 @asynccontextmanager
 async def postgres_stores(dsn: str) -> AsyncIterator[Stores]:
     """The stores of a migrated database."""
-    async with pool(dsn, 1, 4) as connections:
+    async with create_pool(dsn, 1, 4) as connections:
         yield Stores(
-            PostgresPeople(connections),
-            PostgresRepeats(connections),
-            PostgresWebhooks(connections),
+            PostgresAccountStore(connections),
+            PostgresIdempotencyStore(connections),
+            PostgresWebhookStore(connections),
             connections,
         )
 
@@ -284,7 +286,7 @@ async def opened(
     are_names_believed: bool = True,
     autolink: str = "",
     edge: tuple[str, frozenset[str]] = ("", frozenset()),
-    blobs: MemoryBlobs | None = None,
+    blobs: MemoryBlobStore | None = None,
     clock: Callable[[], datetime] = now,
 ) -> AsyncIterator[Door]:
     """A door, the first one with the problem copy; the log and the stores may be real ones."""
@@ -293,9 +295,9 @@ async def opened(
     bus = MemoryBus(memory)
     inner = httpx.ASGITransport(reading(memory))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
-        letters, ranker = MemoryDeadLetters(memory, bus), Ranker(behind)
-        ports = Ports(log, blobs or MemoryBlobs(), stores.people, ranker, letters, clock)
-        assert isinstance(log, Branches)
+        letters, ranker = MemoryDeadLetters(memory, bus), RankerClient(behind)
+        ports = Ports(log, blobs or MemoryBlobStore(), stores.people, ranker, letters, clock)
+        assert isinstance(log, BranchSource)
         feed = AccessFeed(log)
 
         commands = ingest(ports, feed)
@@ -303,17 +305,17 @@ async def opened(
         async def is_well() -> str:
             return commands.feed.ill()
 
-        linking = Linking(commands.people, commands.tokens, autolink)
-        vouched = Edge(edge[0], feed, vouching(stores.pool, commands.people), edge[1])
-        keys = Keys(token, are_names_believed, vouched)
-        gate = Gate(feed, commands.people, commands.tokens, linking, keys)
+        linking = CliIdLinking(commands.people, commands.tokens, autolink)
+        vouched = Edge(edge[0], feed, build_account_resolver(stores.pool, commands.people), edge[1])
+        keys = AuthConfig(token, are_names_believed, vouched)
+        gate = Authenticator(feed, commands.people, commands.tokens, linking, keys)
         hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_names_believed)
         parts = (commands, *vars(commands).values(), gate, stores.repeats, hooks, ranker)
         reused = _reuse_application(parts)
         if reused is None:
-            app, known = application(commands, gate, is_well, stores.repeats), parts
-            app.include_router(webhooks(hooks, gate))
-            last(app, gate, ranker)
+            app, known = create_app(commands, gate, is_well, stores.repeats), parts
+            app.include_router(webhooks_router(hooks, gate))
+            app.include_router(reads_router(ranker, gate))
         else:
             app, known = reused
         following = asyncio.create_task(feed.run())

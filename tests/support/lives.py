@@ -11,10 +11,10 @@ from nacl.signing import SigningKey
 
 from shared import events, signing, subjects
 from shared.clock import new_id
-from shared.event_log import EventLog, New, Recorded
+from shared.event_log import EventLog, NewEvent, RecordedEvent
 from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
-from shared.ids import submission_job
-from shared.wire import Stamp, seal
+from shared.ids import submission_job_id
+from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ RUN_KEY = "ab" * 32
 class NoMetrics:
     """Nobody watches."""
 
-    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
+    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
         """Nothing to count."""
 
     def parked(self, events: int) -> None:
@@ -105,7 +105,7 @@ class Life:
             account=self.account,
             problem="identity",
             problem_number=self.problem_number,
-            problem_digest="d",
+            problem_digest="d" * 64,
             gpu="CPU",
             mode=self.mode,
             source=self.blob,
@@ -120,7 +120,7 @@ class Life:
             submission=self.id,
             account=self.account,
             problem="identity",
-            problem_digest="d",
+            problem_digest="d" * 64,
             gpu="CPU",
             mode=self.mode,
             deadline_at=T0,
@@ -133,7 +133,7 @@ class Life:
             submission=self.id,
             attempt=1,
             problem="identity",
-            problem_digest="d",
+            problem_digest="d" * 64,
             source=self.blob,
             name="kernel.py",
             gpu="CPU",
@@ -185,7 +185,7 @@ class ShortLife(Life):
     @property
     def job(self) -> str:
         """Its job."""
-        return submission_job(self.id)
+        return submission_job_id(self.id)
 
     def facts(self) -> list[tuple[str, Fact]]:
         """Everything up to the verdict, in order."""
@@ -209,17 +209,17 @@ def registration(harness_code: str = "") -> events.AgentRegistered:
 async def say(log: EventLog, agg: str, fact: Fact, corr: str = "") -> int:
     """Append a fact to whatever is there; a verdict is signed with the agent's key."""
     agg, actor = written(agg, fact)
-    envelope = seal(fact, agg, Stamp(new_id(), T0, actor, corr, ""))
+    envelope = make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, corr, ""))
     if isinstance(fact, events.RunCompleted):
         envelope = structs.replace(envelope, sig=await signature(log, agg, envelope.data))
-    return await log.append(New(envelope, None))
+    return await log.append(NewEvent(envelope, None))
 
 
 async def signature(log: EventLog, agg: str, data: Raw) -> str:
     """What the agent says of a verdict, for the assignment that its run began with."""
     assigned = await log.history(agg)
     token = assigned[0].seq if assigned else 0
-    return signing.sign(KEY, subjects.history_of(agg), token, bytes(data))
+    return signing.sign_verdict(KEY, subjects.history_of(agg), token, bytes(data))
 
 
 async def enrol(log: EventLog, agent: str = AGENT) -> None:
@@ -243,7 +243,7 @@ def problem(number: int = 1) -> events.ProblemPublished:
     """A version of it."""
     return events.ProblemPublished(
         number=number,
-        digest="d",
+        digest="d" * 64,
         title="Identity",
         manifest=BLOB,
         files={},

@@ -5,11 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ranker.__main__ import SCHEMA
-from ranker.domain.eligibility import Demand
+from ranker.domain.conclusion import Demand
 from ranker.postgres import ReadModels
-from ranker.service import Announcements, Confirmations, Decisions, Duels, Milestones, News, Ranker
+from ranker.service.announcements import Announcements
+from ranker.service.confirmations import Confirmations
+from ranker.service.decisions import Decisions
+from ranker.service.duels import Duels
+from ranker.service.goals import Milestones
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import Ranker
 from shared.event_log import EventLog
-from shared.memory import MemoryBlobs
+from shared.memory import MemoryBlobStore
 from shared.postgres import connect
 from tests.support.lives import NoMetrics
 
@@ -19,21 +25,21 @@ LOOSE = Demand("none", ("C2",))
 def ranker_of(
     log: EventLog,
     models: ReadModels,
-    news: News | None = None,
-    blobs: MemoryBlobs | None = None,
+    news: ProjectionProgress | None = None,
+    blobs: MemoryBlobStore | None = None,
     wanted: Demand = LOOSE,
     *,
     has_duels: bool = False,
     has_confirmations: bool = False,
 ) -> Ranker:
     """A ranker that writes these read models, with duels and confirmations if it has them."""
-    decisions = Decisions(log, models, blobs or MemoryBlobs(), NoMetrics(), wanted)
+    decisions = Decisions(log, models, blobs or MemoryBlobStore(), NoMetrics(), wanted)
     duels = Duels(log, models, wanted, is_on=has_duels)
     confirmations = Confirmations(log, models, wanted, is_on=has_confirmations)
     podium_jobs = (duels, confirmations)
     announcing = Announcements(log, models, podium_jobs=podium_jobs)
     milestones = Milestones(log, models)
-    return Ranker(decisions, announcing, news or News(), milestones, *podium_jobs)
+    return Ranker(decisions, announcing, news or ProjectionProgress(), milestones, *podium_jobs)
 
 
 @asynccontextmanager

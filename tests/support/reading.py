@@ -8,26 +8,27 @@ import httpx
 from fastapi import FastAPI
 
 from ranker.__main__ import SCHEMA
-from ranker.domain.eligibility import Demand
-from ranker.http import application
+from ranker.domain.conclusion import Demand
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader as Reading
 from ranker.postgres import ReadModels
-from ranker.service import News
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, pool
-from shared.reader import HEADER, Reader, encode
+from ranker.service.progress import ProjectionProgress
+from shared.memory import MemoryBlobStore, MemoryLog
+from shared.postgres import connect, create_pool
+from shared.reader import READER_HEADER, Reader, encode_reader
 from shared.testing import eventually
 from tests.support.lives import Life, begin, live
 from tests.support.ranking import LOOSE, ranker_of, running
 
 # Who reads all, as ingest says it.
-STAFF = {HEADER: encode(Reader(is_staff=True))}
+STAFF = {READER_HEADER: encode_reader(Reader(is_staff=True))}
 
 
 def as_(account: str | None, *boards: str) -> dict[str, str]:
     """Who reads: a participant, member of some closed leaderboards; None is nobody."""
-    return {HEADER: encode(Reader(account=account, boards=list(boards)))}
+    return {READER_HEADER: encode_reader(Reader(account=account, boards=list(boards)))}
 
 
 class Reads:
@@ -37,7 +38,7 @@ class Reads:
         self.http = http
         self.log = log
         self.live = present
-        self.blobs = MemoryBlobs()
+        self.blobs = MemoryBlobStore()
         self.app = FastAPI()
         self.dsn = ""
 
@@ -82,16 +83,16 @@ class Reads:
 
 @asynccontextmanager
 async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
-    log, news, present = MemoryLog(), News(), Live()
+    log, news, present = MemoryLog(), ProjectionProgress(), Live()
     await begin(log)
     reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
     reads.dsn = dsn
     async with (
         await connect(dsn, SCHEMA) as writing,
-        pool(dsn, 1, 4, SCHEMA) as connections,
+        create_pool(dsn, 1, 4, SCHEMA) as connections,
         running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
     ):
-        app = application(Reading(connections), news, present, log.last, reads.blobs)
+        app = create_app(ReadSources(Reading(connections), news, present, log.last, reads.blobs))
         reads.app = app
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

@@ -3,17 +3,17 @@
 import os
 from dataclasses import replace
 
-from warpboard.__main__ import LocalMachine, desk
-from warpboard.terminal.desk import Desk
-from warpboard.terminal.group import commands
+from warpboard.bootstrap import LocalMachine, create_context
+from warpboard.terminal.context import AppContext
+from warpboard.terminal.program import Program
 
 OVERRIDES = {"WARPBOARD_INGEST_NAMES_BELIEVED": "false"}
 
 
-def strict_desk() -> Desk:
+def strict_desk() -> AppContext:
     """Return what the commands have at hand, with a strict platform."""
-    return replace(desk(), machine=LocalMachine(os.environ, OVERRIDES))
+    return replace(create_context(), machine=LocalMachine(os.environ, OVERRIDES))
 
 
 if __name__ == "__main__":
-    commands(strict_desk)(prog_name="warpboard")
+    Program(strict_desk)(prog_name="warpboard")

@@ -4,9 +4,13 @@ A marker follows from the fixtures that a test asks for; a test that starts such
 itself names the marker. Whatever a test starts without the marker fails that test.
 """
 
-import sys
+import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
+from functools import wraps
+from os import PathLike
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -15,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
     "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
-    "platform": {"platform", "platform_to_kill", "own_platform", "whole", "running"},
+    "platform": {"platform", "platform_to_kill", "own_platform", "edge_platform", "running"},
 }
 # What the command line of a process contains, by the marker of each test that starts one.
 PROCESSES = {
@@ -31,6 +35,13 @@ GROUPS = {
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
     "problems": ("tests/problems/test_check*",),
+    "sandbox": ("tests/sandbox/*",),
+    "torch": (
+        "tests/devices/*",
+        "tests/toolchains/test_native.py",
+        "tests/toolchains/test_nvrtc.py",
+        "tests/toolchains/test_profiling.py",
+    ),
     "kills": (
         "tests/contract_popcorn/test_point_11_kills.py",
         "tests/system/test_harness_kills.py",
@@ -41,6 +52,7 @@ GROUPS = {
         "tests/contract_openapi/*",
         "tests/contract_popcorn/*",
         "tests/cli/test_mcp.py",
+        "tests/system/test_appends.py",
         "tests/system/test_bad_kernels.py",
         "tests/system/test_baselines.py",
         "tests/system/test_first_light.py",
@@ -81,7 +93,15 @@ class Guard:
 
     def __init__(self) -> None:
         self._item: pytest.Item | None = None
-        sys.addaudithook(self._audit)
+        start = subprocess.Popen.__init__
+
+        @wraps(start)
+        def start_if_marked(popen: Any, args: Any, *rest: Any, **options: Any) -> None:
+            self._check(args)
+            start(popen, args, *rest, **options)
+
+        # An audit hook would see the same, but is called millions of times in a run.
+        subprocess.Popen.__init__ = start_if_marked  # type: ignore[assignment,method-assign]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> object:
@@ -92,12 +112,11 @@ class Guard:
         finally:
             self._item = None
 
-    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event != "subprocess.Popen" or self._item is None:
+    def _check(self, args: Any) -> None:
+        if self._item is None:
             return
-        command = arguments[1]
-        assert isinstance(command, Sequence)
-        words = [word.decode() if isinstance(word, bytes) else str(word) for word in command]
+        command = [args] if isinstance(args, str | bytes | PathLike) else args
+        words = [os.fsdecode(word) for word in command]
         marker = missing_marker(words, {marker.name for marker in self._item.iter_markers()})
         if marker is not None:
             message = f"{self._item.nodeid} starts {words[:6]} and lacks pytest.mark.{marker}"

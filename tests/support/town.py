@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 
 from shared.clock import new_id, now
-from shared.event_log import New
+from shared.event_log import NewEvent
 from shared.events import TokenIssued
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.testing import clean_report
-from shared.wire import Stamp, seal
+from shared.wire import EventMetadata, make_envelope
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 
@@ -124,8 +124,8 @@ async def _expire(town: Town) -> None:
     )
     ada = town.admin("GET", "participants/ada")["participant_id"]
     nc = await connect(town.running.environ("ingest")["WARPBOARD_INGEST_NATS_URL"], "town")
-    stamp = Stamp(new_id(), now(), "operator:test", "test", "test")
-    await NatsLog(nc).append(New(seal(fact, f"account.{ada}", stamp), None))
+    stamp = EventMetadata(new_id(), now(), "operator:test", "test", "test")
+    await NatsLog(nc).append(NewEvent(make_envelope(fact, f"account.{ada}", stamp), None))
     await nc.close()
     town.tokens["expired"] = {"Authorization": f"Bearer {secret}"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats
-from shared.servers.cluster import NatsCluster
+from shared.servers.nats import NatsCluster
 from tests.support.people import Person
 from tests.support.platform import Running
 from warpboard.processes.services import AGENT_ID
@@ -34,7 +34,7 @@ def ada(platform: Running) -> Iterator[Person]:
 def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
     """Three servers that wait for their streams."""
     try:
-        nats.binary()
+        nats.find_binary()
     except Failed as failed:
         pytest.skip(str(failed))
     running = NatsCluster(tmp_path / "cluster", [AGENT_ID])

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from shared.servers.cluster import free_ports
-from shared.servers.process import Launch, drive, ending, kill
+from shared.servers.nats import find_free_ports
+from shared.servers.process import Launch, kill, run_steps, stop_steps
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, Running
 from tests.support.processes import descendants
@@ -40,7 +40,7 @@ class Crew:
     def close(self) -> None:
         """Let all go that were hired."""
         for process in self.hired.values():
-            drive(ending(process, signal.SIGTERM, DOWN_S_MAX))
+            run_steps(stop_steps(process, signal.SIGTERM, DOWN_S_MAX))
         self.http.close()
 
     def hire(self, *names: str, **settings: str) -> None:
@@ -64,7 +64,7 @@ class Crew:
             "ID": name,
             "NATS_URL": f"nats://agent-{name}:{password}@{where}",
             "DATA": str(self.running.folder / name),
-            "OPS_LISTEN": f"127.0.0.1:{free_ports(1)[0]}",
+            "OPS_LISTEN": f"127.0.0.1:{find_free_ports(1)[0]}",
         }
         given = {f"WARPBOARD_GPU_AGENT_{key}": value for key, value in (told | settings).items()}
         return self.running.environ("gpu-agent") | given

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bench.noop_agent import enrolment
 
-from tests.cli.asked import warpboard
+from tests.cli.command_runner import run_warpboard
 from tests.support.platform import ROOT, Running
 from tests.support.waits import until
 
@@ -44,7 +44,7 @@ class Office:
 
     def say(self, *words: object) -> Said:
         """Run a command; whatever comes of it."""
-        result = warpboard(*words, "--folder", self.running.folder)
+        result = run_warpboard(*words, "--folder", self.running.folder)
         return Said(result.exit_code, result.stdout, result.stderr)
 
     def do(self, *words: object) -> Said:
@@ -76,13 +76,13 @@ class Office:
 
     def board(self, *when: str) -> list[str]:
         """Who stands on the leaderboard, best first."""
-        said = self.do("leaderboard", SLUG, GPU, "--json", *when)
+        said = self.do("leaderboard", "show", SLUG, GPU, "--json", *when)
         (board,) = said.json["leaderboards"]
         return [one["participant"] for one in board["items"]]
 
     def submission(self, number: int, who: str) -> Any:
         """One submission whole, as its owner sees it."""
-        return self.say("show", number, "--json", "--as", who).json
+        return self.say("submission", "show", number, "--json", "--as", who).json
 
     def publish(self, seed: int) -> None:
         """A version of the problem, which differs from others by the seed of a case."""

@@ -27,8 +27,8 @@ MUTANT_REST_S = 10.0
 @pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 async def test_whatever_dies_nothing_is_lost_doubled_or_overdue(tmp_path: Path) -> None:
     try:
-        nats.binary()
-        postgresql.binaries()
+        nats.find_binary()
+        postgresql.find_binaries()
     except Failed as failed:
         pytest.skip(str(failed))
     report = await endure(plan(SEED, SECONDS), tmp_path)

@@ -16,16 +16,16 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from shared.bus import Beat
-from shared.event_log import Conflict, EventLog, Recorded
+from shared.bus import AgentHeartbeat
+from shared.event_log import Conflict, EventLog, RecordedEvent
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
-from shared.servers.cluster import NatsCluster, free_ports
+from shared.nats.streams import ensure_streams
+from shared.servers.nats import NatsCluster, find_free_ports
 from shared.subjects import STREAM
 from shared.testing import eventually
-from tests.contracts.samples import new
+from tests.contracts.samples import new_event
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
 from tests.system.three import REPLICAS, client
@@ -33,7 +33,7 @@ from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
     PORTS,
-    Place,
+    PlatformConfig,
     Service,
     local_services,
 )
@@ -85,7 +85,7 @@ async def chain(log: EventLog, agg: str, written: Written) -> None:
     """Append to one aggregate, event after event; rivals may do so, too."""
     last = 0
     while not written.is_over:
-        event = new(agg, last)
+        event = new_event(agg, last)
         try:
             seq = await log.append(event)
         except Conflict:
@@ -100,14 +100,14 @@ async def pairs(log: EventLog, name: str, written: Written) -> None:
     """Append pairs that stand or fall together."""
     number = 0
     while not written.is_over:
-        pair = [new(f"job.{name}{number}", 0), new(f"run.a1.{name}{number}", 0)]
+        pair = [new_event(f"job.{name}{number}", 0), new_event(f"run.a1.{name}{number}", 0)]
         seq = await log.append_all(pair)
         for place, event in enumerate(pair, 1 - len(pair)):
             written.note(event.envelope.agg, seq + place, 0, event.envelope.id)
         number += 1
 
 
-async def follow(log: EventLog, seen: list[Recorded]) -> None:
+async def follow(log: EventLog, seen: list[RecordedEvent]) -> None:
     """Read along from the beginning, for ever."""
     feed = log.follow(0)
     try:
@@ -117,15 +117,15 @@ async def follow(log: EventLog, seen: list[Recorded]) -> None:
         await feed.close()
 
 
-async def until_last(nc: Client, seen: list[Recorded]) -> None:
+async def until_last(nc: Client, seen: list[RecordedEvent]) -> None:
     """Wait until a reader has seen what the leader has."""
     last = await NatsLog(nc).last()
     await eventually(lambda: len(seen) >= last, FAILOVER_S_MAX)
 
 
-async def everything(nc: Client) -> list[Recorded]:
+async def everything(nc: Client) -> list[RecordedEvent]:
     """The log as the leader has it: a replica that was just started may have less."""
-    seen: list[Recorded] = []
+    seen: list[RecordedEvent] = []
     following = asyncio.create_task(follow(NatsLog(nc), seen))
     await until_last(nc, seen)
     following.cancel()
@@ -163,7 +163,7 @@ async def kill_all(cluster: NatsCluster, nc: Client, written: Written) -> None:
     bus = NatsBus(nc)
     await bus.beat("a1", b"here", 15)
     beats = bus.beats()
-    assert await asyncio.wait_for(anext(beats), FAILOVER_S_MAX) == Beat("a1", b"here")
+    assert await asyncio.wait_for(anext(beats), FAILOVER_S_MAX) == AgentHeartbeat("a1", b"here")
 
 
 def more_than(written: Written, least: int) -> "partial[bool]":
@@ -173,9 +173,9 @@ def more_than(written: Written, least: int) -> "partial[bool]":
 async def test_appends_survive_the_leader_then_all_killed_under_load(
     cluster: NatsCluster,
 ) -> None:
-    written, seen = Written(), list[Recorded]()
+    written, seen = Written(), list[RecordedEvent]()
     async with client(cluster, "operator") as nc:
-        await ensure(nc, REPLICAS)
+        await ensure_streams(nc, REPLICAS)
         clients = [await connect(cluster.url, f"writer{number}") for number in range(WRITERS)]
         logs = [NatsLog(one) for one in clients]
         work = [
@@ -207,7 +207,7 @@ async def test_appends_survive_the_leader_then_all_killed_under_load(
     assert_nothing_lost_or_doubled(written, seen)
 
 
-def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> None:
+def assert_nothing_lost_or_doubled(written: Written, seen: list[RecordedEvent]) -> None:
     """The log is what was acknowledged, in unbroken chains; a reader has seen each event once."""
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
     ids = Counter(event.envelope.id for event in seen)
@@ -223,10 +223,10 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> No
 @asynccontextmanager
 async def platform(folder: Path, cluster: NatsCluster, dsn: str) -> AsyncIterator[str]:
     """Every service as its own process, on servers that are there; the URL of ingest."""
-    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    ports = dict(zip(PORTS, find_free_ports(len(PORTS)), strict=True))
     agent_url = cluster.agent_url(AGENT_ID)
     tokens = ("a-token-for-the-cluster", "a-key-of-readers")
-    place = Place(folder, cluster.url, agent_url, dsn, ports, *tokens)
+    place = PlatformConfig(folder, cluster.url, agent_url, dsn, ports, *tokens)
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"

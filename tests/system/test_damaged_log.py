@@ -99,20 +99,20 @@ def test_a_revoked_token_stays_dead_when_the_log_loses_its_revocation(
     until(lambda: is_ill(running, "ingest_ops", "log"))
     until(lambda: who_am_i(running, token) == 503)
     office = Office(running, tmp_path)
-    scrubbed = office.say("scrub", "--json")
+    scrubbed = office.say("server", "scrub", "--json")
     assert (scrubbed.code, scrubbed.json["missing"]["count"] > 0) == (1, True), scrubbed
     assert scrubbed.json["lost"]["count"] == 0
     running.stop()
 
-    office.do("repair", tmp_path / "repaired.gz", "--operator", "olga")
+    office.do("server", "repair", tmp_path / "repaired.gz", "--operator", "olga")
     running.up()
     assert who_am_i(running, token) == 401
-    assert office.do("scrub", "--json").json["is_clean"]
+    assert office.do("server", "scrub", "--json").json["is_clean"]
     with Person(running.url, "grace") as grace:
         number = grace.submit(HONEST, mode="ranked")
         assert grace.end(number)["outcome"] == "passed"
     assert running.rebuild()["is_equal"]
-    office.do("audit", "identity", "CPU")
+    office.do("server", "audit", "identity", "CPU")
 
 
 def test_a_full_disk_heals_when_there_is_room_again(running: Running) -> None:

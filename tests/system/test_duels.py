@@ -10,7 +10,7 @@ import pytest
 
 from shared import subjects
 from shared.events import DuelJudged
-from shared.ids import podium_duel
+from shared.ids import podium_duel_id
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from tests.support.people import Person
@@ -48,7 +48,7 @@ def judged(crew: Crew) -> DuelJudged | None:
     """How the duel of the two ended, if it is over."""
     url = crew.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
     one, other = (hashlib.sha256(source.encode()).hexdigest() for source in (STEADY, OTHER))
-    agg = subjects.duel(podium_duel(SLUG, 1, "CPU", (one, other)))
+    agg = subjects.duel(podium_duel_id(SLUG, 1, "CPU", (one, other)))
 
     async def history() -> list[Any]:
         nc = await connect(url, "a test")

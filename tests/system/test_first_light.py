@@ -44,8 +44,8 @@ def test_who_was_judged_can_have_the_very_code_that_judged_them(ada: Person) -> 
     assert hashlib.sha256(answer.content).hexdigest() == digest
     assert answer.headers["x-content-type-options"] == "nosniff"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as code:
-        calls = ROOT / "harness" / "src" / "harness" / "supervisor" / "calls.py"
-        assert code.read("harness/supervisor/calls.py") == calls.read_bytes()
+        calls = ROOT / "harness" / "src" / "harness" / "check" / "calls.py"
+        assert code.read("harness/check/calls.py") == calls.read_bytes()
     assert ada.http.get(f"/v1/harnesses/{found['source_digest']}").status_code == 404
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.event_log import Feed, Recorded
+from shared.event_log import Feed, RecordedEvent
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -44,9 +44,9 @@ class Witness:
     """Reads the log from outside, and remembers all of it."""
 
     feed: Feed
-    seen: list[Recorded]
+    seen: list[RecordedEvent]
 
-    async def until(self, submission: str, *types: str) -> Recorded:
+    async def until(self, submission: str, *types: str) -> RecordedEvent:
         """The first event of such a type that is about the submission."""
         async with asyncio.timeout(STEP_S_MAX):
             while True:
@@ -124,7 +124,7 @@ async def test_whatever_is_killed_whenever_each_submission_ends_once(
     assert_each_ended_once(log.seen)
 
 
-def assert_each_ended_once(events: list[Recorded]) -> None:
+def assert_each_ended_once(events: list[RecordedEvent]) -> None:
     """Every history that began has one terminal event; sequences have no hole."""
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     received = [e.envelope.agg for e in events if e.envelope.type == "SubmissionReceived"]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from bench.noop_platform import Platform, stop
 
-from tests.ranker.streaming import Heard, listen
+from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST
 
 pytestmark = [
@@ -68,9 +68,11 @@ async def submit(http: httpx.AsyncClient, name: str) -> int:
     return int(answer.json()["submissions"][0]["number"])
 
 
-async def follow(http: httpx.AsyncClient, number: int, dice: random.Random) -> tuple[Heard, int]:
+async def follow(
+    http: httpx.AsyncClient, number: int, dice: random.Random
+) -> tuple[StreamListener, int]:
     """A whole history over connections that are cut, and how often they were."""
-    heard, cuts = Heard(), 0
+    heard, cuts = StreamListener(), 0
     url = f"/v1/submissions/{number}/events"
     while not heard.is_end:
         limit = dice.randrange(1, BYTES_MAX) if cuts < CUTS_MAX else None
@@ -79,7 +81,7 @@ async def follow(http: httpx.AsyncClient, number: int, dice: random.Random) -> t
     return heard, cuts
 
 
-async def one(base: str, name: str) -> tuple[Heard, int, list[int]]:
+async def one(base: str, name: str) -> tuple[StreamListener, int, list[int]]:
     """One client's whole life: what it heard live, and what the history is in the end."""
     dice = random.Random(name)
     headers = {"Warpboard-Participant": name}

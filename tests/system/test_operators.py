@@ -58,23 +58,27 @@ def test_a_paused_intake_says_why_until_it_is_resumed(office: Office) -> None:
 
 
 def test_who_took_all_of_a_quota_is_told_by_exit_code_4(office: Office) -> None:
-    limit = ("quota", f"{SLUG}.{GPU}.test", "--participant", "carol", "--limit")
+    limit = ("quota", "set", f"{SLUG}.{GPU}.test", "--participant", "carol", "--limit")
     office.admin(*limit, 1)
     first, second = office.submit("carol"), office.submit("carol")
     assert (first.code, second.code) == (0, 4)
-    assert "1 of 1 are used" in second.err
-    (left,) = office.do("quota", SLUG, "--gpu", GPU, "--as", "carol", "--json").json["items"]
+    assert f"1 of 1 of {SLUG}.{GPU}.test are used" in second.err
+    (left,) = office.do("submission", "quota", SLUG, "--gpu", GPU, "--as", "carol", "--json").json[
+        "items"
+    ]
     assert (left["used"], left["remaining"]) == (1, 0)
     office.admin(*limit, "none")
     assert office.submit("carol").code == 0
 
 
 def test_a_cancelled_submission_gives_its_quota_back(office: Office) -> None:
-    office.admin("quota", f"{SLUG}.{GPU}.test", "--participant", "dave", "--limit", 1)
+    office.admin("quota", "set", f"{SLUG}.{GPU}.test", "--participant", "dave", "--limit", 1)
     office.do("admin", "pool", "pause", GPU, "--reason", "times drift")
     number = office.waiting("dave")
-    until(lambda: "times drift" in office.do("show", number, "--as", "dave").out)
-    assert "SubmissionCancelRequested" in office.do("cancel", number, "--as", "dave").out
+    until(lambda: "times drift" in office.do("submission", "show", number, "--as", "dave").out)
+    assert (
+        "SubmissionCancelRequested" in office.do("submission", "cancel", number, "--as", "dave").out
+    )
     ended = until(lambda: (found := office.submission(number, "dave"))["is_over"] and found)
     assert (ended["outcome"], ended["code"]) == ("cancelled", "cancelled")
     office.admin("pool", "resume", GPU)
@@ -85,13 +89,13 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
     office: Office, ranked: dict[str, int]
 ) -> None:
     best, second = ranked
-    office.admin("disqualify", ranked[best], "--rule", "no caching")
+    office.admin("submission", "disqualify", ranked[best], "--rule", "no caching")
     until(lambda: office.board() == [second])
     moment = datetime.now(UTC).isoformat()
     assert "no caching" in office.do("admin", "moderation", "--all").out
     shown = office.submission(ranked[best], best)["ranking"]
     assert (shown["status"], shown["reason"]) == ("removed", WHY[1])
-    office.admin("restore", ranked[best])
+    office.admin("submission", "restore", ranked[best])
     until(lambda: office.board() == [best, second])
     # The past is read from the archive, which may follow the leaderboard.
     until(lambda: office.board("--as-of", moment) == [second])
@@ -100,25 +104,25 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
 def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int]) -> None:
     best, second = ranked
     number = ranked[best]
-    office.admin("hold", number, "--rule", "no caching")
+    office.admin("submission", "hold", number, "--rule", "no caching")
     until(lambda: office.board() == [second])
-    assert office.say("appeal", number, "look again", "--as", second).code == 2
-    office.do("appeal", number, "look again", "--as", best)
+    assert office.say("submission", "appeal", number, "look again", "--as", second).code == 2
+    office.do("submission", "appeal", number, "look again", "--as", best)
     until(lambda: "filed" in office.do("admin", "moderation").out)
-    office.do("admin", "decide-appeal", number, "accept", *WHY)
+    office.do("admin", "submission", "decide-appeal", number, "accept", *WHY)
     until(lambda: office.board() == [best, second])
-    assert f"appeal accepted: {WHY[1]}" in office.do("show", number, "--as", best).out
+    assert f"appeal accepted: {WHY[1]}" in office.do("submission", "show", number, "--as", best).out
 
 
 def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
     office: Office, ranked: dict[str, int]
 ) -> None:
     best, _ = ranked
-    office.admin("ban", best, "--until", "2999-01-01T00:00:00Z")
+    office.admin("participant", "ban", best, "--until", "2999-01-01T00:00:00Z")
     until(lambda: best not in office.board())
     refused = office.submit(best)
     assert (refused.code, WHY[1] in refused.err) == (2, True)
-    office.admin("unban", best)
+    office.admin("participant", "unban", best)
     until(lambda: best in office.board())
     assert office.submit(best).code == 0
 
@@ -129,10 +133,10 @@ def test_who_waits_for_a_held_agent_is_told_so(office: Office, act: str, standin
     until(lambda: office.agent()["standing"] == standing)
     number = office.waiting("erin")
     until(lambda: standing in (office.submission(number, "erin")["queue"]["why"] or ""))
-    until(lambda: standing in office.do("queue", "--gpu", GPU).out)
+    until(lambda: standing in office.do("submission", "queue", "--gpu", GPU).out)
     assert f"agent {AGENT} is {standing}: its times drift" in office.do("status").out
     office.decide("agent", "release", AGENT)
-    assert office.do("show", number, "--wait", "--as", "erin").code == 0
+    assert office.do("submission", "show", number, "--wait", "--as", "erin").code == 0
 
 
 def test_a_pool_has_one_canary_that_has_passed(office: Office, ranked: dict[str, int]) -> None:
@@ -143,8 +147,8 @@ def test_a_pool_has_one_canary_that_has_passed(office: Office, ranked: dict[str,
 
 
 def test_a_collection_of_blobs_says_what_it_did(office: Office) -> None:
-    assert office.do("gc", "--json").json["is_trial"] is True
-    done = office.do("gc", "--apply", "--json", *WHY).json
+    assert office.do("server", "gc", "--json").json["is_trial"] is True
+    done = office.do("server", "gc", "--apply", "--json", *WHY).json
     assert (done["is_trial"], done["removed"]) == (False, 0)
 
 
@@ -166,7 +170,7 @@ def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, in
 
 def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> None:
     number = next(iter(ranked.values()))
-    page = office.do("trace", number, "--operator", "olga").out
+    page = office.do("submission", "trace", number, "--operator", "olga").out
     for words in ("SubmissionReceived", "JobAssigned", "RunCompleted", "SubmissionRanked"):
         assert words in page
     for actor in ("service:scheduler", f"agent:{AGENT}", "service:ranker"):
@@ -174,21 +178,21 @@ def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> N
 
 
 def test_nothing_was_given_up(office: Office) -> None:
-    assert office.do("deadletters", "list", "--json").json == {"items": []}
+    assert office.do("admin", "deadletter", "list", "--json").json == {"items": []}
 
 
 def test_a_copy_is_clean_until_somebody_touches_its_archive(
     office: Office, ranked: dict[str, int], own_platform: Running, tmp_path: Path
 ) -> None:
     assert ranked
-    (key,) = office.do("audit", SLUG, GPU, "--json").json["keys"]
-    office.do("backup", tmp_path / "log")
+    (key,) = office.do("server", "audit", SLUG, GPU, "--json").json["keys"]
+    office.do("server", "backup", tmp_path / "log")
     copy = Office(own_platform, tmp_path)
-    copy.do("restore", tmp_path / "log", "--operator", "olga")
+    copy.do("server", "restore", tmp_path / "log", "--operator", "olga")
     own_platform.up()
     # The names come along: they are in no event.
     assert copy.do("admin", "participant", "show", "ada", "--json").json["name"] == "ada"
-    audit = ("audit", SLUG, GPU, "--key", key)
+    audit = ("server", "audit", SLUG, GPU, "--key", key)
     until(lambda: copy.say(*audit).code == 0)
     dsn = own_platform.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
     with psycopg.connect(dsn) as connection:

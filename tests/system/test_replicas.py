@@ -3,9 +3,9 @@
 import pytest
 
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
-from shared.servers.cluster import NatsCluster
-from tests.contracts.samples import new
+from shared.nats.streams import ensure_streams
+from shared.servers.nats import NatsCluster
+from tests.contracts.samples import new_event
 from tests.system.three import REPLICAS, client
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(600)]
@@ -15,15 +15,15 @@ async def test_what_one_wrote_is_read_whole_whichever_replica_answers(
     cluster: NatsCluster,
 ) -> None:
     async with client(cluster, "operator") as nc:
-        await ensure(nc, REPLICAS)
+        await ensure_streams(nc, REPLICAS)
     # A client is answered by the server that it is at, and that is mostly not the leader.
     for place in range(2 * REPLICAS):
         async with client(cluster, "author") as nc:
             log = NatsLog(nc)
             for number in range(200):
                 agg = f"job.own{place}x{number}"
-                first = await log.append(new(agg, 0))
+                first = await log.append(new_event(agg, 0))
                 assert [one.seq for one in await log.history(agg)] == [first]
-                pair = [new(agg, first), new(agg, None)]
+                pair = [new_event(agg, first), new_event(agg, None)]
                 last = await log.append_all(pair)
                 assert [one.seq for one in await log.history(agg, first)] == [last - 1, last]

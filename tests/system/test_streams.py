@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from shared.testing import eventually
-from tests.ranker.streaming import Heard, listen
+from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
 
@@ -19,7 +19,7 @@ WITHIN_S = 90.0
 ADA = {"Warpboard-Participant": "ada"}
 
 
-async def follow(http: httpx.AsyncClient, url: str, heard: Heard) -> Heard:
+async def follow(http: httpx.AsyncClient, url: str, heard: StreamListener) -> StreamListener:
     """Listen until the end, over as many connections as that takes."""
     async with asyncio.timeout(WITHIN_S):
         while not heard.is_end:
@@ -33,12 +33,12 @@ async def follow(http: httpx.AsyncClient, url: str, heard: Heard) -> Heard:
 
 async def followed(
     platform: Running, number: int, readers: int, meanwhile: Callable[[], Awaitable[None]]
-) -> list[Heard]:
+) -> list[StreamListener]:
     """What readers heard of a submission, while something happens."""
     url = f"{platform.url}/v1/submissions/{number}/events"
     limits = httpx.Limits(max_connections=readers)
     async with httpx.AsyncClient(headers=ADA, timeout=30, limits=limits) as http:
-        heard = [Heard() for _ in range(readers)]
+        heard = [StreamListener() for _ in range(readers)]
         following = [asyncio.create_task(follow(http, url, one)) for one in heard]
         try:
             await eventually(lambda: all(one.places for one in heard), within_s=60)

@@ -2,42 +2,42 @@
 
 import pytest
 
-from harness.timing.duel import PAIRS, combine_cases, compare, decide, order
+from harness.time.estimators import PAIRS, block_order, combine_cases, compare_rounds, decide_winner
 
 
 def test_each_has_as_many_blocks_and_is_as_often_first() -> None:
-    plan = order()
+    plan = block_order()
     assert plan.count("A") == plan.count("B") == PAIRS
     assert plan[::2].count("A") == plan[::2].count("B")
 
 
 def test_a_steady_drift_favours_neither() -> None:
-    places = {name: [at for at, one in enumerate(order()) if one == name] for name in "AB"}
+    places = {name: [at for at, one in enumerate(block_order()) if one == name] for name in "AB"}
     assert sum(places["A"]) == sum(places["B"])
 
 
 def test_the_faster_one_wins_from_either_side() -> None:
     pairs = [(100.0 + 0.01 * at, 101.0 + 0.01 * at) for at in range(PAIRS)]
-    assert decide(pairs) == "A"
-    assert decide([(b, a) for a, b in pairs]) == "B"
+    assert decide_winner(pairs) == "A"
+    assert decide_winner([(b, a) for a, b in pairs]) == "B"
 
 
 def test_a_steady_hairs_breadth_is_equal() -> None:
-    assert decide([(100.0, 100.1)] * PAIRS) == "equal"
+    assert decide_winner([(100.0, 100.1)] * PAIRS) == "equal"
 
 
 def test_pairs_that_disagree_are_equal() -> None:
     pairs = [(100.0, 101.0 if at % 2 else 99.6) for at in range(8)]
-    assert decide(pairs) == "equal"
+    assert decide_winner(pairs) == "equal"
 
 
 def test_a_single_pair_decides_nothing() -> None:
     with pytest.raises(ValueError, match="got 1"):
-        decide([(1.0, 2.0)])
+        decide_winner([(1.0, 2.0)])
 
 
 def test_the_ratio_comes_with_its_interval() -> None:
-    found = compare([[(99.0, 100.0), (99.1, 100.0)] * 4] * 5)
+    found = compare_rounds([[(99.0, 100.0), (99.1, 100.0)] * 4] * 5)
     assert found.winner == "A"
     assert found.interval[0] < found.ratio < found.interval[1]
     assert found.ratio == pytest.approx(0.9905, abs=1e-4)
@@ -46,8 +46,8 @@ def test_the_ratio_comes_with_its_interval() -> None:
 def test_rounds_that_disagree_are_equal() -> None:
     """One kernel whose processes differ by half a percent is not two kernels."""
     rounds = [[(100.0 + off, 100.0)] * 8 for off in (0.5, -0.4, 0.6, 0.3, 0.1)]
-    assert decide([pair for pairs in rounds for pair in pairs]) == "B"
-    assert compare(rounds).winner == "equal"
+    assert decide_winner([pair for pairs in rounds for pair in pairs]) == "B"
+    assert compare_rounds(rounds).winner == "equal"
 
 
 @pytest.mark.parametrize(

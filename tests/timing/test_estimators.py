@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.timing.estimators import (
+from harness.time.estimators import (
     block_value,
-    half_width,
     interquartile_mean,
     mean_without_top,
     quantile,
-    reach,
+    relative_half_width,
+    t_quantile,
     trend_p,
 )
 
@@ -58,13 +58,13 @@ def test_a_coarse_clock_does_not_bias_a_block() -> None:
 
 def test_the_interval_reaches_as_students_table_says() -> None:
     values = [99.0, 100.0, 101.0]
-    assert half_width(values) == pytest.approx(4.303 * 1 / 3**0.5 / 100)
-    assert reach(1) == 12.706
-    assert reach(1e9) == pytest.approx(1.95996, abs=1e-4)
+    assert relative_half_width(values) == pytest.approx(4.303 * 1 / 3**0.5 / 100)
+    assert t_quantile(1) == 12.706
+    assert t_quantile(1e9) == pytest.approx(1.95996, abs=1e-4)
 
 
 def test_students_t_falls_with_freedom() -> None:
-    reaches = [reach(freedom) for freedom in range(1, 200)]
+    reaches = [t_quantile(freedom) for freedom in range(1, 200)]
     assert reaches == sorted(reaches, reverse=True)
 
 

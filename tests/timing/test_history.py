@@ -1,10 +1,10 @@
-"""What a machine remembers of itself."""
+"""What a machine remembers of its past measurements."""
 
 import json
 
 import pytest
 
-from harness.timing.history import PASSES_MAX, PASSES_MIN, SHAPES_MAX, History, sigma_at
+from harness.time.history import PASSES_MAX, PASSES_MIN, SHAPES_MAX, History, interpolate_sigma
 
 
 def history_of(values: list[float]) -> History:
@@ -81,7 +81,7 @@ def test_what_is_no_history_is_refused(body: object) -> None:
 
 def test_the_deviation_between_known_times_is_interpolated() -> None:
     table = [(100.0, 0.10), (1000.0, 0.02), (5000.0, 0.004)]
-    assert sigma_at(table, 1.0) == 0.10
-    assert 0.02 < sigma_at(table, 300.0) < 0.10
-    assert sigma_at(table, 1000.0) == pytest.approx(0.02)
-    assert sigma_at(table, 1e6) == 0.004
+    assert interpolate_sigma(table, 1.0) == 0.10
+    assert 0.02 < interpolate_sigma(table, 300.0) < 0.10
+    assert interpolate_sigma(table, 1000.0) == pytest.approx(0.02)
+    assert interpolate_sigma(table, 1e6) == 0.004

@@ -1,9 +1,9 @@
-"""What the platform fixes before it sees a submission."""
+"""What the platform decides before it sees a submission."""
 
 import pytest
 
-from harness.messages import MODES
-from harness.timing.policy import Policy, policy_for, reference_slots
+from harness.report.messages import MODES
+from harness.time.policy import Policy, policy_for, reference_slots
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,15 @@
-"""One case in one process: how often it is measured, and what it is called."""
+"""One case in one process: how often it is measured, and its grade."""
 
 from dataclasses import replace
 from random import Random
 
 import pytest
 
-from harness.devices.fake import Fake, Kernel, Machine
-from harness.timing.history import History
-from harness.timing.policy import policy_for
-from harness.timing.procedure import measure
-from harness.timing.process import Plan, Process, block_of, is_bimodal
-from harness.timing.source import Sample
+from harness.time.history import History
+from harness.time.policy import policy_for
+from harness.time.procedure import measure_process
+from harness.time.process import MeasurementPlan, Process, Sample, is_bimodal, make_block
+from tests.timing.fake import FakeKernel, FakeMachine, FakeSource
 from tests.timing.measuring import QUIET, known, one_pass, plan_for
 
 
@@ -27,14 +26,14 @@ def test_a_quiet_kernel_stops_at_the_first_look() -> None:
 
 
 def test_noise_adds_blocks_at_the_looks_alone() -> None:
-    process = one_pass(machine=Machine(cv=0.03))
+    process = one_pass(machine=FakeMachine(cv=0.03))
     assert looks_of(process) == [8, 12, 18, 27, 40][: len(process.looks)]
     assert len(process.looks) > 1
     assert [look.action for look in process.looks[:-1]] == ["more"] * (len(process.looks) - 1)
 
 
 def test_a_kernel_that_never_settles_is_noisy() -> None:
-    process = one_pass(machine=Machine(cv=0.3))
+    process = one_pass(machine=FakeMachine(cv=0.3))
     assert process.looks[-1].action == "give up"
     assert len(process.counted) <= 40
     assert process.grade == "noisy"
@@ -43,7 +42,7 @@ def test_a_kernel_that_never_settles_is_noisy() -> None:
 @pytest.mark.parametrize(("device_s", "wall_s"), [(0.3, 9.0), (9.0, 0.3)])
 def test_a_pass_ends_with_its_budget(device_s: float, wall_s: float) -> None:
     plan = plan_for(device_s=device_s, wall_s=wall_s, target=1e-9)
-    process = one_pass(Kernel(time_us=5000.0), Machine(cv=0.05), plan)
+    process = one_pass(FakeKernel(time_us=5000.0), FakeMachine(cv=0.05), plan)
     device_used_s = sum(process.samples_us) / 1e6
     assert device_used_s < 1.3 * min(device_s, wall_s)
     assert 8 <= len(process.counted) < 12
@@ -52,29 +51,31 @@ def test_a_pass_ends_with_its_budget(device_s: float, wall_s: float) -> None:
 
 def test_noise_that_tells_nothing_new_ends_the_pass() -> None:
     plan = plan_for(device_s=0.1, target=1e-6)
-    last = [one_pass(machine=Machine(cv=0.02), plan=plan, seed=seed).looks[-1] for seed in range(9)]
+    last = [
+        one_pass(machine=FakeMachine(cv=0.02), plan=plan, seed=seed).looks[-1] for seed in range(9)
+    ]
     assert {look.action for look in last} == {"give up"}
     assert 18 <= min(look.blocks for look in last) < 40
 
 
 def test_a_short_measurement_lasts_its_least_wall() -> None:
-    process = one_pass(machine=Machine(cv=0.0001, overhead_us=10.0))
+    process = one_pass(machine=FakeMachine(cv=0.0001, overhead_us=10.0))
     assert sum(block.wall_s for block in process.blocks) >= 0.1 or looks_of(process)[-1] == 40
 
 
 @pytest.mark.parametrize("draw", [0, 1, 2, 3])
 def test_the_number_of_warm_ups_is_drawn(draw: int) -> None:
-    fake = Fake(1, Kernel(), QUIET)
-    process = measure(fake, plan_for(), fake.now_s, lambda _: draw)
+    fake = FakeSource(1, FakeKernel(), QUIET)
+    process = measure_process(fake, plan_for(), fake.now_s, lambda _: draw)
     assert len(process.warm_ups) == 3 + draw
 
 
 def test_null_calls_come_before_and_after_the_blocks() -> None:
-    assert len(one_pass(machine=Machine(null_us=5.0)).nulls) == 60
+    assert len(one_pass(machine=FakeMachine(null_us=5.0)).nulls) == 60
 
 
 def test_slow_null_calls_are_fewer() -> None:
-    nulls = one_pass(machine=Machine(null_us=5.0, overhead_us=30_000.0)).nulls
+    nulls = one_pass(machine=FakeMachine(null_us=5.0, overhead_us=30_000.0)).nulls
     assert 10 <= len(nulls) < 60
 
 
@@ -85,26 +86,28 @@ def test_reference_kernels_take_turns_in_every_block() -> None:
 
 
 def test_short_blocks_take_turns_from_block_to_block() -> None:
-    blocks = one_pass(Kernel(time_us=250_000.0), plan=plan_for(wall_s=9.0)).blocks
+    blocks = one_pass(FakeKernel(time_us=250_000.0), plan=plan_for(wall_s=9.0)).blocks
     assert {one.name for block in blocks for one in block.references} == {"fma", "copy"}
     assert all(len(block.samples) == 3 for block in blocks)
 
 
 def test_contaminated_samples_do_not_count() -> None:
-    process = one_pass(machine=Machine(cv=0.003, contaminated=0.05))
+    process = one_pass(machine=FakeMachine(cv=0.003, contaminated=0.05))
     assert process.dropped > 0
     assert process.grade == "ok"
 
 
 def test_a_contaminated_block_is_repeated() -> None:
-    process = one_pass(machine=Machine(cv=0.003, contaminated=0.2), plan=plan_for(repeats_max=99))
+    process = one_pass(
+        machine=FakeMachine(cv=0.003, contaminated=0.2), plan=plan_for(repeats_max=99)
+    )
     assert any(not block.is_counted for block in process.blocks)
     assert not any(block.is_contaminated for block in process.counted)
     assert process.grade == "ok"
 
 
 def test_on_a_crowded_machine_all_samples_count_at_last() -> None:
-    process = one_pass(machine=Machine(cv=0.003, contaminated=0.9))
+    process = one_pass(machine=FakeMachine(cv=0.003, contaminated=0.9))
     assert sum(not block.is_counted for block in process.blocks) == 8
     assert len(process.samples_us) == sum(len(block.samples) for block in process.counted)
     assert process.grade == "noisy"
@@ -116,32 +119,32 @@ def test_on_a_crowded_machine_all_samples_count_at_last() -> None:
 def test_blocks_are_repeated_as_far_as_the_stage_has_time(
     share_s: float, repeated: int, lasts_s: float
 ) -> None:
-    plan = Plan(policy_for("cuda", "benchmark", share_s), History())
-    machine = Machine(cv=0.003, contaminated=0.9, overhead_us=10_000.0)
-    process = one_pass(Kernel(time_us=10_000.0), machine, plan)
+    plan = MeasurementPlan(policy_for("cuda", "benchmark", share_s), History())
+    machine = FakeMachine(cv=0.003, contaminated=0.9, overhead_us=10_000.0)
+    process = one_pass(FakeKernel(time_us=10_000.0), machine, plan)
     assert len(process.counted) == 5
     assert sum(not block.is_counted for block in process.blocks) == repeated
     assert sum(block.wall_s for block in process.blocks) < lasts_s
 
 
 def test_launches_that_nothing_hides_are_host_sync() -> None:
-    assert one_pass(Kernel(dry=0.9)).grade == "host_sync"
+    assert one_pass(FakeKernel(dry=0.9)).grade == "host_sync"
 
 
 def test_launches_that_outlast_the_gate_are_launch_bound() -> None:
-    process = one_pass(Kernel(late=0.3))
+    process = one_pass(FakeKernel(late=0.3))
     assert process.grade == "launch_bound"
     assert process.dropped == 0
 
 
 def test_rare_slow_calls_are_bimodal() -> None:
-    assert one_pass(Kernel(slow_share=0.15, slow_by=0.4)).grade == "bimodal"
+    assert one_pass(FakeKernel(slow_share=0.15, slow_by=0.4)).grade == "bimodal"
 
 
 def test_slow_calls_must_be_spread_to_be_bimodal() -> None:
     quiet, slow = ([Sample(100.0)] * 25, [Sample(100.0)] * 20 + [Sample(900.0)] * 5)
     burst, spread = (
-        [block_of(tuple(samples), (), 0.1, policy_for("cuda", "ranked")) for samples in series]
+        [make_block(tuple(samples), (), 0.1, policy_for("cuda", "ranked")) for samples in series]
         for series in ([quiet] * 6 + [slow] * 2, [slow] * 8)
     )
     assert not is_bimodal(burst, ())
@@ -150,13 +153,13 @@ def test_slow_calls_must_be_spread_to_be_bimodal() -> None:
 
 def test_slow_calls_on_a_noisy_machine_accuse_nobody() -> None:
     plan = known(plan_for("cpu"))
-    slow = Kernel(slow_share=0.15, slow_by=0.4)
+    slow = FakeKernel(slow_share=0.15, slow_by=0.4)
     assert one_pass(slow, plan=plan).grade == "bimodal"
     assert one_pass(slow, replace(QUIET, factor=1.1), plan).grade == "noisy"
 
 
 def test_what_the_machine_does_to_all_is_not_bimodal() -> None:
-    machine = Machine(cv=0.002, outliers=0.08)
+    machine = FakeMachine(cv=0.002, outliers=0.08)
     assert one_pass(machine=machine, plan=plan_for(target=0.02)).grade == "ok"
 
 
@@ -164,26 +167,26 @@ def test_waking_late_from_null_calls_too_is_not_bimodal() -> None:
     calls, nulls = (
         (*[Sample(time_us)] * 20, *[Sample(time_us + 40.0)] * 5) for time_us in (130.0, 30.0)
     )
-    blocks = [block_of(calls, (), 0.1, policy_for("cuda", "ranked"))] * 8
+    blocks = [make_block(calls, (), 0.1, policy_for("cuda", "ranked"))] * 8
     assert is_bimodal(blocks, ())
     assert not is_bimodal(blocks, nulls)
 
 
 def test_a_submission_that_drifts_alone_has_a_trend() -> None:
-    process = one_pass(Kernel(drift=0.0002))
+    process = one_pass(FakeKernel(drift=0.0002))
     assert process.looks[-1].trend_p < 0.01
     assert process.grade == "trend"
 
 
 def test_a_machine_that_drifts_is_noisy() -> None:
-    machine = Machine(cv=0.001, throttle_at=500, throttle_by=0.03)
+    machine = FakeMachine(cv=0.001, throttle_at=500, throttle_by=0.03)
     process = one_pass(machine=machine, plan=plan_for(target=1e-9))
     assert process.looks[-1].trend_p < 0.01
     assert process.grade == "noisy"
 
 
 def test_a_trend_is_looked_at_again() -> None:
-    process = one_pass(Kernel(drift=0.0002), plan=plan_for(target=0.5))
+    process = one_pass(FakeKernel(drift=0.0002), plan=plan_for(target=0.5))
     assert process.looks[0].action == "more"
 
 
@@ -206,20 +209,20 @@ def test_times_without_a_gate_say_so() -> None:
 
 
 def test_slow_warm_ups_do_not_lessen_the_samples() -> None:
-    honest = one_pass(Kernel(time_us=100.0))
-    kernel = Kernel(time_us=100.0, slow_calls=6, slow_factor=5000.0)
+    honest = one_pass(FakeKernel(time_us=100.0))
+    kernel = FakeKernel(time_us=100.0, slow_calls=6, slow_factor=5000.0)
     cheat = one_pass(kernel)
     assert len(cheat.samples_us) >= len(honest.samples_us)
     assert not cheat.blocks[0].is_counted
 
 
 def test_blocks_begin_anew_a_bounded_number_of_times() -> None:
-    process = one_pass(Kernel(time_us=100.0, slow_calls=30, slow_factor=5000.0))
+    process = one_pass(FakeKernel(time_us=100.0, slow_calls=30, slow_factor=5000.0))
     assert len(process.blocks) < 3 * 40
 
 
 # A call of this kernel takes 6 ms by the wall, so the wall budget of the cpu device is scarce.
-SCARCE_KERNEL = Kernel(time_us=5000.0)
+SCARCE_KERNEL = FakeKernel(time_us=5000.0)
 SCARCE_PLAN = plan_for("cpu")
 
 
@@ -249,13 +252,13 @@ def test_slow_first_calls_stay_within_the_wall_bound(slow_calls: int, slow_facto
 
 
 def test_calls_that_turn_slow_are_no_fewer_and_no_more_than_planned() -> None:
-    class Tiring(Fake):
+    class Tiring(FakeSource):
         def call(self) -> Sample:
-            self._kernel = Kernel(time_us=5000.0 if self.calls < 10 else 50_000.0)
+            self._kernel = FakeKernel(time_us=5000.0 if self.calls < 10 else 50_000.0)
             return super().call()
 
-    tiring = Tiring(1, Kernel(), QUIET)
-    process = measure(tiring, SCARCE_PLAN, tiring.now_s, lambda _: 0)
+    tiring = Tiring(1, FakeKernel(), QUIET)
+    process = measure_process(tiring, SCARCE_PLAN, tiring.now_s, lambda _: 0)
     assert len(process.blocks) == SCARCE_PLAN.policy.looks[0]
     assert len({len(block.samples) for block in process.blocks}) == 1
 
@@ -267,10 +270,10 @@ def test_a_benchmark_takes_five_blocks_of_twenty() -> None:
 
 
 class _WrongError(Exception):
-    """What a gate raises at a wrong answer."""
+    """What a gated call raises for a wrong answer."""
 
 
-class _Failing(Fake):
+class _Failing(FakeSource):
     """A source whose tenth call is wrong."""
 
     def call(self) -> Sample:
@@ -280,20 +283,20 @@ class _Failing(Fake):
 
 
 def test_a_wrong_answer_ends_the_measurement() -> None:
-    fake = _Failing(1, Kernel(), QUIET)
+    fake = _Failing(1, FakeKernel(), QUIET)
     with pytest.raises(_WrongError):
-        measure(fake, plan_for(), fake.now_s, lambda _: 0)
+        measure_process(fake, plan_for(), fake.now_s, lambda _: 0)
 
 
 def test_the_same_samples_give_the_same_result() -> None:
     assert one_pass(seed=7) == one_pass(seed=7)
 
 
-class Ramping(Fake):
-    """A device whose clock needs a hundred kernels to come up to speed."""
+class Ramping(FakeSource):
+    """A device whose clock needs a hundred kernels to reach full speed."""
 
     def __init__(self, settles: bool) -> None:
-        super().__init__(1, Kernel(), QUIET)
+        super().__init__(1, FakeKernel(), QUIET)
         self.settles = settles
         self.asked = 0
 
@@ -306,8 +309,8 @@ class Ramping(Fake):
 def asked_before_blocks(device: Ramping, least_s: float, most_s: float) -> int:
     plan = plan_for(clock_s=(least_s, most_s))
     unwarmed = Ramping(device.settles)
-    measure(unwarmed, plan_for(clock_s=(0.0, 0.0)), unwarmed.now_s, Random(1).randrange)
-    measure(device, plan, device.now_s, Random(1).randrange)
+    measure_process(unwarmed, plan_for(clock_s=(0.0, 0.0)), unwarmed.now_s, Random(1).randrange)
+    measure_process(device, plan, device.now_s, Random(1).randrange)
     return device.asked - unwarmed.asked
 
 

@@ -1,4 +1,4 @@
-"""Whoever doubts a number can make it again from the records."""
+"""A result can be recomputed from its records."""
 
 import gzip
 import json
@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
-from harness.devices.fake import Kernel, Machine
-from harness.timing.combination import combine
-from harness.timing.estimators import interquartile_mean
-from harness.timing.records import compressed, record
+from harness.time.combination import combine_processes, compress_records, make_record
+from harness.time.estimators import interquartile_mean
+from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import one_pass, plan_for
 
-CROWDED = Machine(cv=0.02, contaminated=0.15, null_us=5.0)
+CROWDED = FakeMachine(cv=0.02, contaminated=0.15, null_us=5.0)
 
 
-def recorded(machine: Machine) -> dict[str, Any]:
+def recorded(machine: FakeMachine) -> dict[str, Any]:
     plan = replace(plan_for(), calibration={"quantum_us": 0.032})
-    processes = [one_pass(Kernel(), machine, plan, seed) for seed in (1, 2, 3)]
-    return record(processes, combine(processes, plan))
+    processes = [one_pass(FakeKernel(), machine, plan, seed) for seed in (1, 2, 3)]
+    return make_record(processes, combine_processes(processes, plan))
 
 
 def read(packed: bytes) -> Any:
@@ -28,7 +27,7 @@ def read(packed: bytes) -> Any:
 
 
 def test_the_time_follows_from_the_recorded_samples() -> None:
-    case = read(compressed({"a": recorded(CROWDED)}))["cases"]["a"]
+    case = read(compress_records({"a": recorded(CROWDED)}))["cases"]["a"]
     for process in case["processes"]:
         values = []
         for block in filter(lambda block: block["is_counted"], process["blocks"]):
@@ -51,12 +50,12 @@ def test_every_sample_is_recorded() -> None:
 
 
 def test_the_same_records_are_the_same_bytes() -> None:
-    packed = compressed({"a": recorded(CROWDED)})
-    assert packed == compressed({"a": recorded(CROWDED)})
+    packed = compress_records({"a": recorded(CROWDED)})
+    assert packed == compress_records({"a": recorded(CROWDED)})
     # The time of day that the format has a place for.
     assert packed[4:8] == bytes(4)
 
 
 def test_a_long_case_stays_a_small_file() -> None:
-    machine = Machine(cv=0.3, null_us=5.0, step_us=0.001)
-    assert len(compressed({"a": recorded(machine)})) < 60_000
+    machine = FakeMachine(cv=0.3, null_us=5.0, step_us=0.001)
+    assert len(compress_records({"a": recorded(machine)})) < 60_000

@@ -1,7 +1,4 @@
-"""The procedure end to end on synthetic machines: what is promised of a time must hold there.
-
-Source: spec/timing.md 4; the rates are properties of these noise models, not of any device.
-"""
+"""The procedure end to end on synthetic machines, where the promises about times must hold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +9,22 @@ from statistics import fmean, stdev
 
 import pytest
 
-from harness.devices.fake import Fake, Kernel, Machine
-from harness.timing.combination import CaseTime, combine
-from harness.timing.duel import PAIRS, ROUNDS, compare, decide, order
-from harness.timing.estimators import interquartile_mean, reach
-from harness.timing.history import History
-from harness.timing.policy import policy_for
-from harness.timing.procedure import measure
-from harness.timing.process import Plan
-from ranker.domain.ties import Standing, is_tied
+from harness.time.combination import CaseTime, combine_processes
+from harness.time.estimators import (
+    PAIRS,
+    ROUNDS,
+    block_order,
+    compare_rounds,
+    decide_winner,
+    interquartile_mean,
+    t_quantile,
+)
+from harness.time.history import History
+from harness.time.policy import policy_for
+from harness.time.procedure import measure_process
+from harness.time.process import MeasurementPlan
+from ranker.domain.ties import ScoredEntry, is_tied
+from tests.timing.fake import FakeKernel, FakeMachine, FakeSource
 
 pytestmark = pytest.mark.long
 
@@ -28,34 +32,36 @@ RUNS = 80
 DUELS = 60
 TRUE_US = 20.0
 DELTA = 0.003
-QUIET = Machine(cv=0.005, speed_sd=0.0015, wander_sd=0.002, outliers=0.002)
-TYPICAL = Machine(cv=0.01, speed_sd=0.0025, wander_sd=0.004, outliers=0.01)
-SHORT = Machine(cv=0.03, speed_sd=0.004, wander_sd=0.004, outliers=0.01)
+QUIET = FakeMachine(cv=0.005, speed_sd=0.0015, wander_sd=0.002, outliers=0.002)
+TYPICAL = FakeMachine(cv=0.01, speed_sd=0.0025, wander_sd=0.004, outliers=0.01)
+SHORT = FakeMachine(cv=0.03, speed_sd=0.004, wander_sd=0.004, outliers=0.01)
 
 
 @dataclass(frozen=True)
 class Naive:
-    """What a popular rule says: stop when the standard error of the mean is under 0.1 %."""
+    """A popular rule: stop when the standard error of the mean is under 0.1 %."""
 
     time_us: float
     error: float
 
 
-def plan_on(machine: Machine) -> Plan:
+def plan_on(machine: FakeMachine) -> MeasurementPlan:
     # Blocks of 25 as above 20 us; null calls change nothing where there is no handshake.
     policy = replace(policy_for("cuda", "ranked"), nulls=0)
     known = History(sigma_run=((TRUE_US, machine.speed_sd),))
-    return Plan(policy, known)
+    return MeasurementPlan(policy, known)
 
 
-def ours(time_us: float, machine: Machine, chance: Random) -> CaseTime:
+def ours(time_us: float, machine: FakeMachine, chance: Random) -> CaseTime:
     plan = plan_on(machine)
-    fakes = [Fake(chance.getrandbits(64), Kernel(time_us), machine) for _ in range(3)]
-    return combine([measure(fake, plan, fake.now_s, chance.randrange) for fake in fakes], plan)
+    fakes = [FakeSource(chance.getrandbits(64), FakeKernel(time_us), machine) for _ in range(3)]
+    return combine_processes(
+        [measure_process(fake, plan, fake.now_s, chance.randrange) for fake in fakes], plan
+    )
 
 
-def naive(time_us: float, machine: Machine, chance: Random) -> Naive:
-    fake = Fake(chance.getrandbits(64), Kernel(time_us), machine)
+def naive(time_us: float, machine: FakeMachine, chance: Random) -> Naive:
+    fake = FakeSource(chance.getrandbits(64), FakeKernel(time_us), machine)
     total = squares = 0.0
     mean = error = 0.0
     for n in range(1, 101):
@@ -70,13 +76,13 @@ def naive(time_us: float, machine: Machine, chance: Random) -> Naive:
 
 
 @cache
-def runs(machine: Machine, slower: float, seed: int) -> list[CaseTime]:
+def runs(machine: FakeMachine, slower: float, seed: int) -> list[CaseTime]:
     chance = Random(seed)
     return [ours(TRUE_US * (1 + slower), machine, chance) for _ in range(RUNS)]
 
 
 @cache
-def naive_runs(machine: Machine, slower: float, seed: int) -> list[Naive]:
+def naive_runs(machine: FakeMachine, slower: float, seed: int) -> list[Naive]:
     chance = Random(seed)
     return [naive(TRUE_US * (1 + slower), machine, chance) for _ in range(RUNS)]
 
@@ -94,20 +100,20 @@ def in_order(fast: Sequence[CaseTime | Naive], slow: Sequence[CaseTime | Naive])
 
 
 def ties(some: list[CaseTime], others: list[CaseTime]) -> float:
-    def standing(time: CaseTime) -> Standing:
-        return Standing(0, time.time_us, time.error, time.freedom, DELTA)
+    def standing(time: CaseTime) -> ScoredEntry:
+        return ScoredEntry(0, time.time_us, time.error, time.freedom, DELTA)
 
     pairs = zip(some, others, strict=True)
     return share(is_tied(standing(a), standing(b)) for a, b in pairs)
 
 
 @pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
-def test_an_interval_holds_the_truth_as_often_as_it_says(machine: Machine) -> None:
+def test_an_interval_holds_the_truth_as_often_as_it_says(machine: FakeMachine) -> None:
     assert coverage(runs(machine, 0.0, 1)) >= 0.90
 
 
 @pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
-def test_one_per_cent_is_put_in_the_right_order(machine: Machine) -> None:
+def test_one_per_cent_is_put_in_the_right_order(machine: FakeMachine) -> None:
     assert in_order(runs(machine, 0.0, 1), runs(machine, 0.01, 2)) >= 0.98
 
 
@@ -147,11 +153,11 @@ def duels(slower: float) -> list[str]:
 
 
 def one_duel(slower: float, chance: Random) -> str:
-    """One process holds both, as the clock of a device does; fresh processes average the rest."""
-    machine = Machine(cv=0.01, wander_sd=0.004, outliers=0.01)
-    fake = Fake(chance.getrandbits(64), Kernel(TRUE_US), machine)
+    """One process holds both, like the clock of a device; fresh processes average the rest."""
+    machine = FakeMachine(cv=0.01, wander_sd=0.004, outliers=0.01)
+    fake = FakeSource(chance.getrandbits(64), FakeKernel(TRUE_US), machine)
     pairs = []
-    plan = order()
+    plan = block_order()
     for first, second in zip(plan[::2], plan[1::2], strict=True):
         values = {}
         for name in (first, second):
@@ -159,7 +165,7 @@ def one_duel(slower: float, chance: Random) -> str:
             values[name] = value * (1 + slower) if name == "B" else value
         pairs.append((values["A"], values["B"]))
     assert len(pairs) == PAIRS
-    return decide(pairs)
+    return decide_winner(pairs)
 
 
 @pytest.mark.parametrize(
@@ -180,14 +186,14 @@ def duels_in_rounds(slower: float, process_sd: float) -> list[str]:
 
 
 def one_duel_in_rounds(slower: float, process_sd: float, chance: Random) -> str:
-    """As the harness does it: each round has fresh processes, which differ by themselves."""
-    machine = Machine(cv=0.01, wander_sd=0.004, outliers=0.01)
-    fake = Fake(chance.getrandbits(64), Kernel(TRUE_US), machine)
+    """Like the harness: each round has fresh processes, which differ by themselves."""
+    machine = FakeMachine(cv=0.01, wander_sd=0.004, outliers=0.01)
+    fake = FakeSource(chance.getrandbits(64), FakeKernel(TRUE_US), machine)
     rounds = []
     for _ in range(ROUNDS):
         speed = {name: 1 + chance.gauss(0, process_sd) for name in "AB"}
         speed["B"] *= 1 + slower
-        plan, pairs = order(PAIRS // ROUNDS), []
+        plan, pairs = block_order(PAIRS // ROUNDS), []
         for first, second in zip(plan[::2], plan[1::2], strict=True):
             values = {
                 name: speed[name] * interquartile_mean([fake.call().time_us for _ in range(25)])
@@ -195,7 +201,7 @@ def one_duel_in_rounds(slower: float, process_sd: float, chance: Random) -> str:
             }
             pairs.append((values["A"], values["B"]))
         rounds.append(pairs)
-    return compare(rounds).winner
+    return compare_rounds(rounds).winner
 
 
 @pytest.mark.parametrize(
@@ -216,13 +222,13 @@ def test_a_duel_in_rounds_allows_for_what_processes_differ(
 
 def test_samples_are_no_independent_evidence() -> None:
     chance = Random(11)
-    machine = Machine(cv=0.006, wander_sd=0.004)
+    machine = FakeMachine(cv=0.006, wander_sd=0.004)
     covered = {"samples": 0, "blocks": 0}
     for _ in range(100):
-        fake = Fake(chance.getrandbits(64), Kernel(1.0), machine)
+        fake = FakeSource(chance.getrandbits(64), FakeKernel(1.0), machine)
         samples = [fake.call().time_us for _ in range(400)]
         blocks = [fmean(samples[at : at + 40]) for at in range(0, 400, 40)]
         for name, values in (("samples", samples), ("blocks", blocks)):
-            half = reach(len(values) - 1) * stdev(values) / sqrt(len(values))
+            half = t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
             covered[name] += abs(fmean(values) - 1.0) < half
     assert covered["samples"] < 50 < covered["blocks"]

@@ -1,24 +1,23 @@
-"""Spot checks are revealed otherwise than the calls that they check, so they never rank."""
+"""Spot checks are revealed in another way than the calls they check, so they never rank."""
 
-from harness.timing.policy import policy_for
-from harness.timing.process import Block, Process, block_of, kept_us
-from harness.timing.source import DRY, SPOT, Sample
+from harness.time.policy import policy_for
+from harness.time.process import DRY, SPOT, Block, Process, Sample, make_block, select_times_us
 
 SAMPLES = (Sample(10.0), Sample(50.0, (SPOT,)), Sample(12.0), Sample(11.0))
 
 
 def block(*samples: Sample) -> Block:
-    return block_of(samples, (), 1.0, policy_for("cuda", "ranked"))
+    return make_block(samples, (), 1.0, policy_for("cuda", "ranked"))
 
 
 def test_a_spot_check_does_not_count() -> None:
-    assert kept_us(SAMPLES) == [10.0, 12.0, 11.0]
+    assert select_times_us(SAMPLES) == [10.0, 12.0, 11.0]
     assert block(*SAMPLES).value_us < 13
 
 
 def test_a_spot_check_does_not_count_in_a_spoilt_block_either() -> None:
     dry = tuple(Sample(20.0, (DRY,)) for _ in range(4))
-    assert kept_us(SAMPLES + dry) == [10.0, 12.0, 11.0, *4 * [20.0]]
+    assert select_times_us(SAMPLES + dry) == [10.0, 12.0, 11.0, *4 * [20.0]]
 
 
 def test_a_block_of_spot_checks_alone_is_repeated_and_has_a_value() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the tool-chains are given: compilers, or a skip that says what is missing."""
+"""Fixtures of the toolchain tests: compilers, or a skip that says what is missing."""
 
 import os
 import shutil
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.toolchains import probe
+from harness.build import toolchains
 
 
 @pytest.fixture
 def memory() -> Iterator[int]:
-    """A memory of the supervisor's, for a guest to write into."""
+    """A memory of the supervisor's for a worker to write into."""
     descriptor = os.memfd_create("result", os.MFD_CLOEXEC)
     yield descriptor
     os.close(descriptor)
@@ -32,14 +32,14 @@ def nvcc() -> str:
 @pytest.fixture
 def nvrtc() -> str:
     """The library that compiles CUDA kernels, which needs no GPU."""
-    library = probe.nvrtc()
+    library = toolchains.find_nvrtc()
     if library is None:
         pytest.skip("libnvrtc is not here: pip install nvidia-cuda-nvrtc")
     return library
 
 
 def _required(name: str) -> str:
-    path = shutil.which(name, path=probe.search_path())
+    path = shutil.which(name, path=toolchains.search_path())
     if path is None:
         pytest.skip(f"{name} is not installed")
     return path

@@ -1,4 +1,4 @@
-"""A builder hands over what a compiler made, or says what the compiler said."""
+"""A builder returns the compiler's result, or its messages."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.worker import builder
-from harness.worker.build import Unusable
+from harness.worker import programs
+from harness.worker.kernel_loader import SubmissionFailure
 
-from .workshop import CPP, built, contents, ordered
+from .builds import CPP, built, contents, ordered
 
 CU = """\
 #include "warpboard.h"
@@ -28,8 +28,8 @@ int custom_kernel(const wb_tensor *in, int, wb_tensor *out, int, const char *, v
 """
 
 
-def _refused(folder: Path, source: str, memory: int) -> Unusable:
-    with pytest.raises(Unusable) as caught:
+def _refused(folder: Path, source: str, memory: int) -> SubmissionFailure:
+    with pytest.raises(SubmissionFailure) as caught:
         built(folder, "submission.cpp", source, memory)
     assert contents(memory) == b""
     return caught.value
@@ -50,7 +50,7 @@ def test_a_cuda_source_becomes_a_library(tmp_path: Path, memory: int) -> None:
 
 @pytest.mark.usefixtures("nvcc")
 def test_a_cuda_error_is_told(tmp_path: Path, memory: int) -> None:
-    with pytest.raises(Unusable, match='identifier "ADDED" is undefined'):
+    with pytest.raises(SubmissionFailure, match='identifier "ADDED" is undefined'):
         built(tmp_path, "submission.cu", CU, memory, architecture="sm_90a")
 
 
@@ -84,7 +84,7 @@ def test_a_flood_of_errors_keeps_head_and_tail(
     assert len(error.text) < 2000
     printed = capfd.readouterr().out
     assert "first_one" in printed
-    assert len(printed) < 2 * builder.KEPT_BYTES + 300
+    assert len(printed) < 2 * programs.KEPT_BYTES + 300
     assert printed.startswith("$ g++ ")
     assert printed.endswith("\nexit code 1\n")
 
@@ -106,41 +106,41 @@ def test_a_bomb_of_memory_ends_as_out_of_memory(tmp_path: Path, memory: int) -> 
 
 def test_a_result_larger_than_allowed_is_refused(tmp_path: Path, memory: int) -> None:
     order = _order(tmp_path, "head -c 11 /dev/zero > made")
-    with pytest.raises(Unusable, match="more than 10 bytes") as caught:
-        builder.build(order, memory)
+    with pytest.raises(SubmissionFailure, match="more than 10 bytes") as caught:
+        programs.run_build_order(order, memory)
     assert caught.value.kind == "compile_error"
     assert contents(memory) == b""
 
 
 def test_a_compiler_without_a_result_has_failed(tmp_path: Path, memory: int) -> None:
-    with pytest.raises(Unusable, match="the compiler failed and said nothing"):
-        builder.build(_order(tmp_path, "true"), memory)
+    with pytest.raises(SubmissionFailure, match="the compiler failed without a message"):
+        programs.run_build_order(_order(tmp_path, "true"), memory)
 
 
 def test_a_missing_compiler_is_named(tmp_path: Path, memory: int) -> None:
     order = {**_order(tmp_path, ""), "arguments": ["no-such-compiler"]}
-    with pytest.raises(Unusable, match="no-such-compiler cannot be run here"):
-        builder.build(order, memory)
+    with pytest.raises(SubmissionFailure, match="no-such-compiler cannot be run here"):
+        programs.run_build_order(order, memory)
 
 
 def test_a_compiler_that_never_stops_talking_is_ended(tmp_path: Path, memory: int) -> None:
-    with pytest.raises(Unusable, match="the compiler said more than"):
-        builder.build(_order(tmp_path, "yes error"), memory)
+    with pytest.raises(SubmissionFailure, match="the compiler printed more than"):
+        programs.run_build_order(_order(tmp_path, "yes error"), memory)
 
 
 def test_a_compiler_that_was_killed_says_by_what(
     tmp_path: Path, memory: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(Unusable, match="the compiler failed and said nothing"):
-        builder.build(_order(tmp_path, "kill -9 $$"), memory)
+    with pytest.raises(SubmissionFailure, match="the compiler failed without a message"):
+        programs.run_build_order(_order(tmp_path, "kill -9 $$"), memory)
     command, end = capfd.readouterr().out.splitlines()
     assert command.startswith("$ /bin/sh -c")
     assert end == "signal 9"
 
 
 def test_a_failed_compiler_has_no_result(tmp_path: Path, memory: int) -> None:
-    with pytest.raises(Unusable, match="sorry"):
-        builder.build(_order(tmp_path, "echo x > made; echo sorry >&2; exit 1"), memory)
+    with pytest.raises(SubmissionFailure, match="sorry"):
+        programs.run_build_order(_order(tmp_path, "echo x > made; echo sorry >&2; exit 1"), memory)
 
 
 def _order(folder: Path, script: str) -> dict[str, Any]:
@@ -155,16 +155,16 @@ def _order(folder: Path, script: str) -> dict[str, Any]:
 
 
 def _limited(order: dict[str, object], memory: int) -> tuple[int, str]:
-    """A build with little memory and little time, as in a box without a memory cgroup."""
+    """A build with little memory and time, as in a box without a memory cgroup."""
     code = (
         "import json, resource, sys\n"
-        "from harness.worker import builder\n"
-        "from harness.worker.build import Unusable\n"
+        "from harness.worker import programs\n"
+        "from harness.worker.kernel_loader import SubmissionFailure\n"
         "for what, most in ((resource.RLIMIT_DATA, 2**28), (resource.RLIMIT_FSIZE, 2**26)):\n"
         "    resource.setrlimit(what, (most, most))\n"
         "try:\n"
-        f"    builder.build(json.loads(sys.stdin.read()), {memory})\n"
-        "except Unusable as error:\n"
+        f"    programs.run_build_order(json.loads(sys.stdin.read()), {memory})\n"
+        "except SubmissionFailure as error:\n"
         "    sys.exit((print(f'{error.kind}: {error.text}', file=sys.stderr), 3)[1])\n"
     )
     import json

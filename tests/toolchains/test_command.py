@@ -1,22 +1,22 @@
-"""A submission is built by a fixed command, and may ask for little."""
+"""A submission is built by a fixed command, and may add little to it."""
 
 import pytest
 
-from harness.toolchains.command import (
-    Bench,
+from harness.build.command import (
+    BuildPaths,
     BuildRefused,
     Directives,
     compiles_at_import,
-    directives,
-    language_of,
-    order,
+    detect_language,
+    make_build_order,
+    parse_directives,
 )
 
-BENCH = Bench("/submission/a.cu", "/scratch/made/built", "sm_90a", ("/opt/cutlass/include",))
+BENCH = BuildPaths("/submission/a.cu", "/scratch/made/built", "sm_90a", ("/opt/cutlass/include",))
 
 
 def _flags(text: str, language: str = "cuda") -> tuple[str, ...]:
-    return directives(f"//!WARPBOARD flags: {text}\n".encode(), language).flags
+    return parse_directives(f"//!WARPBOARD flags: {text}\n".encode(), language).flags
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def _flags(text: str, language: str = "cuda") -> tuple[str, ...]:
     [("a.cpp", "c++"), ("a.cu", "cuda"), ("a.hip", "hip"), ("a.py", None), ("cu", None)],
 )
 def test_the_suffix_says_the_language(name: str, language: str | None) -> None:
-    assert language_of(name) == language
+    assert detect_language(name) == language
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_an_allowed_flag_is_passed_on(flag: str) -> None:
     ],
 )
 def test_any_other_flag_is_refused_with_what_is_allowed(flag: str) -> None:
-    with pytest.raises(BuildRefused, match="may not be asked for: allowed are -O"):
+    with pytest.raises(BuildRefused, match="is not allowed: allowed are -O"):
         _flags(flag)
 
 
 def test_a_flag_of_another_compiler_is_refused() -> None:
-    with pytest.raises(BuildRefused, match="'--use_fast_math' may not be asked for"):
+    with pytest.raises(BuildRefused, match="'--use_fast_math' is not allowed"):
         _flags("--use_fast_math", "c++")
 
 
 def test_too_many_flags_are_refused() -> None:
-    with pytest.raises(BuildRefused, match="17 flags are asked for, at most 16 may be"):
+    with pytest.raises(BuildRefused, match="17 flags are requested, at most 16 are allowed"):
         _flags(" ".join(["-O2"] * 17))
 
 
@@ -96,28 +96,28 @@ def test_too_many_flags_are_refused() -> None:
     [
         ("//!WARPBOARD flags: -O1\n//!WARPBOARD flags: -O2\n", "repeated directive 'flags'"),
         ("//!WARPBOARD flag: -O1\n", "unknown directive 'flag': there are flags, compiler, launch"),
-        ("//!WARPBOARD compiler: clang\n", "the compiler 'clang' cannot be asked for"),
-        ("//!WARPBOARD compiler: nvrtc\n", "goes with 'compiler: nvrtc'"),
-        ("//!WARPBOARD launch: grid=1, block=1\n", "goes with 'compiler: nvrtc'"),
+        ("//!WARPBOARD compiler: clang\n", "the compiler 'clang' cannot be requested"),
+        ("//!WARPBOARD compiler: nvrtc\n", "together with 'compiler: nvrtc'"),
+        ("//!WARPBOARD launch: grid=1, block=1\n", "together with 'compiler: nvrtc'"),
     ],
 )
 def test_a_directive_that_makes_no_sense_is_refused(source: str, text: str) -> None:
     with pytest.raises(BuildRefused, match=text):
-        directives(source.encode(), "cuda")
+        parse_directives(source.encode(), "cuda")
 
 
 def test_only_leading_comments_hold_directives() -> None:
     source = b"// by me\n\n//!warpboard FLAGS: -O2\nint x;\n//!WARPBOARD flags: -fplugin=x\n"
-    assert directives(source, "c++") == Directives("c++", ("-O2",))
+    assert parse_directives(source, "c++") == Directives("c++", ("-O2",))
 
 
 def test_bytes_that_are_no_text_hold_no_directive() -> None:
-    assert directives(b"// \xff\xfe\n//!WARPBOARD flags: -O1", "c++").flags == ("-O1",)
-    assert directives(b"\0" * 100, "c++").flags == ()
+    assert parse_directives(b"// \xff\xfe\n//!WARPBOARD flags: -O1", "c++").flags == ("-O1",)
+    assert parse_directives(b"\0" * 100, "c++").flags == ()
 
 
 def test_the_platform_writes_the_rest_of_the_command() -> None:
-    made = order(Directives("cuda", ("-DN=4",)), BENCH)
+    made = make_build_order(Directives("cuda", ("-DN=4",)), BENCH)
     line = " ".join(made.arguments)
     assert line == (
         "nvcc -O3 -std=c++20 -shared -Xcompiler -fPIC -gencode arch=compute_90a,code=sm_90a"
@@ -126,7 +126,7 @@ def test_the_platform_writes_the_rest_of_the_command() -> None:
 
 
 def test_each_language_has_its_own_compiler() -> None:
-    lines = {name: order(Directives(name), BENCH).arguments for name in ("c++", "hip")}
+    lines = {name: make_build_order(Directives(name), BENCH).arguments for name in ("c++", "hip")}
     assert lines["c++"][:2] == ("g++", "-O3")
     assert lines["hip"][0] == "hipcc"
     assert "--offload-arch=sm_90a" in lines["hip"]
@@ -134,9 +134,11 @@ def test_each_language_has_its_own_compiler() -> None:
 
 def test_nvrtc_is_asked_for_the_architecture() -> None:
     source = b"//!WARPBOARD compiler: nvrtc\n//!WARPBOARD launch: grid=1, block=32\n"
-    asked = directives(source, "cuda")
+    asked = parse_directives(source, "cuda")
     assert asked.launch == "grid=1, block=32"
-    made = order(asked, Bench("/submission/a.cu", "/x", "sm_90a", nvrtc="/lib/libnvrtc.so.13"))
+    made = make_build_order(
+        asked, BuildPaths("/submission/a.cu", "/x", "sm_90a", nvrtc="/lib/libnvrtc.so.13")
+    )
     assert made.arguments == ("--gpu-architecture=sm_90a",)
     assert made.nvrtc == "/lib/libnvrtc.so.13"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.toolchains import probe
-from harness.worker.cache import pack, unpack
+from harness.build import toolchains
+from harness.worker.submission import pack_cache, unpack_cache
 
 pytestmark = pytest.mark.box
 
@@ -22,8 +22,8 @@ load_inline("fixed", SOURCE, no_implicit_headers=True, is_python_module=False)
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
-    """A box's scratch folder; one of the next box must have the same name."""
-    if shutil.which("ninja", path=probe.search_path()) is None:
+    """A box's scratch folder; the next box's must have the same name."""
+    if shutil.which("ninja", path=toolchains.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     return tmp_path / "scratch"
 
@@ -33,7 +33,7 @@ def _imported(scratch: Path, source: str) -> None:
     (scratch / "submission.py").write_text(source)
     told = {"HOME": str(scratch), "TORCH_EXTENSIONS_DIR": str(scratch / "cache")}
     line = [sys.executable, "-W", "ignore", str(scratch / "submission.py")]
-    environment = {**probe.environment(), **told}
+    environment = {**toolchains.compiler_environment(), **told}
     subprocess.run(line, check=True, timeout=100, env=environment, cwd=scratch)
 
 
@@ -41,12 +41,12 @@ def _imported(scratch: Path, source: str) -> None:
 @pytest.mark.usefixtures("gxx")
 def test_a_packed_extension_is_not_compiled_again(scratch: Path, memory: int) -> None:
     _imported(scratch, SUBMISSION)
-    assert pack(str(scratch / "cache"), memory)
+    assert pack_cache(str(scratch / "cache"), memory)
     library = scratch / "cache/fixed/fixed.so"
     first = library.stat()
     shutil.rmtree(scratch)
 
-    unpack(memory, str(scratch / "cache"))
+    unpack_cache(memory, str(scratch / "cache"))
     log = (scratch / "cache/fixed/.ninja_log").read_bytes()
     _imported(scratch, SUBMISSION)
     again = library.stat()

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.toolchains import command
+from harness.build import command
 from harness.worker import native
-from harness.worker.build import Unusable
+from harness.worker.kernel_loader import SubmissionFailure
 from harness.worker.protocol import DTYPES
 
-from .workshop import CPP, built
+from .builds import CPP, built
 
 HEAD = """\
 #include "warpboard.h"
@@ -36,10 +36,10 @@ DESCRIBE = """\
 """
 
 
-def _loaded(folder: Path, body: str, memory: int, more: str = "") -> native.Native:
+def _loaded(folder: Path, body: str, memory: int, more: str = "") -> native.NativeKernel:
     built(folder, "submission.cpp", f"{HEAD}{body}}}\n{more}", memory)
-    kernel = native.built(os.dup(memory))
-    assert isinstance(kernel, native.Native)
+    kernel = native.load_built_kernel(os.dup(memory))
+    assert isinstance(kernel, native.NativeKernel)
     return kernel
 
 
@@ -47,7 +47,7 @@ def _loaded(folder: Path, body: str, memory: int, more: str = "") -> native.Nati
 def test_a_cpp_kernel_computes_in_place(tmp_path: Path, torch: Any, memory: int) -> None:
     built(tmp_path, "submission.cpp", CPP, memory)
     x, y = torch.arange(6.0).reshape(2, 3), torch.empty(2, 3)
-    call = native.built(os.dup(memory)).bind([x], [y])
+    call = native.load_built_kernel(os.dup(memory)).bind([x], [y])
     call(b"")
     assert torch.equal(y, x + 1)
     x.mul_(10)
@@ -73,7 +73,7 @@ def test_plain_values_come_as_json(tmp_path: Path, torch: Any, memory: int) -> N
     kernel = _loaded(tmp_path, '    return strcmp(scalars, R"([2.5, true])");\n', memory)
     call = kernel.bind([], [torch.zeros(1)])
     call(b"[2.5, true]")
-    with pytest.raises(Unusable, match="custom_kernel returned"):
+    with pytest.raises(SubmissionFailure, match="custom_kernel returned"):
         call(b"")
 
 
@@ -91,7 +91,7 @@ def test_an_error_code_is_told_with_its_words(
     tmp_path: Path, memory: int, more: str, text: str
 ) -> None:
     call = _loaded(tmp_path, "    return 7;\n", memory, more).bind([], [])
-    with pytest.raises(Unusable) as caught:
+    with pytest.raises(SubmissionFailure) as caught:
         call(b"")
     assert (caught.value.kind, caught.value.text) == ("exception", text)
 
@@ -99,15 +99,15 @@ def test_an_error_code_is_told_with_its_words(
 @pytest.mark.usefixtures("gxx")
 def test_a_library_without_the_function_is_named(tmp_path: Path, memory: int) -> None:
     built(tmp_path, "submission.cpp", "int other() { return 0; }\n", memory)
-    with pytest.raises(Unusable, match='defines no extern "C" custom_kernel') as caught:
-        native.built(os.dup(memory))
+    with pytest.raises(SubmissionFailure, match='defines no extern "C" custom_kernel') as caught:
+        native.load_built_kernel(os.dup(memory))
     assert caught.value.kind == "import_error"
 
 
 def test_what_is_no_library_is_named(memory: int) -> None:
     os.write(memory, b"not ELF")
-    with pytest.raises(Unusable, match="cannot be loaded") as caught:
-        native.built(os.dup(memory))
+    with pytest.raises(SubmissionFailure, match="cannot be loaded") as caught:
+        native.load_built_kernel(os.dup(memory))
     assert caught.value.kind == "import_error"
 
 
@@ -142,6 +142,6 @@ def test_every_code_is_a_dtype_of_torch(torch: Any) -> None:
 
 
 def test_a_dtype_without_a_code_is_refused(torch: Any) -> None:
-    kernel = native.Native(None, None)  # type: ignore[arg-type]  # never called
-    with pytest.raises(Unusable, match="cannot be given bits8 tensors"):
+    kernel = native.NativeKernel(None, None)  # type: ignore[arg-type]  # never called
+    with pytest.raises(SubmissionFailure, match="cannot receive bits8 tensors"):
         kernel.bind([torch.empty(1, dtype=torch.bits8)], [])

@@ -1,4 +1,4 @@
-"""The kernel profiler is asked in one way, where it is of use."""
+"""The kernel profiler is called in one way, where it is useful."""
 
 import io
 import zipfile
@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from harness.toolchains import ncu
-from harness.toolchains.ncu import Ncu
+from harness.build import plan
+from harness.build.plan import Ncu
 
-SUFFIX = ncu.REPORT_SUFFIX
+SUFFIX = plan.REPORT_SUFFIX
 
 
 def test_the_program_may_follow_and_clocks_are_left_alone() -> None:
-    line = ncu.command("/usr/bin/ncu", "/scratch/report")
+    line = plan.ncu_command("/usr/bin/ncu", "/scratch/report")
     assert line[0] == "/usr/bin/ncu"
     assert all(option.startswith("--") for option in line[1:])
     assert {"--clock-control=none", "--export=/scratch/report", "--config-file=off"} <= set(line)
 
 
 def test_only_what_lies_between_the_marks_is_profiled() -> None:
-    assert "--profile-from-start=off" in ncu.command("ncu", "/scratch/report")
+    assert "--profile-from-start=off" in plan.ncu_command("ncu", "/scratch/report")
 
 
 def test_a_report_has_a_page_to_read_and_one_to_compute_with() -> None:
-    pages = ncu.pages("ncu", "/scratch/report")
+    pages = plan.page_commands("ncu", "/scratch/report")
     assert pages["text"] == ("ncu", f"--import=/scratch/report{SUFFIX}", "--page=details")
     assert pages["csv"][-2:] == ("--page=raw", "--csv")
 
@@ -57,7 +57,7 @@ def test_a_box_is_shown_where_ncu_lies_behind_links(tmp_path: Path) -> None:
 
 
 def test_the_program_brings_the_guest_and_nothing_else_of_the_harness() -> None:
-    names = zipfile.ZipFile(io.BytesIO(ncu.packed())).namelist()
+    names = zipfile.ZipFile(io.BytesIO(plan.pack_replay())).namelist()
     assert {"__main__.py", "harness/__init__.py", "harness/worker/replay.py"} <= set(names)
     others = {name for name in names if not name.startswith("harness/worker/")}
     assert others == {"__main__.py", "harness/__init__.py"}

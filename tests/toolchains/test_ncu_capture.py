@@ -1,4 +1,4 @@
-"""What ncu hands over is bounded, and an empty capture is an error."""
+"""ncu's output is bounded, and an empty capture is an error."""
 
 import csv
 import json
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.worker import capture, protocol
-from harness.worker.build import Unusable
+from harness.worker import profiling, protocol
+from harness.worker.kernel_loader import SubmissionFailure
 
-from .workshop import contents
+from .builds import contents
 
 HEAD = '"ID","Kernel Name","gpu__time_duration.sum","sm__throughput.avg.pct"\n"","","us","%"\n'
 ROW = '"0","copy","5.1","3"\n'
@@ -28,7 +28,7 @@ def memories() -> Iterator[list[int]]:
 
 
 def ordered(folder: Path, *, table: str, report: int = 10, text: int = 10) -> dict[str, Any]:
-    """An order to a tool that always finds what lies there already, so many bytes of it."""
+    """An order to a tool that always produces existing files of this size."""
     for name, size in (("made.ncu-rep", report), ("text.page", text)):
         (folder / name).write_bytes(b"x" * size)
     (folder / "csv.page").write_text(table)
@@ -37,13 +37,13 @@ def ordered(folder: Path, *, table: str, report: int = 10, text: int = 10) -> di
         "command": ["true"],
         "report": str(folder / "made.ncu-rep"),
         "pages": {name: ["cat", str(folder / f"{name}.page")] for name in ("text", "csv")},
-        "replay": {"wish": {}},
+        "replay": {"role": {}},
     }
 
 
 def captured(order: dict[str, Any], memories: list[int]) -> tuple[bytes, bytes, bytes]:
     """Report, text and table of a capture."""
-    capture.capture(order, memories, Path("/submission/submission.py"))
+    profiling.run_capture(order, memories, Path("/submission/submission.py"))
     report, text, table, _ = map(contents, memories)
     return report, text, table
 
@@ -89,19 +89,19 @@ def test_a_tool_that_fails_is_quoted(
     tmp_path: Path, memories: list[int], command: list[str], text: str
 ) -> None:
     order = ordered(tmp_path, table=HEAD + ROW) | {"command": command}
-    with pytest.raises(Unusable, match=text):
+    with pytest.raises(SubmissionFailure, match=text):
         captured(order, memories)
 
 
 def test_an_empty_table_hands_nothing_over(tmp_path: Path, memories: list[int]) -> None:
-    with pytest.raises(Unusable, match="the profile is empty: no kernel was profiled"):
+    with pytest.raises(SubmissionFailure, match="the profile is empty: no kernel was profiled"):
         captured(ordered(tmp_path, table=HEAD), memories)
     assert [contents(one) for one in memories] == [b""] * 4
 
 
 def test_the_profiled_kernels_are_counted() -> None:
     raw = f'==PROF== Connected\n{HEAD}"0","copy","5.1","3"\n"1","fma(float *, int)","n/a","7"\n'
-    assert capture.require_capture(raw) == 2
+    assert profiling.require_capture(raw) == 2
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_the_profiled_kernels_are_counted() -> None:
     ],
 )
 def test_an_empty_capture_is_an_error(raw: str, text: str) -> None:
-    with pytest.raises(capture.EmptyCapture, match=f"the profile is empty: {text}"):
-        capture.require_capture(raw)
+    with pytest.raises(profiling.EmptyCapture, match=f"the profile is empty: {text}"):
+        profiling.require_capture(raw)
 
 
 def test_a_table_that_is_none_is_an_error(tmp_path: Path, memories: list[int]) -> None:
     table = f'{HEAD}"{"x" * (csv.field_size_limit() + 1)}"\n'
-    with pytest.raises(Unusable, match="field larger than field limit"):
+    with pytest.raises(SubmissionFailure, match="field larger than field limit"):
         captured(ordered(tmp_path, table=table), memories)

@@ -1,4 +1,4 @@
-"""CUDA kernels without host code: compiled for a GPU that is not here, launched on a stand-in."""
+"""CUDA kernels without host code: compiled for an absent GPU, launched on a stand-in."""
 
 import ctypes
 import json
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.toolchains import probe
-from harness.worker import builder, native
-from harness.worker.build import Unusable
-from harness.worker.nvrtc import Launched
+from harness.build import toolchains
+from harness.worker import native, programs
+from harness.worker.kernel_loader import SubmissionFailure
+from harness.worker.native import CubinKernel
 
-from .workshop import built, contents, ordered
+from .builds import built, contents, ordered
 
 CU = """\
 //!WARPBOARD compiler: nvrtc
@@ -53,7 +53,7 @@ extern "C" int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z
 
 @pytest.fixture
 def driver(tmp_path: Path, gxx: str) -> str:
-    """The path of a driver that writes down what it is asked."""
+    """The path of a driver that records its calls."""
     path = tmp_path / "libcuda.so.1"
     (tmp_path / "driver.cpp").write_text(DRIVER)
     line = [gxx, "-shared", "-fPIC", str(tmp_path / "driver.cpp"), "-o", str(path)]
@@ -68,14 +68,14 @@ def test_a_kernel_becomes_a_cubin(tmp_path: Path, nvrtc: str, memory: int) -> No
 
 
 def test_a_kernel_may_include_the_headers_of_cuda(tmp_path: Path, nvrtc: str, memory: int) -> None:
-    if not probe.cuda_includes():
+    if not toolchains.find_cuda_includes():
         pytest.skip("the headers of CUDA are not here")
     flags = "//!WARPBOARD flags: -std=c++17 -DN=4 --use_fast_math -maxrregcount=64\n"
     source = (
         f"{flags}{CU}#include <cuda_fp16.h>\n#include <cuda/std/array>\nstatic_assert(N == 4);\n"
     )
     order = ordered(tmp_path, "submission.cu", source, architecture="sm_90a", nvrtc=nvrtc)
-    builder.build(order, memory)
+    programs.run_build_order(order, memory)
     assert contents(memory).startswith(b"\x7fELF")
 
 
@@ -83,7 +83,7 @@ def test_what_nvrtc_refuses_is_told(
     tmp_path: Path, nvrtc: str, memory: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = CU.replace("x[i] + 1", "nothing")
-    with pytest.raises(Unusable, match='identifier "nothing" is undefined') as caught:
+    with pytest.raises(SubmissionFailure, match='identifier "nothing" is undefined') as caught:
         built(tmp_path, "submission.cu", source, memory, architecture="sm_90a", nvrtc=nvrtc)
     assert caught.value.kind == "compile_error"
     assert caught.value.text.startswith("submission.cu(5)")
@@ -94,14 +94,14 @@ def test_what_nvrtc_refuses_is_told(
 
 
 def test_a_library_that_is_not_there_is_named(tmp_path: Path, memory: int) -> None:
-    with pytest.raises(Unusable, match="NVRTC cannot be loaded here"):
+    with pytest.raises(SubmissionFailure, match="NVRTC cannot be loaded here"):
         built(tmp_path, "submission.cu", CU, memory, architecture="sm_90a", nvrtc="/no/lib.so")
 
 
 def test_a_kernel_is_launched_as_its_source_asks(driver: str, torch: Any) -> None:
     x, y = torch.zeros(1000), torch.zeros(1000)
     launch = "grid=(outputs[0].numel() + 255) // 256, block=(256, 2), shared=scalars[0]"
-    call = Launched(b"cubin", launch, driver).bind([x], [y])
+    call = CubinKernel(b"cubin", launch, driver).bind([x], [y])
     call(b"[64, 2.5, true]")
     library = ctypes.CDLL(driver)
     library.asked.restype = ctypes.c_char_p
@@ -116,28 +116,30 @@ def test_a_kernel_is_launched_as_its_source_asks(driver: str, torch: Any) -> Non
     [("grid=1, block=2048", "cuLaunchKernel failed with CUDA error 1")],
 )
 def test_a_launch_that_fails_is_told(driver: str, torch: Any, launch: str, text: str) -> None:
-    call = Launched(b"cubin", launch, driver).bind([torch.zeros(1)], [torch.zeros(1)])
-    with pytest.raises(Unusable, match=text):
+    call = CubinKernel(b"cubin", launch, driver).bind([torch.zeros(1)], [torch.zeros(1)])
+    with pytest.raises(SubmissionFailure, match=text):
         call(b"[1, 2.0, false]")
 
 
 def test_a_scalar_that_is_no_number_is_refused(driver: str, torch: Any) -> None:
-    call = Launched(b"cubin", "grid=1, block=1", driver).bind([], [torch.zeros(1)])
-    with pytest.raises(Unusable, match="cannot be given the scalar 'relu'"):
+    call = CubinKernel(b"cubin", "grid=1, block=1", driver).bind([], [torch.zeros(1)])
+    with pytest.raises(SubmissionFailure, match="cannot receive the scalar 'relu'"):
         call(b'["relu"]')
 
 
 def test_a_cubin_of_another_gpu_is_told(driver: str) -> None:
-    with pytest.raises(Unusable, match="cuModuleLoadData failed with CUDA error 200"):
-        Launched(b"other", "grid=1, block=1", driver)
+    with pytest.raises(SubmissionFailure, match="cuModuleLoadData failed with CUDA error 200"):
+        CubinKernel(b"other", "grid=1, block=1", driver)
 
 
 def test_a_launch_that_cannot_be_read_is_told(driver: str) -> None:
-    with pytest.raises(Unusable, match="the kernel cannot be launched"):
-        Launched(b"cubin", "grid=1, block=", driver)
+    with pytest.raises(SubmissionFailure, match="the kernel cannot be launched"):
+        CubinKernel(b"cubin", "grid=1, block=", driver)
 
 
 def test_without_a_driver_nothing_is_launched(memory: int) -> None:
     os.write(memory, b"cubin")
-    with pytest.raises(Unusable, match=r"the kernel cannot be launched|cuModuleLoadData failed"):
-        native.built(memory, "grid=1, block=1")
+    with pytest.raises(
+        SubmissionFailure, match=r"the kernel cannot be launched|cuModuleLoadData failed"
+    ):
+        native.load_built_kernel(memory, "grid=1, block=1")

@@ -1,31 +1,31 @@
-"""A submission is planned for the machine at hand."""
+"""The build of a submission is planned for this machine."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.problem import Problem
-from harness.toolchains.command import BuildRefused
-from harness.toolchains.plan import (
-    Plan,
+from harness.build.command import BuildRefused
+from harness.build.plan import (
+    BuildPlan,
+    BuildTools,
     ToolMissing,
-    Workshop,
     cache_folder,
-    environment,
-    plan,
-    plan_driven,
-    survey,
+    plan_build,
+    plan_driver_build,
+    survey_tools,
+    worker_environment,
 )
+from harness.problem import Problem
 
 TOOLS = {"g++": "12", "nvcc": "13.0", "nvrtc": "13.0", "torch": "2.13"}
-SHOP = Workshop(TOOLS, {"PATH": "/usr/bin"}, ("/opt/cutlass",), "/lib/libnvrtc.so", "x86_64")
+SHOP = BuildTools(TOOLS, {"PATH": "/usr/bin"}, ("/opt/cutlass",), "/lib/libnvrtc.so", "x86_64")
 GPU = replace(SHOP, gpu="sm_90a")
 NVRTC = b"//!WARPBOARD compiler: nvrtc\n//!WARPBOARD launch: grid=1, block=1\n"
 
 
-def _plan(source: bytes, suffix: str, shop: Workshop = SHOP) -> Plan:
-    return plan(shop, (source,), f"/submission/submission{suffix}", "/scratch")
+def _plan(source: bytes, suffix: str, shop: BuildTools = SHOP) -> BuildPlan:
+    return plan_build(shop, (source,), f"/submission/submission{suffix}", "/scratch")
 
 
 def test_python_is_planned_without_an_order() -> None:
@@ -80,7 +80,9 @@ def test_every_difference_makes_another_key() -> None:
 def test_a_text_that_moves_from_a_submission_to_its_header_makes_another_key() -> None:
     problem = Problem("p", Path(), {}, "submission.cu", (), (), "last", {}, lang="cu")
     pairs = ((b"int x;", b"int y;"), (b"int x;int ", b"y;"))
-    plans = [plan_driven(SHOP, problem, one, "/in/submission.cu", "/scratch") for one in pairs]
+    plans = [
+        plan_driver_build(SHOP, problem, one, "/in/submission.cu", "/scratch") for one in pairs
+    ]
     assert plans[0].key != plans[1].key
 
 
@@ -88,21 +90,21 @@ def test_what_a_source_leaves_beside_one_problem_is_for_no_other() -> None:
     # Imported by the source, a problem's own file may put anything into what is kept.
     source = b"import task, torch.utils.cpp_extension\n"
     keys = {
-        plan(SHOP, (source, beside), "/submission/submission.py", "/scratch").key
+        plan_build(SHOP, (source, beside), "/submission/submission.py", "/scratch").key
         for beside in (b"task.py\0", b"task.py\0import os", b"tusk.py\0")
     }
     assert len(keys) == 3
 
 
 def test_the_key_does_not_depend_on_where_a_box_is() -> None:
-    here = plan(SHOP, (b"int x;",), "/tmp/a/submission.cpp", "/tmp/a/scratch/0")
-    there = plan(SHOP, (b"int x;",), "/tmp/b/submission.cpp", "/tmp/b/scratch/1")
+    here = plan_build(SHOP, (b"int x;",), "/tmp/a/submission.cpp", "/tmp/a/scratch/0")
+    there = plan_build(SHOP, (b"int x;",), "/tmp/b/submission.cpp", "/tmp/b/scratch/1")
     assert here.key == there.key
     assert here.order != there.order
 
 
 def test_a_worker_keeps_all_caches_in_one_folder() -> None:
-    told = environment(SHOP, "/scratch")
+    told = worker_environment(SHOP, "/scratch")
     assert told["PATH"] == "/usr/bin"
     assert {told[name] for name in ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")} == {
         cache_folder("/scratch")
@@ -110,7 +112,7 @@ def test_a_worker_keeps_all_caches_in_one_folder() -> None:
 
 
 def test_a_survey_tells_of_this_machine() -> None:
-    shop = survey()
+    shop = survey_tools()
     assert {"torch", "python"} <= set(shop.tools)
     assert shop.gpu == ""
     assert shop.environment["PATH"]

@@ -1,4 +1,4 @@
-"""A machine says what it has, and nothing that it has not."""
+"""A machine reports exactly what it has."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.toolchains import probe
-from harness.toolchains.probe import includes
+from harness.build import toolchains
+from harness.build.toolchains import find_includes
 
 
 def _script(folder: Path, name: str, text: str) -> None:
@@ -19,7 +19,7 @@ def _script(folder: Path, name: str, text: str) -> None:
 def test_what_is_installed_has_its_version() -> None:
     import importlib.metadata
 
-    found = probe.probe()
+    found = toolchains.probe_toolchains()
     assert found["torch"] == importlib.metadata.version("torch")
     assert found["numpy"] == importlib.metadata.version("numpy")
     assert "jax" not in found or importlib.metadata.version("jax") == found["jax"]
@@ -28,7 +28,10 @@ def test_what_is_installed_has_its_version() -> None:
 def test_probing_imports_nothing_heavy() -> None:
     import subprocess
 
-    code = "from harness.toolchains import probe; probe.probe(); import sys; print(*sys.modules)"
+    code = (
+        "from harness.build import toolchains; toolchains.probe_toolchains()\n"
+        "import sys; print(*sys.modules)"
+    )
     said = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).split()
     assert not {"torch", "numpy", "triton", "jax", "cupy"} & set(said)
 
@@ -48,14 +51,14 @@ def test_probing_imports_nothing_heavy() -> None:
 )
 def test_a_program_tells_its_version(tmp_path: Path, name: str, said: str, version: str) -> None:
     _script(tmp_path, name, f"echo '{said}'")
-    assert probe.probe(path=str(tmp_path))[name] == version
+    assert toolchains.probe_toolchains(path=str(tmp_path))[name] == version
 
 
 def test_a_program_that_does_not_run_is_not_offered(tmp_path: Path) -> None:
     _script(tmp_path, "nvcc", "echo release 13.0, V13.0.88; exit 1")
     (tmp_path / "g++").write_text("not a program")
     (tmp_path / "g++").chmod(0o755)
-    assert not {"nvcc", "g++"} & set(probe.probe(path=str(tmp_path)))
+    assert not {"nvcc", "g++"} & set(toolchains.probe_toolchains(path=str(tmp_path)))
 
 
 def test_headers_are_found_where_the_operator_says(tmp_path: Path) -> None:
@@ -64,23 +67,23 @@ def test_headers_are_found_where_the_operator_says(tmp_path: Path) -> None:
     (tmp_path / "cutlass/version.h").write_text(version)
     (tmp_path / "kittens.cuh").write_text("")
     headers = {"cutlass": str(tmp_path), "thunderkittens": str(tmp_path)}
-    found = probe.probe(headers)
+    found = toolchains.probe_toolchains(headers)
     assert (found["cutlass"], found["thunderkittens"]) == ("4.2.1", "present")
-    assert includes(headers) == headers
-    assert str(tmp_path) in probe.shown(headers)
+    assert find_includes(headers) == headers
+    assert str(tmp_path) in toolchains.tool_folders(headers)
 
 
 def test_headers_that_are_not_there_are_not_offered(tmp_path: Path) -> None:
-    assert includes({"cutlass": str(tmp_path), "thunderkittens": ""}) == includes()
+    assert find_includes({"cutlass": str(tmp_path), "thunderkittens": ""}) == find_includes()
 
 
 def test_workers_find_the_programs_that_were_probed() -> None:
-    folders = probe.environment()["PATH"].split(os.pathsep)
+    folders = toolchains.compiler_environment()["PATH"].split(os.pathsep)
     assert folders[0] == str(Path(sys.executable).parent)
     assert {"/usr/local/bin", "/usr/bin"} <= set(folders)
 
 
 def test_a_processor_is_told_by_its_features() -> None:
-    machine, *features = probe.architecture().split()
+    machine, *features = toolchains.processor_features().split()
     assert machine == os.uname().machine
     assert features == sorted(features)

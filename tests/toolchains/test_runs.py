@@ -1,4 +1,4 @@
-"""What was compiled is kept from run to run; how else native submissions end."""
+"""Build results are kept from run to run; and how native submissions end."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.toolchains import probe
+from harness.build import toolchains
 from tests.harness.test_forms import MODEL, NEW
 from tests.support.harness import HONEST, Host, Warm
 
-from .workshop import CPP
+from .builds import CPP
 
 pytestmark = pytest.mark.box
 
@@ -25,8 +25,8 @@ print(open("/scratch/cache/fixed/.ninja_log").read())
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
-    """A harness that keeps what was compiled, and the folder where it does."""
-    if shutil.which("g++", path=probe.search_path()) is None:
+    """A harness that keeps build results, and its cache folder."""
+    if shutil.which("g++", path=toolchains.search_path()) is None:
         pytest.skip("g++ is not installed")
     folder = tmp_path_factory.mktemp("state")
     warm = Warm(state=str(folder))
@@ -36,7 +36,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]
 
 @pytest.fixture
 def host(tmp_path: Path, kept: tuple[Warm, Path]) -> Host:
-    """Where native submissions meet a small problem."""
+    """A host that runs native submissions against a small problem."""
     return Host(tmp_path, kept[0])
 
 
@@ -83,7 +83,7 @@ def test_a_native_submission_is_built_without_namespaces(tmp_path: Path) -> None
 
 
 def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
-    if shutil.which("ninja", path=probe.search_path()) is None:
+    if shutil.which("ninja", path=toolchains.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     first, second = (host.run(INLINE + HONEST, suffix=".py") for _ in "12")
     assert (first.verdict, second.verdict) == ("passed", "passed"), first.reason
@@ -94,7 +94,7 @@ def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
 
 
 def test_a_model_with_an_extension_is_found_by_the_builder_too(host: Host) -> None:
-    if shutil.which("ninja", path=probe.search_path()) is None:
+    if shutil.which("ninja", path=toolchains.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     cases = [{"name": "case", "args": {}}]
     host.told_besides = {"tests": cases, "benchmarks": cases, "form": "kernelbench", "calls": 3}

@@ -1,4 +1,4 @@
-"""Compile caches travel from one box to the next, and lead nowhere else."""
+"""Compile caches are carried from one box to the next, and cannot write elsewhere."""
 
 import json
 import os
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.worker import cache
-from harness.worker.cache import Unpackable, pack, unpack
+from harness.worker import submission
+from harness.worker.submission import InvalidPack, pack_cache, unpack_cache
 
-from .workshop import contents
+from .builds import contents
 
 
 def _filled(folder: Path) -> Path:
@@ -29,8 +29,8 @@ def _packed(memory: int, names: Any, data: bytes = b"") -> int:
 
 
 def test_files_come_back_with_bits_modes_and_times(tmp_path: Path, memory: int) -> None:
-    assert pack(str(_filled(tmp_path / "a")), memory)
-    assert unpack(memory, str(tmp_path / "b")) == 2
+    assert pack_cache(str(_filled(tmp_path / "a")), memory)
+    assert unpack_cache(memory, str(tmp_path / "b")) == 2
     library = tmp_path / "b/fixed/fixed.so"
     assert library.read_bytes() == b"\x7fELF"
     assert (library.stat().st_mode & 0o777, library.stat().st_mtime_ns) == (
@@ -41,23 +41,23 @@ def test_files_come_back_with_bits_modes_and_times(tmp_path: Path, memory: int) 
 
 
 def test_a_pack_is_unpacked_any_number_of_times(tmp_path: Path, memory: int) -> None:
-    pack(str(_filled(tmp_path / "a")), memory)
-    assert [unpack(memory, str(tmp_path / name)) for name in "bcd"] == [2, 2, 2]
+    pack_cache(str(_filled(tmp_path / "a")), memory)
+    assert [unpack_cache(memory, str(tmp_path / name)) for name in "bcd"] == [2, 2, 2]
 
 
 def test_equal_folders_make_equal_packs(tmp_path: Path, memory: int) -> None:
     folder = str(_filled(tmp_path / "a"))
-    pack(folder, memory)
+    pack_cache(folder, memory)
     other = os.memfd_create("other")
-    pack(folder, other)
+    pack_cache(folder, other)
     assert contents(memory) == contents(other)
     os.close(other)
 
 
 def test_nothing_compiled_means_nothing_packed(tmp_path: Path, memory: int) -> None:
-    assert not pack(str(tmp_path / "absent"), memory)
+    assert not pack_cache(str(tmp_path / "absent"), memory)
     (tmp_path / "mark.txt").write_text("I was here")
-    assert not pack(str(tmp_path), memory)
+    assert not pack_cache(str(tmp_path), memory)
     assert contents(memory) == b""
 
 
@@ -66,15 +66,15 @@ def test_links_and_devices_are_left_out(tmp_path: Path, memory: int) -> None:
     (folder / "shadow.so").symlink_to("/etc/shadow")
     (folder / "up").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe.o")
-    assert pack(str(folder), memory)
-    assert unpack(memory, str(tmp_path / "b")) == 2
+    assert pack_cache(str(folder), memory)
+    assert unpack_cache(memory, str(tmp_path / "b")) == 2
 
 
 def test_too_much_is_not_packed(tmp_path: Path, memory: int) -> None:
     folder = _filled(tmp_path / "a")
     with (folder / "large.o").open("wb") as file:
-        file.truncate(cache.PACK_BYTES_MAX)
-    assert not pack(str(folder), memory)
+        file.truncate(submission.PACK_BYTES_MAX)
+    assert not pack_cache(str(folder), memory)
     assert contents(memory) == b""
 
 
@@ -82,8 +82,8 @@ def test_too_much_is_not_packed(tmp_path: Path, memory: int) -> None:
     "name", ["../up", "/etc/cron.d/x", "a/../../up", "", ".", "..", "a\0b", "a/../.."]
 )
 def test_a_name_that_leads_out_is_refused(tmp_path: Path, memory: int, name: str) -> None:
-    with pytest.raises(Unpackable, match="a pack names"):
-        unpack(_packed(memory, [[name, 1, 0o644, 1]], b"x"), str(tmp_path / "b"))
+    with pytest.raises(InvalidPack, match="forbidden name"):
+        unpack_cache(_packed(memory, [[name, 1, 0o644, 1]], b"x"), str(tmp_path / "b"))
     assert not (tmp_path / "up").exists()
 
 
@@ -91,8 +91,8 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, memory: int, name: str
     ("names", "text"),
     [
         ([["a", 2, 0o644, 1]], "ends within 'a'"),
-        ([["a", -1, 0o644, 1]], "a pack names 'a'"),
-        ([["a", 2**40, 0o644, 1]], "holds more than it may"),
+        ([["a", -1, 0o644, 1]], "forbidden name 'a'"),
+        ([["a", 2**40, 0o644, 1]], "contains more than is allowed"),
         ([["a", 1, 0o644]], "cannot be read"),
         ([["a", "1", 0o644, 1]], "cannot be read"),
         ({"a": 1}, "cannot be read"),
@@ -101,15 +101,15 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, memory: int, name: str
     ],
 )
 def test_a_pack_that_is_none_is_refused(tmp_path: Path, memory: int, names: Any, text: str) -> None:
-    with pytest.raises(Unpackable, match=text):
-        unpack(_packed(memory, names, b"x"), str(tmp_path / "b"))
+    with pytest.raises(InvalidPack, match=text):
+        unpack_cache(_packed(memory, names, b"x"), str(tmp_path / "b"))
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 100, b"\0" * 8], ids=["none", "long", "no list"])
 def test_noise_is_refused(tmp_path: Path, memory: int, data: bytes) -> None:
     os.write(memory, data)
-    with pytest.raises(Unpackable):
-        unpack(memory, str(tmp_path / "b"))
+    with pytest.raises(InvalidPack):
+        unpack_cache(memory, str(tmp_path / "b"))
 
 
 def test_nothing_is_overwritten(tmp_path: Path, memory: int) -> None:
@@ -117,10 +117,10 @@ def test_nothing_is_overwritten(tmp_path: Path, memory: int) -> None:
     target.mkdir()
     (target / "a").symlink_to(tmp_path / "outside")
     with pytest.raises(FileExistsError):
-        unpack(_packed(memory, [["a", 1, 0o644, 1]], b"x"), str(target))
+        unpack_cache(_packed(memory, [["a", 1, 0o644, 1]], b"x"), str(target))
     assert not (tmp_path / "outside").exists()
 
 
 def test_special_modes_are_dropped(tmp_path: Path, memory: int) -> None:
-    unpack(_packed(memory, [["a", 1, 0o4755, 1]], b"x"), str(tmp_path / "b"))
+    unpack_cache(_packed(memory, [["a", 1, 0o4755, 1]], b"x"), str(tmp_path / "b"))
     assert (tmp_path / "b/a").stat().st_mode & 0o7777 == 0o755

@@ -1,4 +1,4 @@
-"""The file in which a person's tokens are kept, one for each platform."""
+"""The file that holds a person's tokens, one for each platform."""
 
 import json
 import os
@@ -12,48 +12,50 @@ HEAD = "# Tokens of warpboard, one for each platform. Who reads this file can su
 
 
 class TokenFile:
-    """A Keys in a TOML file that its owner alone can read."""
+    """A TokenStore in a TOML file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @property
     def place(self) -> str:
-        """Where the tokens are."""
+        """The path of the file."""
         return str(self._path)
 
     def token(self, url: str) -> str | None:
-        """The token of a platform. Errors: Refused if the file is not ours."""
+        """Return the token of a platform. Raises Refused if the file is invalid."""
         return self._read().get(url)
 
     def keep(self, url: str, token: str) -> None:
-        """Keep a platform's token instead of the one before. Errors: Refused."""
+        """Store a platform's token, replacing the previous one. Raises Refused."""
         self._write(self._read() | {url: token})
 
     def forget(self, url: str) -> bool:
-        """Keep no token of a platform any more; False if there was none. Errors: Refused."""
-        kept = self._read()
-        if url not in kept:
+        """Remove the token of a platform; false if there was none. Raises Refused."""
+        tokens = self._read()
+        if url not in tokens:
             return False
-        self._write({one: token for one, token in kept.items() if one != url})
+        self._write({known_url: token for known_url, token in tokens.items() if known_url != url})
         return True
 
     def _read(self) -> dict[str, str]:
         try:
-            found = tomllib.loads(self._path.read_text(encoding="utf-8"))
-            return {url: str(about["token"]) for url, about in found.items()}
+            document = tomllib.loads(self._path.read_text(encoding="utf-8"))
+            return {url: str(entry["token"]) for url, entry in document.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Refused(
                 "bad_settings",
-                f"{self._path} is no file of tokens ({type(error).__name__}): mend it, or remove "
+                f"{self._path} is not a file of tokens ({type(error).__name__}): fix it, or remove "
                 "it and log in again",
             ) from error
 
-    def _write(self, kept: dict[str, str]) -> None:
-        """Replace the file whole; it is never open to others, not even while it is written."""
-        lines = [f"[{json.dumps(url)}]\ntoken = {json.dumps(kept[url])}\n" for url in sorted(kept)]
+    def _write(self, tokens: dict[str, str]) -> None:
+        """Replace the whole file; it is never readable by others, not even while it is written."""
+        lines = [
+            f"[{json.dumps(url)}]\ntoken = {json.dumps(tokens[url])}\n" for url in sorted(tokens)
+        ]
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

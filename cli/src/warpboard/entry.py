@@ -1,17 +1,28 @@
-"""The first thing that runs: from here on Ctrl-C is an end like any other."""
+"""The entry point: from here on Ctrl-C ends the program quietly."""
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpboard.terminal.context import AppContext
 
 
 def main() -> None:
-    """Load the command line, which takes a moment, and run it."""
+    """Load the command line, which takes a moment, run it and end the process."""
     try:
-        from warpboard.__main__ import main as command
+        from warpboard.terminal.program import Program
 
-        command()
+        Program(_create_context)(prog_name="warpboard")
     except KeyboardInterrupt:
         sys.stderr.write("warpboard: interrupted\n")
         sys.stderr.flush()
-        # Whatever was half loaded is not to say anything more.
+        # Half-loaded modules must not print anything more.
         os._exit(130)
+
+
+def _create_context() -> "AppContext":
+    """Create what commands need; `--help` does without, because this loads everything."""
+    from warpboard.bootstrap import create_context
+
+    return create_context()

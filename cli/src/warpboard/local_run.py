@@ -1,7 +1,8 @@
-"""Files named on the command line, and a run of them here by the agents' own harness."""
+"""Files named on the command line, stored check reports, and local runs in the agents' harness."""
 
 import asyncio
 import hashlib
+import os
 import re
 import shutil
 import tempfile
@@ -13,38 +14,41 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from harness import entry
-from harness.entry import InspectReport, InspectRequest, RunReport, RunRequest, Told
+from harness.entry import InspectReport, InspectRequest, MessageHandler, RunReport, RunRequest
+from shared.api.submissions import Progress
 from shared.errors import Refused
-from shared.folders import listed, problem_files
-from shared.problems import compile_problem
-from shared.problems.contest import SUFFIXES, Listed, contest, with_gpus
-from shared.problems.languages import SUFFIXES as SUFFIXES_OF
-from shared.problems.languages import suffix
+from shared.presentation.responses import JsonObject
+from shared.problem_folders import find_contest_problem, read_problem_files
+from shared.problems.compilation import compile_problem
+from shared.problems.contest import SUFFIXES, ContestProblem, add_contest_gpus, read_contest
+from shared.problems.submission_file import SUFFIXES as SUFFIXES_OF
+from shared.problems.submission_file import suffix
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
-from warpboard.domain.answers import Answer, Progress
-from warpboard.domain.demo import Sample, Solutions
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
-from warpboard.service.ports import ProblemFiles, Terms, Wish
+from warpboard.domain.solutions import Sample, Solutions
+from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
 
-# What any file of a problem or a contest may have; a submission's limit is the platform's own.
+# The limit of files of problems and contests; a submission's limit is the platform's own.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DEVICE = "cpu"
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+REPORTS_MAX = 500
+REPORT_BYTES_MAX = 1024 * 1024
 
 
 class LocalDisk:
-    """Reads what a participant or an author names."""
+    """Reads and writes the files that a participant or an author names."""
 
     def source(self, file: Path) -> bytes:
-        """A submission's source. Errors: Refused."""
-        return _bytes(file, SOURCE_BYTES_MAX)
+        """Return a submission's source. Raises Refused."""
+        return _read_bytes(file, SOURCE_BYTES_MAX)
 
     def problem(self, folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
-        """A problem without its solutions, compiled. Errors: Refused."""
-        files, entry = problem_files(folder), listed(folder)
-        files = with_gpus(files, gpus or (entry.gpus if entry else ()))
-        name = slug or (entry.slug if entry else slug_of(_name(folder.resolve())))
+        """Compile a problem without its solutions. Raises Refused."""
+        files, entry = read_problem_files(folder), find_contest_problem(folder)
+        files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
+        name = slug or (entry.slug if entry else slug_of(_problem_name(folder.resolve())))
         version = compile_problem(name, files)
         return ProblemFiles(
             slug=name,
@@ -55,73 +59,78 @@ class LocalDisk:
             warnings=tuple(version.warnings),
         )
 
-    def contest(self, file: Path) -> list[Listed]:
-        """What a contest file lists, with whole paths; nothing of any other. Errors: Refused."""
+    def contest(self, file: Path) -> list[ContestProblem]:
+        """Return the problems that a contest file lists, with full paths; empty for other files.
+        Raises Refused.
+        """
         if file.suffix not in SUFFIXES or not file.is_file():
             return []
-        entries = contest(file.name, _bytes(file, FILE_BYTES_MAX))
+        entries = read_contest(file.name, _read_bytes(file, FILE_BYTES_MAX))
         if not entries:
             raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
-        return [one._replace(directory=str(file.parent / one.directory)) for one in entries]
+        return [entry._replace(directory=str(file.parent / entry.directory)) for entry in entries]
 
     def level(self, folder: Path, level: int) -> list[Path]:
-        """The files of a level of a KernelBench checkout. Errors: Refused."""
-        found = [*folder.glob(f"level{level}/*.py"), *folder.glob(f"KernelBench/level{level}/*.py")]
-        if not found:
+        """Return the files of a level of a KernelBench checkout. Raises Refused."""
+        level_files = [
+            *folder.glob(f"level{level}/*.py"),
+            *folder.glob(f"KernelBench/level{level}/*.py"),
+        ]
+        if not level_files:
             raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
-        return sorted(found)
+        return sorted(level_files)
 
     def solutions(self, folder: Path) -> list[Solutions]:
-        """The solutions of every problem directory in a folder. Errors: Refused."""
+        """Return the solutions of every problem directory in a folder. Raises Refused."""
         problems = sorted(task.parent for task in folder.glob("*/task.yml"))
         if not problems:
             raise Refused("bad_problem", f"{folder} holds no problem directory")
         return [self.samples(problem, slug_of(problem.name)) for problem in problems]
 
     def samples(self, problem: Path, slug: str) -> Solutions:
-        """The solutions of one problem, as far as some lie beside it. Errors: Refused."""
+        """Return the solutions of one problem, as far as there are any. Raises Refused."""
         folder = (problem.parent if problem.is_file() else problem) / "solutions"
         return Solutions(slug, _samples(folder / "correct"), _samples(folder / "wrong"))
 
     def exists(self, file: Path) -> bool:
-        """Whether something is there."""
+        """Return whether a file or folder exists."""
         return file.exists()
 
     def page(self, name: str) -> str:
-        """A page that comes with the command line."""
+        """Return a template that comes with the command line."""
         return (files("warpboard") / "templates" / name).read_text(encoding="utf-8")
 
     def write(self, file: Path, data: bytes) -> None:
-        """Write a file whole, or not at all, where its folder is. Errors: Refused."""
-        with _replacing(file) as part:
+        """Write a file completely or not at all. Raises Refused."""
+        with _open_replacement(file) as part:
             part.write(data)
 
     def lay_out(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write files into a folder, which is made if it is not there. Errors: Refused."""
+        """Write files into a folder, which is created if necessary. Raises Refused."""
         for name, data in files.items():
-            _made((folder / name).parent)
+            _create_folder((folder / name).parent)
             self.write(folder / name, data)
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
-        """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
-        left = DOWNLOAD_BYTES_MAX
+        """Save a download completely or not at all, and return its path. Raises Refused."""
+        remaining_bytes = DOWNLOAD_BYTES_MAX
         if not PLAIN_NAME.match(name):
             raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
-        _made(folder)
-        with _replacing(folder / name) as part:
+        _create_folder(folder)
+        with _open_replacement(folder / name) as part:
             async for piece in pieces:
-                left -= len(piece)
-                if left < 0:
+                remaining_bytes -= len(piece)
+                if remaining_bytes < 0:
                     raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
                 part.write(piece)
         return folder / name
 
 
-def _name(path: Path) -> str:
+def _problem_name(path: Path) -> str:
     return path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
 
 
-def _made(folder: Path) -> None:
+def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -129,10 +138,10 @@ def _made(folder: Path) -> None:
 
 
 @contextmanager
-def _replacing(file: Path) -> Iterator[BinaryIO]:
-    """A file beside the one that it takes the place of once it is written without trouble.
+def _open_replacement(file: Path) -> Iterator[BinaryIO]:
+    """Write to a temporary file that replaces the target on success.
 
-    What is there and no plain file, such as a device or a pipe, is written into.
+    Devices and pipes are written directly.
     """
     part = file.with_name(f".{file.name}.part")
     is_plain = file.is_file() or not file.exists()
@@ -149,11 +158,11 @@ def _replacing(file: Path) -> Iterator[BinaryIO]:
 
 def _samples(folder: Path) -> tuple[Sample, ...]:
     files = sorted(path for end in SUFFIXES_OF.values() for path in folder.glob(f"*{end}"))
-    return tuple(Sample(file.name, _bytes(file, FILE_BYTES_MAX)) for file in files)
+    return tuple(Sample(file.name, _read_bytes(file, FILE_BYTES_MAX)) for file in files)
 
 
-def _bytes(file: Path, bytes_max: int) -> bytes:
-    """A file's bytes, read only as far as the limit."""
+def _read_bytes(file: Path, bytes_max: int) -> bytes:
+    """Return a file's bytes, reading at most up to the limit."""
     try:
         with file.open("rb") as opened:
             data = opened.read(bytes_max + 1)
@@ -165,21 +174,21 @@ def _bytes(file: Path, bytes_max: int) -> bytes:
 
 
 class Evaluator(Protocol):
-    """What runs submissions, and looks at problems."""
+    """Runs submissions and inspects problems."""
 
-    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
-        """How one submission ends."""
+    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
+        """Run one submission to its end."""
         ...
 
     async def inspect(self, request: InspectRequest) -> InspectReport:
-        """What is found in a problem's own code."""
+        """Inspect a problem's own code."""
         ...
 
 
-class _Fresh:
-    """A harness for each request."""
+class _FreshHarness:
+    """Uses a new harness for each request."""
 
-    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
+    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
         return await entry.evaluate(request, told)
 
     async def inspect(self, request: InspectRequest) -> InspectReport:
@@ -188,44 +197,44 @@ class _Fresh:
 
 
 class LocalHarness:
-    """Runs a submission in this machine's harness, with a folder that is gone afterwards."""
+    """Runs submissions in this machine's harness, in temporary folders."""
 
     def __init__(self, harness: Evaluator | None = None) -> None:
-        """Without one every run has a harness of its own, which is gone afterwards."""
-        self._harness = harness or _Fresh()
+        """Without a harness every run gets one of its own."""
+        self._harness = harness or _FreshHarness()
 
     @asynccontextmanager
     async def warm(self) -> AsyncIterator["LocalHarness"]:
-        """The same, with a supervisor that stays for as long as the context lasts."""
+        """Return the same with a supervisor that stays for as long as the context lasts."""
         async with entry.Harness() as harness:
             yield LocalHarness(harness)
 
-    def code(self) -> Answer:
-        """Which harness that is: its version, its folder, its code's digest as agents tell it."""
+    def code(self) -> JsonObject:
+        """Return the harness's version, folder and code digest."""
         return {
             "version": entry.VERSION,
             "folder": str(Path(entry.__file__).parent),
             "digest": hashlib.sha256(entry.code()).hexdigest(),
         }
 
-    def offer(self) -> Answer:
-        """What this machine can give, in the keys of an Offer."""
-        found = entry.isolation()
-        second = ["bubblewrap"] if found.has_bubblewrap else []
+    def offer(self) -> JsonObject:
+        """Return what this machine offers, in the keys of an Offer."""
+        isolation = entry.isolation()
+        other_launchers = ["bubblewrap"] if isolation.has_bubblewrap else []
         return {
-            "level": found.level,
-            "tier": entry.look("cpu", found.walls).tier,
+            "level": isolation.level,
+            "tier": entry.probe_device("cpu", isolation.walls).tier,
             "device": DEVICE,
-            "kernel": found.kernel,
-            "walls": list(found.walls),
-            "missing": [asdict(one) for one in found.missing],
-            "launchers": ["zygote", *second],
-            "launchers_missing": [asdict(one) for one in found.launchers],
+            "kernel": isolation.kernel,
+            "walls": list(isolation.walls),
+            "missing": [asdict(missing) for missing in isolation.missing],
+            "launchers": ["zygote", *other_launchers],
+            "launchers_missing": [asdict(missing) for missing in isolation.launchers],
             "toolchains": entry.toolchains(),
         }
 
-    async def inspect(self, problem: ProblemFiles) -> Answer:
-        """What is found in a problem's own code."""
+    async def inspect(self, problem: ProblemFiles) -> JsonObject:
+        """Inspect a problem's own code."""
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             folder = Path(home) / "problem"
             await asyncio.to_thread(_lay_out_problem, folder, problem)
@@ -234,72 +243,86 @@ class LocalHarness:
     async def run(
         self,
         problem: ProblemFiles,
-        wish: Wish,
-        told: Callable[[Progress], Awaitable[None]],
-        terms: Terms,
-    ) -> Answer:
-        """How one submission ends, in the keys of a submission's run."""
-        said: dict[str, Any] = {}
+        submission: SubmissionRequest,
+        report_progress: Callable[[Progress], Awaitable[None]],
+        terms: LocalRunTerms,
+    ) -> JsonObject:
+        """Run one submission and return its end, in the keys of a submission's run."""
+        answer_fields: dict[str, Any] = {}
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
+            request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission)
             request = replace(request, level_min=terms.level_min)
-            report = await self._harness.evaluate(request, _hearing(said, told))
-            said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
-        return _answer(report, said)
+            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
+            answer_fields["files"] = await asyncio.to_thread(
+                _collect_files, Path(request.out), terms.save
+            )
+        return _build_answer(report, answer_fields)
 
     async def duel(
         self,
         problem: ProblemFiles,
-        wishes: tuple[Wish, Wish],
-        told: Callable[[Progress], Awaitable[None]],
-        terms: Terms,
-    ) -> Answer:
-        """How a duel of two submissions ends, in the keys of a submission's run and `duel`."""
-        said: dict[str, Any] = {}
+        submissions: tuple[SubmissionRequest, SubmissionRequest],
+        report_progress: Callable[[Progress], Awaitable[None]],
+        terms: LocalRunTerms,
+    ) -> JsonObject:
+        """Run a duel of two submissions and return its end, in the keys of a run and `duel`."""
+        answer_fields: dict[str, Any] = {}
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            first, second = wishes
+            first, second = submissions
             rival = Path(home) / f"rival{suffix(second.name)}"
-            request = await asyncio.to_thread(_lay_out, Path(home), problem, first)
+            request = await asyncio.to_thread(_prepare_run, Path(home), problem, first)
             await asyncio.to_thread(rival.write_bytes, second.source)
             request = replace(request, level_min=terms.level_min, rival=str(rival))
-            report = await self._harness.evaluate(request, _hearing(said, told))
-            said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
-        return _answer(report, said)
+            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
+            answer_fields["files"] = await asyncio.to_thread(
+                _collect_files, Path(request.out), terms.save
+            )
+        return _build_answer(report, answer_fields)
 
 
-def _hearing(said: dict[str, Any], told: Callable[[Progress], Awaitable[None]]) -> Told:
-    """Keep what is said of the machine in `said`, and tell the progress."""
+def _listen(
+    machine: dict[str, Any], report_progress: Callable[[Progress], Awaitable[None]]
+) -> MessageHandler:
+    """Return a listener that stores machine facts in `machine` and reports the progress."""
 
-    async def hear(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
+    async def handle_message(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
         if isinstance(message, entry.Started):
-            said.update(level=message.level, tier=message.tier, missing=message.missing)
+            machine.update(level=message.level, tier=message.tier, missing=message.missing)
         if isinstance(message, entry.Progress):
-            await told(Progress(**asdict(message)))
+            await report_progress(Progress(**asdict(message), stages=[]))
 
-    return hear
+    return handle_message
 
 
-def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:
+def _prepare_run(home: Path, problem: ProblemFiles, submission: SubmissionRequest) -> RunRequest:
     folder, out = home / "problem", home / "out"
-    source = home / f"submission{suffix(wish.name)}"
+    source = home / f"submission{suffix(submission.name)}"
     out.mkdir()
     _lay_out_problem(folder, problem)
-    source.write_bytes(wish.source)
-    return RunRequest(str(folder), str(source), wish.mode, str(out))
+    source.write_bytes(submission.source)
+    return RunRequest(str(folder), str(source), submission.mode, str(out))
 
 
 def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
     _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
 
 
-def _kept(out: Path, folder: Path | None) -> list[Answer]:
-    """What a run left, by name; copied into the folder if there is one."""
-    found = sorted(path for path in out.iterdir() if path.is_file() and not path.is_symlink())
+def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
+    """List the files of a run, and copy them into the folder if there is one."""
+    paths = sorted(path for path in out.iterdir() if path.is_file() and not path.is_symlink())
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in found:
+        for path in paths:
             shutil.copyfile(path, folder / path.name)
-    return [{"name": path.name, "bytes": path.stat().st_size} for path in found]
+    return [
+        {
+            "name": path.name,
+            "media": "",
+            "bytes": path.stat().st_size,
+            "digest": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in paths
+    ]
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -309,6 +332,35 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         target.write_bytes(data)
 
 
-def _answer(report: RunReport, said: Mapping[str, Any]) -> Answer:
-    answer = asdict(report) | dict(said)
+def _build_answer(report: RunReport, answer_fields: Mapping[str, Any]) -> JsonObject:
+    answer = asdict(report) | dict(answer_fields)
     return answer | {"verdict": report.verdict or None}
+
+
+class ReportFolder:
+    """A ReportStore in a folder; a report that cannot be stored is made again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def found(self, key: str) -> str | None:
+        """Return the report that was stored under a key."""
+        try:
+            with (self._path / f"{key}.json").open("rb") as opened:
+                return opened.read(REPORT_BYTES_MAX).decode()
+        except (OSError, ValueError):
+            return None
+
+    def keep(self, key: str, text: str) -> None:
+        """Store a report; if there are too many, the oldest go."""
+        fresh = self._path / f".{key}.{os.getpid()}"
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(self._path / f"{key}.json")
+            reports = sorted(self._path.glob("*.json"), key=lambda report: report.stat().st_mtime)
+            for old in reports[:-REPORTS_MAX]:
+                old.unlink(missing_ok=True)
+        except OSError:
+            # Only the next publication needs it, which then checks again.
+            return

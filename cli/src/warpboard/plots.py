@@ -1,4 +1,4 @@
-"""Charts as PNG, by matplotlib, which is looked up when a chart is drawn."""
+"""Charts as PNG; matplotlib is imported when a chart is drawn."""
 
 import importlib
 import io
@@ -6,8 +6,8 @@ from statistics import median
 from typing import Any
 
 from shared.errors import Refused
-from warpboard.domain.charts import CASES_MAX, Progress, Spread, counts, slow
-from warpboard.domain.units import time_text
+from shared.presentation.units import time_text
+from warpboard.service.plots import CASES_MAX, Progress, Spread, counts, slow
 
 INCHES = (9.0, 5.0)
 DPI = 150
@@ -17,47 +17,45 @@ RECORD, OWN = "tab:blue", "tab:orange"
 
 
 class PngPlots:
-    """Plots without a display: nothing of matplotlib's global state is touched."""
+    """Draws without a display and without matplotlib's global state."""
 
     def png(self, chart: Progress | Spread) -> bytes:
-        """A chart as a PNG file. Errors: Refused where matplotlib is not installed."""
-        figure = _figure()
+        """Draw a chart as a PNG file. Raises Refused if matplotlib is not installed."""
+        figure = _import_matplotlib("figure").Figure(figsize=INCHES, layout="constrained")
         if isinstance(chart, Progress):
-            _progress(figure, chart)
+            _draw_progress(figure, chart)
         else:
-            _spread(figure, chart)
+            _draw_spread(figure, chart)
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=DPI)
         return file.getvalue()
 
 
-def _looked_up(name: str) -> Any:
+def _import_matplotlib(name: str) -> Any:
     try:
         return importlib.import_module(f"matplotlib.{name}")
     except ImportError as error:
-        what = "PNG needs matplotlib: pip install 'warpboard-cli[plots]'; without --png it is text"
-        raise Refused("no_matplotlib", what, "--png") from error
+        reason = (
+            "PNG needs matplotlib: pip install 'warpboard-cli[plots]'; without --png it is text"
+        )
+        raise Refused("no_matplotlib", reason, "--png") from error
 
 
-def _figure() -> Any:
-    return _looked_up("figure").Figure(figsize=INCHES, layout="constrained")
+def _format_seconds(axis: Any) -> None:
+    """Label ticks as people read times: 10 ms, 250 µs."""
+    axis.set_major_formatter(_import_matplotlib("ticker").EngFormatter(unit="s"))
 
 
-def _in_seconds(axis: Any) -> None:
-    """Ticks as people say times: 10 ms, 250 µs."""
-    axis.set_major_formatter(_looked_up("ticker").EngFormatter(unit="s"))
-
-
-def _progress(figure: Any, chart: Progress) -> None:
+def _draw_progress(figure: Any, chart: Progress) -> None:
     axes = figure.add_subplot()
-    records = [(one.at, one.time_us * US) for one in chart.records]
+    records = [(point.at, point.time_us * US) for point in chart.records]
     if records:
         axes.plot(*zip(*records, strict=True), ".", color=RECORD, markersize=9)
         steps = [*records, (chart.last_at, records[-1][1])]
         line = {"where": "post", "color": RECORD, "linewidth": 2, "label": "the record"}
         axes.step(*zip(*steps, strict=True), **line)
     if chart.own:
-        own = [(one.at, one.time_us * US) for one in chart.own]
+        own = [(point.at, point.time_us * US) for point in chart.own]
         circles = {"color": OWN, "markerfacecolor": "none", "label": chart.owner}
         axes.plot(*zip(*own, strict=True), "o", **circles)
     if chart.times_us:
@@ -65,23 +63,23 @@ def _progress(figure: Any, chart: Progress) -> None:
         axes.legend()
     else:
         axes.text(0.5, 0.5, "nothing is ranked yet", ha="center", transform=axes.transAxes)
-    dates = _looked_up("dates")
+    dates = _import_matplotlib("dates")
     places = dates.AutoDateLocator()
     axes.xaxis.set_major_locator(places)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(places))
-    _in_seconds(axes.yaxis)
+    _format_seconds(axes.yaxis)
     axes.set_title(chart.title)
     axes.set_xlabel("time in UTC")
     axes.set_ylabel("score, less is better")
     axes.grid(visible=True, alpha=0.3)
 
 
-def _spread(figure: Any, chart: Spread) -> None:
-    shown = chart.cases[:CASES_MAX]
-    figure.set_size_inches(INCHES[0], max(INCHES[1], 1.6 * len(shown)))
+def _draw_spread(figure: Any, chart: Spread) -> None:
+    cases = chart.cases[:CASES_MAX]
+    figure.set_size_inches(INCHES[0], max(INCHES[1], 1.6 * len(cases)))
     figure.suptitle(chart.title)
-    for index, (name, values) in enumerate(shown):
-        axes = figure.add_subplot(len(shown), 1, index + 1)
+    for index, (name, values) in enumerate(cases):
+        axes = figure.add_subplot(len(cases), 1, index + 1)
         low, high = min(values), slow(values)
         width = (high - low) / BINS or 1.0
         lefts = [(low + width * step) * US for step in range(BINS)]
@@ -92,5 +90,5 @@ def _spread(figure: Any, chart: Spread) -> None:
         axes.legend(fontsize="small")
         axes.set_title(f"{name}, {len(values):,} calls", loc="left", fontsize="small")
         axes.set_ylabel("calls")
-        _in_seconds(axes.xaxis)
+        _format_seconds(axes.xaxis)
     figure.axes[-1].set_xlabel("time of one call")

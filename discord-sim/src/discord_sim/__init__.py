@@ -1,1 +1,1 @@
-"""A local Discord: its HTTP API, gateway and attachments, people to act, judges to complain."""
+"""A local Discord: HTTP API, gateway and attachments, with simulated users and validation."""

@@ -1,4 +1,4 @@
-"""Attachments: kept by absolute URL, readable for a day."""
+"""Attachments, readable under their URLs for a day."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ SIGNATURE_LENGTH = 6
 
 
 @dataclass(frozen=True)
-class Blob:
-    """A file on its way: its name, media type and bytes."""
+class FileUpload:
+    """A file to upload: name, media type and bytes."""
 
     name: str
     media: str
@@ -21,35 +21,35 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A file that has a URL until an instant."""
+class StoredFile:
+    """A file with its URL and the time when that expires."""
 
-    blob: Blob
+    blob: FileUpload
     url: str
     expires_at: float
 
 
 class Cdn:
-    """Where attachments lie."""
+    """The store of attachments."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
-        """An empty store; `base` is known once the server listens."""
+        """Start empty; `base` is set once the server listens."""
         self._clock, self._ids = clock, ids
         self.base = ""
-        self.stored: dict[str, Stored] = {}
+        self.stored: dict[str, StoredFile] = {}
 
-    def store(self, blob: Blob, channel_id: str, *, is_ephemeral: bool = False) -> Json:
-        """Keep a file, and tell of it as a message does."""
+    def store(self, blob: FileUpload, channel_id: str, *, is_ephemeral: bool = False) -> Json:
+        """Store a file, and return its attachment object."""
         identity = self._ids.next()
-        where = "ephemeral-attachments" if is_ephemeral else "attachments"
+        folder = "ephemeral-attachments" if is_ephemeral else "attachments"
         now, signature = self._clock.now(), identity[-SIGNATURE_LENGTH:]
         expires_at = now + LIFE_S
         url = (
-            f"{self.base}/{where}/{channel_id}/{identity}/{blob.name}"
+            f"{self.base}/{folder}/{channel_id}/{identity}/{blob.name}"
             f"?ex={int(expires_at):x}&is={int(now):x}&hm={signature}"
         )
-        self.stored[identity] = Stored(blob, url, expires_at)
-        told: Json = {
+        self.stored[identity] = StoredFile(blob, url, expires_at)
+        attachment: Json = {
             "id": identity,
             "filename": blob.name,
             "size": len(blob.data),
@@ -57,18 +57,18 @@ class Cdn:
             "proxy_url": url,
             "content_type": blob.media,
         }
-        return told | ({"ephemeral": True} if is_ephemeral else {})
+        return attachment | ({"ephemeral": True} if is_ephemeral else {})
 
     def data(self, attachment: Json) -> bytes:
-        """The bytes of an attachment that a message tells of."""
+        """Return the bytes of a message's attachment."""
         return self.stored[attachment["id"]].blob.data
 
     async def serve(self, request: web.Request) -> web.Response:
-        """A file, for whoever has its whole URL in time."""
+        """Serve a file if the URL is complete and has not expired."""
         identity = request.match_info["id"]
-        found = self.stored.get(identity)
+        stored = self.stored.get(identity)
         signature = request.query.get("hm")
-        is_gone = found is None or self._clock.now() > found.expires_at
-        if found is None or is_gone or signature != identity[-SIGNATURE_LENGTH:]:
+        is_gone = stored is None or self._clock.now() > stored.expires_at
+        if stored is None or is_gone or signature != identity[-SIGNATURE_LENGTH:]:
             return web.Response(status=404, text="This content is no longer available.")
-        return web.Response(body=found.blob.data, headers={"Content-Type": found.blob.media})
+        return web.Response(body=stored.blob.data, headers={"Content-Type": stored.blob.media})

@@ -1,4 +1,4 @@
-"""The time at the simulator, which a test may turn forward or stop, and ids made of it."""
+"""The simulator's clock, which tests can advance or stop, and ids based on it."""
 
 import asyncio
 import time
@@ -12,38 +12,38 @@ SEQUENCE_BITS = 22
 
 
 class Clock:
-    """The wall's clock plus what a test turned it by."""
+    """The wall clock plus an offset that tests control."""
 
     def __init__(self) -> None:
-        """A clock that has not been turned."""
+        """Start at the current time."""
         self._ahead_s = 0.0
         self._stopped_at: float | None = None
         self._turned = asyncio.Event()
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the time in seconds since 1970."""
         wall_s = time.time() if self._stopped_at is None else self._stopped_at
         return wall_s + self._ahead_s
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let time pass by `turn` alone: no limit is exceeded because the machine is busy."""
+        """Let time pass only by `turn`, so that a busy machine exceeds no limits."""
         self._stopped_at = time.time()
         try:
             yield
         finally:
-            left_out_s = time.time() - self._stopped_at
+            stopped_s = time.time() - self._stopped_at
             self._stopped_at = None
-            self.turn(-left_out_s)
+            self.turn(-stopped_s)
 
     def turn(self, seconds: float) -> None:
-        """Let time pass at once; whoever waits for it is told."""
+        """Advance the clock, and wake all waiters."""
         self._ahead_s += seconds
         self._turned.set()
         self._turned = asyncio.Event()
 
     async def until(self, at: float) -> None:
-        """Wait for an instant, however it comes."""
+        """Wait until an instant, in real or advanced time."""
         while (left_s := at - self.now()) > 0:
             is_stopped = self._stopped_at is not None
             try:
@@ -52,20 +52,20 @@ class Clock:
                 continue
 
     def iso(self, at: float | None = None) -> str:
-        """An instant as Discord writes it; now, if none is given."""
+        """Format an instant, by default now, as Discord does."""
         return datetime.fromtimestamp(self.now() if at is None else at, UTC).isoformat()
 
 
 class Ids:
-    """Snowflakes: the time in milliseconds, then a number that grows."""
+    """Snowflakes: the time in milliseconds and a counter."""
 
     def __init__(self, clock: Clock) -> None:
-        """The ids of one simulator."""
+        """Start the counter at zero."""
         self._clock = clock
-        self._given = 0
+        self._count = 0
 
     def next(self) -> str:
-        """An id that nothing has yet."""
-        self._given += 1
+        """Return an unused id."""
+        self._count += 1
         since_ms = int(self._clock.now() * 1000) - EPOCH_MS
-        return str(since_ms << SEQUENCE_BITS | self._given & (1 << SEQUENCE_BITS) - 1)
+        return str(since_ms << SEQUENCE_BITS | self._count & (1 << SEQUENCE_BITS) - 1)

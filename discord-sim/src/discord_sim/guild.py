@@ -1,169 +1,54 @@
-"""The one server: who is in it, its roles, channels and threads, and who may do what."""
+"""The server: its members, roles, channels, threads and permissions."""
 
 from collections import defaultdict
+from typing import Any
 
-from discord_sim import permissions, shapes
+from discord_sim import shapes
 from discord_sim.clock import Clock, Ids
-from discord_sim.errors import ApiError, unknown
+from discord_sim.errors import ApiError, unknown_object
 from discord_sim.shapes import Json
 
-
-class Guild:
-    """The state of the server; who changes it also tells the gateway."""
-
-    def __init__(self, clock: Clock, ids: Ids, identity: str = "") -> None:
-        """A server with an owner and the bot; it has an id of its own where none is given."""
-        self._clock, self._ids = clock, ids
-        self.users: dict[str, Json] = {}
-        self.members: dict[str, Json] = {}
-        self.roles: dict[str, Json] = {}
-        self.channels: dict[str, Json] = {}
-        self.thread_members: dict[str, dict[str, Json]] = defaultdict(dict)
-        self.features: list[str] = []
-        self.id = identity or ids.next()
-        self.roles[self.id] = shapes.role(
-            self.id, "@everyone", permissions.bits(*permissions.EVERYONE), 0
-        )
-        self.bot_id = ids.next()
-        self.bot_role = self.add_role("bot", permissions.bits(*permissions.BOT))
-        self.users[self.bot_id] = shapes.user(self.bot_id, "warpboard", is_bot=True)
-        self._join(self.bot_id, [self.bot_role])
-        self.owner_id = self.add_user("owner")
-
-    @property
-    def bot(self) -> Json:
-        """The bot, as a user."""
-        return self.users[self.bot_id]
-
-    def add_user(self, name: str, roles: list[str] | None = None) -> str:
-        """Somebody new in the server."""
-        identity = self._ids.next()
-        self.users[identity] = shapes.user(identity, name)
-        self._join(identity, roles or [])
-        return identity
-
-    def _join(self, user_id: str, roles: list[str]) -> None:
-        joined_at = self._clock.iso()
-        self.members[user_id] = shapes.member(self.users[user_id], roles, joined_at)
-
-    def add_role(self, name: str, allowed: int = 0) -> str:
-        """A new role; who adds it tells the gateway."""
-        identity = self._ids.next()
-        self.roles[identity] = shapes.role(identity, name, allowed, len(self.roles))
-        return identity
-
-    def add_channel(self, name: str, kind: int = shapes.TEXT) -> Json:
-        """A new channel; who adds it tells the gateway."""
-        identity = self._ids.next()
-        found = shapes.channel(identity, self.id, kind, name, len(self.channels))
-        self.channels[identity] = found
-        return found
-
-    def private_with(self, user_id: str) -> Json:
-        """The channel of direct messages with somebody."""
-        for one in self.channels.values():
-            if one["type"] == shapes.DM and one["recipients"][0]["id"] == user_id:
-                return one
-        found = shapes.private(self._ids.next(), self.users[user_id])
-        self.channels[found["id"]] = found
-        return found
-
-    def channel(self, channel_id: str) -> Json:
-        """A channel or thread. Errors: ApiError 10003."""
-        if channel_id not in self.channels:
-            raise unknown("Channel", 10003)
-        return self.channels[channel_id]
-
-    def member(self, user_id: str) -> Json:
-        """Somebody in the server. Errors: ApiError 10007."""
-        if user_id not in self.members:
-            raise unknown("Member", 10007)
-        return self.members[user_id]
-
-    def role(self, role_id: str) -> Json:
-        """A role. Errors: ApiError 10011."""
-        if role_id not in self.roles:
-            raise unknown("Role", 10011)
-        return self.roles[role_id]
-
-    def may(self, user_id: str, channel_id: str | None = None) -> int:
-        """Somebody's permissions, in a channel or in general."""
-        if user_id == self.owner_id:
-            return permissions.ALL
-        found = self.channels.get(channel_id or "", {"type": shapes.CATEGORY})
-        if found["type"] == shapes.DM:
-            return permissions.bits(*permissions.EVERYONE)
-        if found["type"] in shapes.THREADS:
-            found = self.channels.get(found["parent_id"], {})
-        held = [self.id, *self.members[user_id]["roles"]]
-        allowed = permissions.of_roles(self.roles, held)
-        overwrites = found.get("permission_overwrites", [])
-        return permissions.overwritten(allowed, overwrites, user_id, held)
-
-    def sees(self, user_id: str, channel_id: str) -> bool:
-        """Whether somebody can open a channel at all."""
-        found = self.channels.get(channel_id)
-        if found is None:
-            return False
-        if found["type"] == shapes.DM:
-            return user_id in (self.bot_id, found["recipients"][0]["id"])
-        allowed = self.may(user_id, channel_id)
-        is_guest = found["type"] == shapes.PRIVATE_THREAD and not (
-            user_id in self.thread_members[channel_id]
-            or allowed & permissions.BITS["manage_threads"]
-        )
-        return bool(allowed & permissions.BITS["view_channel"]) and not is_guest
-
-    def need(self, channel_id: str, *names: str) -> None:
-        """What the bot must be allowed. Errors: ApiError 50001 and 50013."""
-        if not self.sees(self.bot_id, channel_id):
-            raise ApiError(403, 50001, "Missing Access")
-        if permissions.bits(*names) & ~self.may(self.bot_id, channel_id):
-            raise ApiError(403, 50013, "Missing Permissions")
-
-    def threads(self, *, is_archived: bool = False) -> list[Json]:
-        """All threads that are archived, or all that are not."""
-        return [
-            one
-            for one in self.channels.values()
-            if one["type"] in shapes.THREADS and one["thread_metadata"]["archived"] == is_archived
-        ]
-
-    def said(self) -> Json:
-        """The server, as it is asked for over HTTP."""
-        return {
-            "id": self.id,
-            "name": "Warpboard (simulated)",
-            "owner_id": self.owner_id,
-            "features": self.features,
-            "roles": list(self.roles.values()),
-            **_FIXED,
-        }
-
-    def announced(self) -> Json:
-        """The server, as the gateway tells of it."""
-        kinds = (shapes.TEXT, shapes.CATEGORY, shapes.FORUM)
-        seen = [one for one in self.channels.values() if self.sees(self.bot_id, one["id"])]
-        return {
-            **self.said(),
-            "hub_type": None,
-            "joined_at": self._clock.iso(),
-            "large": False,
-            "unavailable": False,
-            "member_count": len(self.members),
-            "voice_states": [],
-            "members": [self.members[self.bot_id]],
-            "channels": [one for one in seen if one["type"] in kinds],
-            "threads": [one for one in self.threads() if self.sees(self.bot_id, one["id"])],
-            "presences": [],
-            "stage_instances": [],
-            "guild_scheduled_events": [],
-            "soundboard_sounds": [],
-        }
-
-
-# What no bot of ours looks at, but the document requires.
-_FIXED: Json = {
+BITS = {
+    "administrator": 1 << 3,
+    "manage_channels": 1 << 4,
+    "manage_guild": 1 << 5,
+    "view_channel": 1 << 10,
+    "send_messages": 1 << 11,
+    "manage_messages": 1 << 13,
+    "embed_links": 1 << 14,
+    "attach_files": 1 << 15,
+    "read_message_history": 1 << 16,
+    "mention_everyone": 1 << 17,
+    "manage_roles": 1 << 28,
+    "manage_webhooks": 1 << 29,
+    "use_application_commands": 1 << 31,
+    "manage_threads": 1 << 34,
+    "create_public_threads": 1 << 35,
+    "create_private_threads": 1 << 36,
+    "send_messages_in_threads": 1 << 38,
+}
+# All permission bits, including future ones.
+ALL = (1 << 53) - 1
+# The permissions of everybody in a new server, as far as they matter to a bot.
+EVERYONE = (
+    "view_channel",
+    "send_messages",
+    "read_message_history",
+    "use_application_commands",
+    "attach_files",
+    "embed_links",
+    "send_messages_in_threads",
+)
+# The permissions that the bot is invited with; channels and roles are for its set-up only.
+BOT = (
+    "create_public_threads",
+    "create_private_threads",
+    "manage_threads",
+    "manage_channels",
+    "manage_roles",
+)
+# Fields that the document requires and the bots ignore.
+_CONSTANT_FIELDS: Json = {
     "icon": None,
     "description": None,
     "home_header": None,
@@ -200,3 +85,187 @@ _FIXED: Json = {
     "stickers": [],
     "incidents_data": None,
 }
+
+
+def permission_bits(*names: str) -> int:
+    """Return the bits of permissions, by name."""
+    return sum(BITS[name] for name in names)
+
+
+def role_permissions(roles: dict[str, dict[str, Any]], role_ids: list[str]) -> int:
+    """Combine the permissions of several roles, in the server as a whole."""
+    allowed = 0
+    for role_id in role_ids:
+        allowed |= int(roles[role_id]["permissions"])
+    return ALL if allowed & BITS["administrator"] else allowed
+
+
+def apply_overwrites(
+    allowed: int, overwrites: list[dict[str, Any]], user_id: str, role_ids: list[str]
+) -> int:
+    """Apply a channel's overwrites: those of @everyone, then of the roles, then of the user.
+
+    `role_ids` begins with the role of @everyone.
+    """
+    if allowed == ALL:
+        return ALL
+    by_id = {overwrite["id"]: overwrite for overwrite in overwrites}
+    allowed = _apply(allowed, [by_id[role_ids[0]]] if role_ids[0] in by_id else [])
+    allowed = _apply(allowed, [by_id[role_id] for role_id in role_ids[1:] if role_id in by_id])
+    return _apply(allowed, [by_id[user_id]] if user_id in by_id else [])
+
+
+def _apply(allowed: int, overwrites: list[dict[str, Any]]) -> int:
+    deny = allow = 0
+    for overwrite in overwrites:
+        deny |= int(overwrite["deny"])
+        allow |= int(overwrite["allow"])
+    return allowed & ~deny | allow
+
+
+class Guild:
+    """The state of the server; its callers send the gateway events about changes."""
+
+    def __init__(self, clock: Clock, ids: Ids, identity: str = "") -> None:
+        """Create a server with an owner and the bot; without `identity` it gets a new id."""
+        self._clock, self._ids = clock, ids
+        self.users: dict[str, Json] = {}
+        self.members: dict[str, Json] = {}
+        self.roles: dict[str, Json] = {}
+        self.channels: dict[str, Json] = {}
+        self.thread_members: dict[str, dict[str, Json]] = defaultdict(dict)
+        self.features: list[str] = []
+        self.id = identity or ids.next()
+        self.roles[self.id] = shapes.role(self.id, "@everyone", permission_bits(*EVERYONE), 0)
+        self.bot_id = ids.next()
+        self.bot_role = self.add_role("bot", permission_bits(*BOT))
+        self.users[self.bot_id] = shapes.user(self.bot_id, "warpboard", is_bot=True)
+        self._join(self.bot_id, [self.bot_role])
+        self.owner_id = self.add_user("owner")
+
+    @property
+    def bot(self) -> Json:
+        """The bot, as a user."""
+        return self.users[self.bot_id]
+
+    def add_user(self, name: str, roles: list[str] | None = None) -> str:
+        """Add a user to the server, and return the id."""
+        identity = self._ids.next()
+        self.users[identity] = shapes.user(identity, name)
+        self._join(identity, roles or [])
+        return identity
+
+    def _join(self, user_id: str, roles: list[str]) -> None:
+        joined_at = self._clock.iso()
+        self.members[user_id] = shapes.member(self.users[user_id], roles, joined_at)
+
+    def add_role(self, name: str, allowed: int = 0) -> str:
+        """Add a role, and return its id."""
+        identity = self._ids.next()
+        self.roles[identity] = shapes.role(identity, name, allowed, len(self.roles))
+        return identity
+
+    def add_channel(self, name: str, kind: int = shapes.TEXT) -> Json:
+        """Add a channel."""
+        identity = self._ids.next()
+        channel = shapes.channel(identity, self.id, kind, name, len(self.channels))
+        self.channels[identity] = channel
+        return channel
+
+    def private_with(self, user_id: str) -> Json:
+        """Return the channel of the direct messages with a user."""
+        for channel in self.channels.values():
+            if channel["type"] == shapes.DM and channel["recipients"][0]["id"] == user_id:
+                return channel
+        channel = shapes.direct_channel(self._ids.next(), self.users[user_id])
+        self.channels[channel["id"]] = channel
+        return channel
+
+    def channel(self, channel_id: str) -> Json:
+        """Return a channel or thread. Raises `ApiError` 10003."""
+        if channel_id not in self.channels:
+            raise unknown_object("Channel", 10003)
+        return self.channels[channel_id]
+
+    def member(self, user_id: str) -> Json:
+        """Return a member. Raises `ApiError` 10007."""
+        if user_id not in self.members:
+            raise unknown_object("Member", 10007)
+        return self.members[user_id]
+
+    def role(self, role_id: str) -> Json:
+        """Return a role. Raises `ApiError` 10011."""
+        if role_id not in self.roles:
+            raise unknown_object("Role", 10011)
+        return self.roles[role_id]
+
+    def may(self, user_id: str, channel_id: str | None = None) -> int:
+        """Return a user's permissions, in a channel or in general."""
+        if user_id == self.owner_id:
+            return ALL
+        channel = self.channels.get(channel_id or "", {"type": shapes.CATEGORY})
+        if channel["type"] == shapes.DM:
+            return permission_bits(*EVERYONE)
+        if channel["type"] in shapes.THREADS:
+            channel = self.channels.get(channel["parent_id"], {})
+        role_ids = [self.id, *self.members[user_id]["roles"]]
+        allowed = role_permissions(self.roles, role_ids)
+        overwrites = channel.get("permission_overwrites", [])
+        return apply_overwrites(allowed, overwrites, user_id, role_ids)
+
+    def sees(self, user_id: str, channel_id: str) -> bool:
+        """Whether a user can open a channel."""
+        channel = self.channels.get(channel_id)
+        if channel is None:
+            return False
+        if channel["type"] == shapes.DM:
+            return user_id in (self.bot_id, channel["recipients"][0]["id"])
+        allowed = self.may(user_id, channel_id)
+        is_excluded = channel["type"] == shapes.PRIVATE_THREAD and not (
+            user_id in self.thread_members[channel_id] or allowed & BITS["manage_threads"]
+        )
+        return bool(allowed & BITS["view_channel"]) and not is_excluded
+
+    def need(self, channel_id: str, *names: str) -> None:
+        """Check that the bot has permissions in a channel. Raises `ApiError` 50001 and 50013."""
+        if not self.sees(self.bot_id, channel_id):
+            raise ApiError(403, 50001, "Missing Access")
+        if permission_bits(*names) & ~self.may(self.bot_id, channel_id):
+            raise ApiError(403, 50013, "Missing Permissions")
+
+    def threads(self, *, is_archived: bool = False) -> list[Json]:
+        """Return all archived threads, or all active ones."""
+        threads = [it for it in self.channels.values() if it["type"] in shapes.THREADS]
+        return [it for it in threads if it["thread_metadata"]["archived"] == is_archived]
+
+    def api_object(self) -> Json:
+        """Return the server as the HTTP API shows it."""
+        return {
+            "id": self.id,
+            "name": "Warpboard (simulated)",
+            "owner_id": self.owner_id,
+            "features": self.features,
+            "roles": list(self.roles.values()),
+            **_CONSTANT_FIELDS,
+        }
+
+    def gateway_object(self) -> Json:
+        """Return the server as the gateway shows it."""
+        kinds = (shapes.TEXT, shapes.CATEGORY, shapes.FORUM)
+        visible = [it for it in self.channels.values() if self.sees(self.bot_id, it["id"])]
+        return {
+            **self.api_object(),
+            "hub_type": None,
+            "joined_at": self._clock.iso(),
+            "large": False,
+            "unavailable": False,
+            "member_count": len(self.members),
+            "voice_states": [],
+            "members": [self.members[self.bot_id]],
+            "channels": [channel for channel in visible if channel["type"] in kinds],
+            "threads": [it for it in self.threads() if self.sees(self.bot_id, it["id"])],
+            "presences": [],
+            "stage_instances": [],
+            "guild_scheduled_events": [],
+            "soundboard_sounds": [],
+        }

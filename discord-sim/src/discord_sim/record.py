@@ -1,28 +1,27 @@
-"""What happened: each request, what the bot did wrong, and what the simulator did wrong."""
+"""The record of requests, of the bot's mistakes and of the simulator's own faults."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from discord_sim.cdn import Blob
+from discord_sim.cdn import FileUpload
 
 WAIT_S = 60.0
 LAST_SHOWN = 8
-# 10 000 of these within ten minutes, and Discord shuts an address out.
+# Discord bans an address after 10 000 of these in ten minutes.
 INVALID = (401, 403, 429)
-
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Done:
-    """A request as it was made, and how it was answered."""
+class RecordedRequest:
+    """A request and its answer."""
 
     operation: str
     path: str
     body: Any
-    files: dict[int, Blob]
+    files: dict[int, FileUpload]
     status: int
     answer: Any
     at: float
@@ -30,12 +29,12 @@ class Done:
 
 @dataclass
 class Record:
-    """Lists that tests read; `violations` and `own_faults` are empty after a good run.
+    """Lists for tests; `violations` and `own_faults` are empty after a good run.
 
-    `lints` are fields that Discord's document does not know: it would ignore them.
+    `lints` are fields that are not in Discord's document, which Discord would ignore.
     """
 
-    calls: list[Done] = field(default_factory=list)
+    calls: list[RecordedRequest] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     own_faults: list[str] = field(default_factory=list)
     lints: set[str] = field(default_factory=set)
@@ -43,45 +42,44 @@ class Record:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def tell(self) -> None:
-        """Wake whoever waits for something to happen."""
+        """Wake all waiters after a change."""
         async with self._changed:
             self.changes += 1
             self._changed.notify_all()
 
-    async def wait(self, is_there: Callable[[], bool], within_s: float) -> bool:
-        """Whether something comes true in time."""
+    async def wait(self, is_true: Callable[[], bool], within_s: float) -> bool:
+        """Wait until a condition is true, and return whether it came true in time."""
         async with self._changed:
             try:
-                return await asyncio.wait_for(self._changed.wait_for(is_there), within_s)
+                return await asyncio.wait_for(self._changed.wait_for(is_true), within_s)
             except TimeoutError:
                 return False
 
     async def until(
-        self, look: Callable[[], Found | None], what: str, within_s: float = WAIT_S
-    ) -> Found:
-        """The first thing that `look` finds. Errors: AssertionError, with the last requests."""
+        self, look: Callable[[], Value | None], what: str, within_s: float = WAIT_S
+    ) -> Value:
+        """Return the first true value of `look`. Raises `AssertionError` with the last requests."""
+        values: list[Value] = []
 
-        found: list[Found] = []
-
-        def is_there() -> bool:
+        def has_value() -> bool:
             value = look()
-            found[:] = [value] if value else []
+            values[:] = [value] if value else []
             return bool(value)
 
-        if not await self.wait(is_there, within_s):
+        if not await self.wait(has_value, within_s):
             last = "\n".join(map(str, self.calls[-LAST_SHOWN:]))
             raise AssertionError(f"{what}: not within {within_s:g} s; the last requests:\n{last}")
-        return found[0]
+        return values[0]
 
-    def of(self, operation: str) -> list[Done]:
-        """The requests of one kind, by Discord's operationId."""
-        return [one for one in self.calls if one.operation == operation]
+    def of(self, operation: str) -> list[RecordedRequest]:
+        """Return the requests with one operationId."""
+        return [call for call in self.calls if call.operation == operation]
 
     def invalid(self) -> int:
-        """How many requests count towards Discord's ban."""
-        return sum(one.status in INVALID for one in self.calls)
+        """Count the requests that count towards a ban by Discord."""
+        return sum(call.status in INVALID for call in self.calls)
 
     def take_violations(self) -> list[str]:
-        """All that the bot did wrong so far, and an empty list again: what a test asked for."""
+        """Return the violations so far and clear them, for a test that provoked them."""
         taken, self.violations[:] = list(self.violations), []
         return taken

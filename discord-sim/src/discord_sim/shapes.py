@@ -15,7 +15,7 @@ FILE_BYTES_MAX = 10 * 1024 * 1024
 
 
 def user(identity: str, name: str, *, is_bot: bool = False) -> Json:
-    """Somebody, in any server."""
+    """Return a user."""
     return {
         "id": identity,
         "username": name,
@@ -30,8 +30,8 @@ def user(identity: str, name: str, *, is_bot: bool = False) -> Json:
     }
 
 
-def member(one: Json, roles: list[str], joined_at: str) -> Json:
-    """Somebody in the server."""
+def member(user_object: Json, roles: list[str], joined_at: str) -> Json:
+    """Return a member of the server."""
     return {
         "avatar": None,
         "banner": None,
@@ -42,14 +42,14 @@ def member(one: Json, roles: list[str], joined_at: str) -> Json:
         "pending": False,
         "premium_since": None,
         "roles": roles,
-        "user": one,
+        "user": user_object,
         "mute": False,
         "deaf": False,
     }
 
 
 def role(identity: str, name: str, permissions: int, position: int) -> Json:
-    """A role; the one of @everyone has the server's id."""
+    """Return a role; the one of @everyone has the server's id."""
     return {
         "id": identity,
         "name": name,
@@ -67,8 +67,8 @@ def role(identity: str, name: str, permissions: int, position: int) -> Json:
 
 
 def channel(identity: str, guild_id: str, kind: int, name: str, position: int) -> Json:
-    """A channel of the server that is no thread."""
-    found = {
+    """Return a channel of the server that is not a thread."""
+    result = {
         "id": identity,
         "type": kind,
         "flags": 0,
@@ -80,29 +80,29 @@ def channel(identity: str, guild_id: str, kind: int, name: str, position: int) -
         "nsfw": False,
     }
     if kind in (TEXT, FORUM):
-        found |= {"topic": None, "rate_limit_per_user": 0, "last_message_id": None}
+        result |= {"topic": None, "rate_limit_per_user": 0, "last_message_id": None}
     if kind == FORUM:
-        found |= {
+        result |= {
             "available_tags": [],
             "default_reaction_emoji": None,
             "default_sort_order": None,
             "default_forum_layout": 0,
         }
-    return found
+    return result
 
 
-class Begun(NamedTuple):
-    """Who began a thread, of which kind, and when."""
+class ThreadStart(NamedTuple):
+    """The kind of a thread, its owner, and when it was created."""
 
     kind: int
     owner_id: str
     at: str
 
 
-def thread(identity: str, parent: Json, body: Json, begun: Begun) -> Json:
-    """A thread that is new."""
-    kind, owner_id, at = begun
-    found: Json = {
+def thread(identity: str, parent: Json, body: Json, start: ThreadStart) -> Json:
+    """Return a new thread."""
+    kind, owner_id, at = start
+    result: Json = {
         "id": identity,
         "type": kind,
         "flags": 0,
@@ -125,19 +125,19 @@ def thread(identity: str, parent: Json, body: Json, begun: Begun) -> Json:
     }
     if kind == PRIVATE_THREAD:
         is_open = body.get("invitable")
-        found["thread_metadata"]["invitable"] = True if is_open is None else is_open
+        result["thread_metadata"]["invitable"] = True if is_open is None else is_open
     if parent["type"] == FORUM:
-        found["applied_tags"] = [str(one) for one in body.get("applied_tags") or []]
-    return found
+        result["applied_tags"] = [str(tag) for tag in body.get("applied_tags") or []]
+    return result
 
 
 def thread_member(thread_id: str, user_id: str, at: str) -> Json:
-    """That somebody is in a thread."""
+    """Return a member of a thread."""
     return {"id": thread_id, "user_id": user_id, "join_timestamp": at, "flags": 0}
 
 
-def private(identity: str, recipient: Json) -> Json:
-    """Direct messages with somebody."""
+def direct_channel(identity: str, recipient: Json) -> Json:
+    """Return the channel of direct messages with a user."""
     return {
         "id": identity,
         "type": DM,
@@ -148,7 +148,7 @@ def private(identity: str, recipient: Json) -> Json:
 
 
 def message(identity: str, channel_id: str, author: Json, at: str) -> Json:
-    """A message in which nothing is yet."""
+    """Return an empty message."""
     return {
         "id": identity,
         "channel_id": channel_id,
@@ -170,7 +170,7 @@ def message(identity: str, channel_id: str, author: Json, at: str) -> Json:
 
 
 def command(identity: str, body: Json) -> Json:
-    """A command as it is kept, from what a bot says of it; who keeps it adds where."""
+    """Return a stored command, without the ids of its application and server."""
     permissions = body.get("default_member_permissions")
     return {
         "id": identity,
@@ -188,8 +188,8 @@ def command(identity: str, body: Json) -> Json:
     }
 
 
-def emoji(identity: str, name: str, maker: Json) -> Json:
-    """An emoji of an application's own."""
+def emoji(identity: str, name: str, creator: Json) -> Json:
+    """Return an emoji of an application."""
     return {
         "id": identity,
         "name": name,
@@ -198,12 +198,12 @@ def emoji(identity: str, name: str, maker: Json) -> Json:
         "managed": False,
         "animated": False,
         "available": True,
-        "user": maker,
+        "user": creator,
     }
 
 
 def without_none(options: list[Json]) -> list[Json]:
-    """Options of a command, without the fields that are null."""
+    """Return the options of a command without fields that are null."""
     return [
         {
             key: without_none(value) if key == "options" else value

@@ -1,1 +1,1 @@
-"""Runs one submission against one problem and says what happened."""
+"""Runs one submission against one problem and reports the result."""

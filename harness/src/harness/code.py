@@ -1,4 +1,4 @@
-"""The harness code: this package's own files as one zip, always of the same bytes."""
+"""The harness code: this package's own files as one reproducible zip."""
 
 import hashlib
 import io
@@ -8,39 +8,37 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# The first moment that a zip can say; when a file was written says nothing of what runs.
-_AT = (1980, 1, 1, 0, 0, 0)
+# The earliest time in a zip; modification times are ignored.
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _UNIX, _PLAIN_FILE = 3, 0o100644
 
 
-def packed(folder: Path = HERE) -> bytes:
-    """A package's files under its name, in order, none of them compressed.
+def pack_harness(folder: Path = HERE) -> bytes:
+    """Return a package's files as an uncompressed zip, in order, under the package's name.
 
-    Equal files give equal bytes, whoever packs them, where and when: what Python or an editor left
-    beside them (`__pycache__`, names that begin with a dot) is not in it, all else is.
+    Equal files give equal bytes, whoever packs them, where and when. Files that Python or an editor
+    created (`__pycache__`, names that begin with a dot) are left out; all others are in it.
     """
-    kept = io.BytesIO()
-    with zipfile.ZipFile(kept, "w", zipfile.ZIP_STORED) as made:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, path in sorted(_files(folder)):
-            one = zipfile.ZipInfo(name, _AT)
-            one.create_system, one.external_attr = _UNIX, _PLAIN_FILE << 16
-            made.writestr(one, path.read_bytes())
-    return kept.getvalue()
+            entry = zipfile.ZipInfo(name, _ZIP_TIME)
+            entry.create_system, entry.external_attr = _UNIX, _PLAIN_FILE << 16
+            archive.writestr(entry, path.read_bytes())
+    return buffer.getvalue()
 
 
 @cache
 def digest() -> str:
-    """The SHA-256 of the harness code as it lay here when this process first asked."""
-    return hashlib.sha256(packed()).hexdigest()
+    """Return the SHA-256 of the harness code as it was at the first call in this process."""
+    return hashlib.sha256(pack_harness()).hexdigest()
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Every file that may matter, each with its name in the zip."""
+    """Yield every file that may matter, with its name in the zip."""
     for path in folder.rglob("*"):
-        inside = path.relative_to(folder)
-        if path.is_file() and not any(_is_left_over(part) for part in inside.parts):
-            yield f"{folder.name}/{inside.as_posix()}", path
-
-
-def _is_left_over(name: str) -> bool:
-    return name == "__pycache__" or name.startswith(".")
+        relative = path.relative_to(folder)
+        if path.is_file() and not any(
+            part == "__pycache__" or part.startswith(".") for part in relative.parts
+        ):
+            yield f"{folder.name}/{relative.as_posix()}", path

@@ -1,35 +1,46 @@
-"""The public entry: requests in, reports out, from a supervisor that stays warm between them."""
+"""The public entry: takes requests and returns reports, from a supervisor that stays warm."""
 
 import asyncio
 import contextlib
-import itertools
+import json
+import os
+import secrets
 import shutil
+import sys
 import tempfile
 import time
-from asyncio.subprocess import Process
-from collections.abc import Mapping, Sequence
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from harness import self_test, supervised
-from harness.code import packed
+from harness import self_test
+from harness.build import toolchains as installed
+from harness.build.command import BUILD_S_MAX
+from harness.code import pack_harness
 from harness.devices import cpu
+from harness.devices.access import GPU_LIMITS, DeviceInfo, probe_device
 from harness.devices.device import DeviceFault
-from harness.inspection import Finding, InspectReport, InspectRequest
-from harness.messages import (
-    CLASSES,
+from harness.report.messages import (
     DUEL,
     FAILURE_CODES,
-    LAUNCHERS,
+    GRADES,
     LEFT_BEHIND,
     LEVELS,
+    LINE_BYTES_MAX,
     MODES,
+    READY,
     STAGES,
     VERDICTS,
     VERSION,
+    Accepted,
     Artefact,
     CaseReport,
     DuelReport,
+    Finding,
+    InspectReport,
+    InspectRequest,
+    Message,
     Mismatch,
     Progress,
     Request,
@@ -37,26 +48,20 @@ from harness.messages import (
     RunRequest,
     StageFinished,
     Started,
-    failed,
-    unanswered,
+    failed_request,
+    failed_run,
+    from_line,
+    to_line,
 )
-from harness.problem import Problem, ProblemFault, load
-from harness.sandbox import host_memory
-from harness.sandbox.probe import Isolation, probe
-from harness.sandbox.spec import Limits
-from harness.supervised import Silent, Told
-from harness.supervisor.look import Seen, look
-from harness.supervisor.outfit import GPU_LIMITS
-from harness.timing.policy import processes_max
-from harness.toolchains import probe as installed
-from harness.toolchains.command import BUILD_S_MAX
+from harness.sandbox import host
+from harness.sandbox.box import Limits
+from harness.sandbox.probe import Isolation, probe_isolation
 
 __all__ = [
-    "CLASSES",
     "DOUBTFUL",
     "DUEL",
     "FAILURE_CODES",
-    "LAUNCHERS",
+    "GRADES",
     "LEVELS",
     "MODES",
     "VERDICTS",
@@ -64,80 +69,201 @@ __all__ = [
     "Artefact",
     "CaseReport",
     "DeviceFault",
+    "DeviceInfo",
     "DuelReport",
     "Finding",
     "Harness",
     "InspectReport",
     "InspectRequest",
     "Isolation",
+    "MessageHandler",
     "Mismatch",
     "Progress",
     "RunReport",
     "RunRequest",
-    "Seen",
-    "Silent",
     "StageFinished",
     "Started",
-    "Told",
+    "SupervisorFailed",
     "code",
     "environment",
     "evaluate",
     "isolation",
-    "look",
     "memory_bytes",
+    "probe_device",
     "sandbox_bytes_max",
     "toolchains",
 ]
 
-_MARGIN_S = 120.0
-# An inspection that is over its limit still ends the case that it is at.
+MessageHandler = Callable[[Started | Progress | StageFinished], Awaitable[None]]
+
+# Its imports may come from a slow disk that is busy with others.
+READY_S_MAX = 300.0
+# More than twice the time that the supervisor waits for processes to end.
+END_S = 120.0
+_MESSAGES_MAX = 10_000
+_LAST_WORDS_BYTES = 2000
+_PREFIX = "warpboard-"
+
+_EXTRA_S = 120.0
+# An inspection that exceeds its limit still finishes the current case.
 _CALLS_AFTER = 30
 
-# A supervisor that ran so many submissions is replaced, as is one after a failure of its own.
+# A supervisor is replaced after this many submissions, and after a failure of its own.
 _RUNS_MAX = 500
-_PLATFORM_SHARE = 3
-# After these the supervisor is replaced, and a self-test tells whether the machine is at fault.
+# After these failures the supervisor is replaced, and a self-test checks the machine.
 DOUBTFUL = ("supervisor", "sandbox", "device")
 
 
+class SupervisorFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The supervisor ended, or sent something unexpected."""
+
+
+def make_runs_folder() -> Path:
+    """Make a folder for runs; also remove those of processes that no longer exist."""
+    parent = Path(tempfile.gettempdir())
+    for old in parent.glob(f"{_PREFIX}*-*"):
+        pid = old.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder.chmod(0o711)
+    return folder
+
+
+async def start_supervisor(options: Mapping[str, Any]) -> Process:
+    """Start a supervisor in its own session, without our environment, which may hold secrets."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-m",
+        "harness.supervisor.server",
+        str(os.getpid()),
+        json.dumps(options),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+        limit=LINE_BYTES_MAX,
+    )
+
+
+async def wait_until_ready(process: Process) -> None:
+    """Wait for the line that says it can take a run. Raises SupervisorFailed."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(READY_S_MAX):
+            if await process.stdout.readline() != f"{READY}\n".encode():
+                raise SupervisorFailed("the supervisor ended before it was ready")
+    except TimeoutError as error:
+        raise SupervisorFailed(
+            f"the supervisor was not ready within {READY_S_MAX:.0f} s"
+        ) from error
+
+
+async def exchange_request(
+    process: Process,
+    request: Request,
+    on_message: MessageHandler,
+    on_accept: Callable[[Accepted], None],
+) -> RunReport | InspectReport:
+    """Send a request and return its report. Raises SupervisorFailed, and errors of `on_message`."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    token = secrets.token_hex(8)
+    with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
+        process.stdin.write(f"{token} {to_line(request)}".encode())
+        await process.stdin.drain()
+    once: set[type[Message]] = set()
+    for _ in range(_MESSAGES_MAX):
+        message = await _read_message(process.stdout, token)
+        if isinstance(message, RunReport | InspectReport):
+            return message
+        # The supervisor sends both before the author's code runs, which could only repeat them.
+        if message is None or type(message) in once:
+            continue
+        if isinstance(message, Accepted | Started):
+            once.add(type(message))
+        if isinstance(message, Accepted):
+            on_accept(message)
+        else:
+            await on_message(message)
+    raise SupervisorFailed("the supervisor sent too many messages")
+
+
+async def _read_message(stream: asyncio.StreamReader, token: str) -> Message | None:
+    """Return the next message; None for a line of another run. Raises SupervisorFailed."""
+    try:
+        line = (await stream.readline()).decode()
+        if not line:
+            raise SupervisorFailed("the supervisor ended without a report")
+        line_token, _, text = line.partition(" ")
+        # An author's code may write lines here, which must not count for another run.
+        return from_line(text) if line_token == token else None
+    except ValueError as error:
+        raise SupervisorFailed(str(error)) from error
+
+
+async def read_last_error(process: Process) -> str:
+    """Return the last line of the supervisor's standard error: its error, if it died."""
+    assert process.stderr is not None
+    tail = b""
+    while chunk := await process.stderr.read(_LAST_WORDS_BYTES):
+        tail = (tail + chunk)[-_LAST_WORDS_BYTES:]
+    return tail.decode(errors="replace").strip().rpartition("\n")[2]
+
+
+async def end_supervisor(process: Process) -> None:
+    """End the supervisor: on SIGTERM it kills everything left of the run, then exits."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(END_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
 def environment() -> dict[str, str]:
-    """What results should say about this machine: harness code, python, torch, cpu, platform."""
+    """Return facts about this machine: harness code, python, torch, cpu, cores, platform."""
     return cpu.describe()
 
 
 def code() -> bytes:
-    """The harness code as a zip: the exact files that run here, and by their SHA-256 their name."""
-    return packed()
+    """Return the harness code as a zip of the files that run here; its SHA-256 identifies it."""
+    return pack_harness()
 
 
 def isolation() -> Isolation:
-    """What this machine can confine a worker by; tries every part, which takes a second."""
-    return probe()
+    """Return how this machine can confine a worker; tries every wall, which takes a second."""
+    return probe_isolation()
 
 
 def toolchains() -> dict[str, str]:
-    """What can compile and profile here, by name, each with its version; asks each program."""
-    return installed.probe()
+    """Return the installed compilers and profilers with their versions; runs each program."""
+    return installed.probe_toolchains()
 
 
 def memory_bytes() -> int:
-    """The memory of this machine, or of the control group that we are in if that is less."""
-    return host_memory.total_bytes()
+    """Return the memory of this machine, or of our control group if that is less."""
+    return host.total_bytes()
 
 
 def sandbox_bytes_max(device: str) -> int:
-    """The most memory of this machine that an author can have submissions use, one rank each."""
+    """Return the most memory of this machine that an author can give submissions, per rank."""
     usual = Limits() if device == "cpu" else GPU_LIMITS
-    return max(usual.memory_bytes, host_memory.sandbox_bytes_max())
+    return max(usual.memory_bytes, host.sandbox_bytes_max())
 
 
 class Harness:
-    """Runs submissions one after the other; the supervisor is started by the first that comes.
+    """Runs submissions one after the other; the first one starts the supervisor.
 
-    It is to be used in one thread that outlives it, since the supervisor ends with that thread.
-    `options` are the supervisor's: `launcher` (one of LAUNCHERS), `level` (at most this one of
-    LEVELS, which otherwise is what the machine can give), `state` (a folder for
-    what this machine remembers: how fast it usually is, and what was compiled).
+    Use it in one thread that outlives it, because the supervisor ends with that thread. `options`
+    are the supervisor's: `level` (the highest of LEVELS to use, by default what the machine
+    supports), `state` (a folder for what this machine remembers: its usual speed, and what was
+    compiled), and for tests those of `harness.defences.Overrides`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -147,8 +273,8 @@ class Harness:
         self._last_words: asyncio.Task[str] | None = None
         self._runs = 0
         self._needs_restart = False
-        self._turn = asyncio.Lock()
-        self._has_left = False
+        self._lock = asyncio.Lock()
+        self._has_survivors = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,83 +283,79 @@ class Harness:
         await self.close()
 
     async def warm(self) -> None:
-        """Starts the supervisor, if none runs, and waits until it can take a run.
+        """Start the supervisor, if none runs, and wait until it can take a run.
 
-        Errors: Silent, where it cannot be started; the next run will try again, and report it.
+        Raises SupervisorFailed if it cannot be started; the next run tries again and reports it.
         """
-        async with self._turn:
+        async with self._lock:
             try:
-                await self._ready()
-            except Silent:
+                await self._get_supervisor()
+            except SupervisorFailed:
                 await self.close()
                 raise
 
-    async def _ready(self) -> Process:
-        """The supervisor, started if none runs, once it can take a run. Errors: Silent."""
+    async def _get_supervisor(self) -> Process:
+        """Return a supervisor that can take a run, started if needed. Raises SupervisorFailed."""
         if self._needs_restart:
             await self.close()
         if self._process is not None and self._process.returncode is None:
             return self._process
-        self._look(self._process)
+        self._note_survivors(self._process)
         self._last_words = None
         try:
             if self._folder is None:
-                self._folder = supervised.folder()
+                self._folder = make_runs_folder()
             options = self._options | {"folder": str(self._folder)}
-            self._process = await supervised.start(options)
+            self._process = await start_supervisor(options)
         except OSError as error:
-            raise Silent(f"the supervisor cannot be started: {error}") from error
-        self._last_words = asyncio.create_task(supervised.last_words(self._process))
+            raise SupervisorFailed(f"the supervisor cannot be started: {error}") from error
+        self._last_words = asyncio.create_task(read_last_error(self._process))
         self._runs = 0
-        await supervised.ready(self._process)
+        await wait_until_ready(self._process)
         return self._process
 
-    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
-        """Runs one submission, awaiting `told` for each message on the way.
+    async def evaluate(self, request: RunRequest, on_message: MessageHandler) -> RunReport:
+        """Run one submission, awaiting `on_message` for each message on the way.
 
-        Units: at most the sum of the stages' budgets, those of its imports and a compiler's, and
-        two minutes.
-        Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
+        Takes at most the sum of the stages' budgets, those of its imports and a compiler's, and two
+        minutes. Raises only the errors of `on_message`, and cancellation, once nothing of the run
+        is left.
         """
         began = time.monotonic()
         if request.mode not in STAGES:
-            return failed("supervisor", f"there is no mode {request.mode!r}")
-        try:
-            limit_s = _limit_s(request)
-        except ProblemFault as fault:
-            return failed("problem_fault", str(fault))
-        async with self._turn:
-            report = await self._asked(request, told, limit_s, began)
+            return failed_run("supervisor", f"unknown mode {request.mode!r}")
+        async with self._lock:
+            report = await self._send_request(request, on_message, READY_S_MAX + _EXTRA_S, began)
         assert isinstance(report, RunReport)
         return report
 
     async def self_test(self, device: str = "cpu", gpus: Sequence[int] = ()) -> str:
-        """Run a known kernel as a submission; why it did not pass, "" if it did.
+        """Run a known kernel as a submission; return why it did not pass, "" if it did.
 
-        After a failure of the platform this tells whether the machine or the run was at fault.
+        After a failure of the platform this shows whether the machine or the run was at fault.
         """
         with tempfile.TemporaryDirectory(prefix="warpboard-self-test-") as folder:
-            problem, kernel, out = await asyncio.to_thread(self_test.prepare, Path(folder))
+            problem, kernel, out = await asyncio.to_thread(self_test.write_self_test, Path(folder))
             request = RunRequest(
                 str(problem), str(kernel), "test", str(out), device=device, gpus=list(gpus)
             )
-            report = await self.evaluate(request, _unheard)
+            report = await self.evaluate(request, _ignore_message)
         return "" if report.verdict == "passed" else report.reason
 
     async def inspect(self, request: InspectRequest) -> InspectReport:
-        """Looks at a problem's own code, with no submission.
+        """Inspect a problem's own code, without a submission.
 
-        Units: at most the request's limit, some calls of the author's code, and two minutes.
-        Errors: cancellation, once nothing of it is left; no others.
+        Takes at most the request's limit, some calls of the author's code, and two minutes. Raises
+        only cancellation, once nothing of it is left.
         """
-        limit_s = request.limit_s + _CALLS_AFTER * request.call_s + BUILD_S_MAX + _MARGIN_S
-        async with self._turn:
-            report = await self._asked(request, _unheard, limit_s, time.monotonic())
+        limit_s = request.limit_s + _CALLS_AFTER * request.call_s + BUILD_S_MAX + _EXTRA_S
+        async with self._lock:
+            report = await self._send_request(request, _ignore_message, limit_s, time.monotonic())
         assert isinstance(report, InspectReport)
         return report
 
     async def close(self) -> None:
-        """Ends the supervisor and all beneath it."""
+        """End the supervisor and every process beneath it."""
         process, self._process = self._process, None
         self._needs_restart = False
         if process is not None:
@@ -244,30 +366,41 @@ class Harness:
 
     @property
     def has_left(self) -> bool:
-        """Whether something of a run would not die: nobody is safe beside it.
+        """Whether a process of a run could not be killed, so that no run beside it is safe.
 
-        The supervisor's end says so, never its report, which an author's code could have made up.
+        The supervisor's exit status says so, never its report, which an author's code could forge.
         """
-        self._look(self._process)
-        return self._has_left
+        self._note_survivors(self._process)
+        return self._has_survivors
 
-    def _look(self, process: Process | None) -> None:
-        self._has_left |= process is not None and process.returncode == LEFT_BEHIND
+    def _note_survivors(self, process: Process | None) -> None:
+        self._has_survivors |= process is not None and process.returncode == LEFT_BEHIND
 
     async def _end(self, process: Process) -> None:
-        await supervised.end(process)
-        self._look(process)
+        await end_supervisor(process)
+        self._note_survivors(process)
 
-    async def _asked(
-        self, request: Request, told: Told, limit_s: float, began: float
+    async def _send_request(
+        self, request: Request, on_message: MessageHandler, limit_s: float, began: float
     ) -> RunReport | InspectReport:
-        limit = asyncio.timeout(limit_s)
+        limit, loop = asyncio.timeout(limit_s), asyncio.get_running_loop()
+        sent_at = loop.time()
+
+        def extend_limit(accepted: Accepted) -> None:
+            """Give a run the time that its budgets allow, counted from the start as well."""
+            nonlocal limit_s
+            sides = 2 if isinstance(request, RunRequest) and request.mode == DUEL else 1
+            limit_s = accepted.budgets_s + sides * BUILD_S_MAX + _EXTRA_S
+            limit.reschedule(sent_at + limit_s)
+
         report: RunReport | InspectReport | None = None
         reason = ""
         try:
             async with limit:
-                report = await supervised.listen(await self._ready(), request, told)
-        except Silent as silent:
+                report = await exchange_request(
+                    await self._get_supervisor(), request, on_message, extend_limit
+                )
+        except SupervisorFailed as silent:
             reason = str(silent)
         except TimeoutError:
             if not limit.expired():
@@ -276,68 +409,33 @@ class Harness:
         finally:
             self._runs += 1
             is_doubtful = report is None or report.failure_code in DOUBTFUL
-            # Its end takes long, and somebody waits for the verdict.
+            # Ending it takes long, and somebody waits for the verdict.
             self._needs_restart = isinstance(report, RunReport) and report.has_left
             if is_doubtful or self._runs >= _RUNS_MAX:
                 await self.close()
         if report is not None:
             return report
-        said = await self._said()
-        reason = f"{reason}: {said}" if said else reason
-        return unanswered(request, "supervisor", reason, _since(began))
+        last_words = await self._read_last_words()
+        reason = f"{reason}: {last_words}" if last_words else reason
+        return failed_request(request, "supervisor", reason, time.monotonic() - began)
 
-    async def _said(self) -> str:
-        """Its last words, as far as it left any: who will not die may keep them open for ever."""
+    async def _read_last_words(self) -> str:
+        """Return its last error line; a surviving process may keep the stream open for ever."""
         if self._last_words is None:
             return ""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(supervised.END_S):
+            async with asyncio.timeout(END_S):
                 return await self._last_words
         return ""
 
 
-async def _unheard(_: object) -> None:
-    """An inspection says nothing on the way, and nobody waits for news of a self-test."""
+async def _ignore_message(_: object) -> None:
+    """An inspection sends no messages, and nobody waits for those of a self-test."""
 
 
-async def evaluate(request: RunRequest, told: Told, options: Mapping[str, Any] = {}) -> RunReport:
-    """One run by a harness of its own, of which nothing is left afterwards."""
+async def evaluate(
+    request: RunRequest, on_message: MessageHandler, options: Mapping[str, Any] = {}
+) -> RunReport:
+    """Run one submission with a harness of its own, of which nothing is left afterwards."""
     async with Harness(**options) as harness:
-        return await harness.evaluate(request, told)
-
-
-def _since(began: float) -> float:
-    return time.monotonic() - began
-
-
-def _limit_s(request: RunRequest) -> float:
-    problem = load(Path(request.problem))
-    problem.cases("profile", request.mode, request.case)
-    stages = STAGES[request.mode]
-    sides = 2 if request.mode == DUEL else 1
-    budgets_s = sides * sum(problem.budget_s(stage, request.mode) for stage in stages)
-    # Every team imports anew, and may take the budget of that each time.
-    imports_s = sides * _teams(problem, request.mode) * problem.budget_s("build", request.mode)
-    # So may the warm-up call of every shape that is new to a process.
-    warm_ups_s = sides * _warm_ups(problem, request.mode) * problem.budget_s("build", request.mode)
-    builds_s = imports_s + warm_ups_s + sides * BUILD_S_MAX
-    # A budget is the submission's own time: what the platform does between is bounded by this.
-    return _PLATFORM_SHARE * budgets_s + builds_s + _MARGIN_S
-
-
-def _warm_ups(problem: Problem, mode: str) -> int:
-    """How many warm-up calls a run makes at most."""
-    return sum(
-        problem.warm_ups_max(stage, mode) * (processes_max(mode) if stage in ("time", DUEL) else 1)
-        for stage in STAGES[mode]
-    )
-
-
-def _teams(problem: Problem, mode: str) -> int:
-    """How many teams a run starts at most: for each process that times, and for other ranks."""
-    processes, count = processes_max(mode), 0
-    for stage in STAGES[mode]:
-        cases = problem.cases(stage, mode)
-        turns = len([*itertools.groupby(case.ranks for case in cases)]) if stage != "build" else 0
-        count += turns * (processes if stage in ("time", DUEL) else 1)
-    return count
+        return await harness.evaluate(request, on_message)

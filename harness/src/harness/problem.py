@@ -1,17 +1,18 @@
 """A problem version's folder: its manifest and its files, read and verified.
 
-The manifest's keys: slug, title, description, lang, files (name to SHA-256, the submission left
-out), submission (the name under which the participant's file appears), tests and benchmarks
-(each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus,
-templates; where they say more than usual: form (how the author's functions are called), calls (of
-each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
-problem's own program, which then runs the cases instead of our harness), memory_mib (what a
-submission may use), requires (memory_mib: what a machine must have), answers ("checked": the
-problem's check judges a narrower dtype, too).
+The manifest's keys: slug, title, description, lang, files (name to SHA-256, without the
+submission), submission (the file name of the participant's file), tests and benchmarks (each with
+name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus, templates.
+Optional keys: form (how the author's functions are called), calls (of each checked case), native
+(defines and flags of a problem in C++, whose lang is cu), main (the problem's own program, which
+runs the cases instead of our harness), memory_mib (what a submission may use), requires
+(memory_mib: what a machine must have), answers ("checked": the problem's check judges a narrower
+dtype, too).
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import inf
@@ -26,7 +27,7 @@ _BUDGETS = {
     "profile": "benchmark",
     "duel": "ranked",
 }
-# The last is of one call of an author's function; all others are of stages.
+# The last is for one call of an author's function, all others are for stages.
 BUDGETS_S = {
     "build": 60.0,
     "test": 180.0,
@@ -38,19 +39,19 @@ _RANKS_MAX = 64
 # The GPU type of the cpu device.
 _PROCESSOR = "CPU"
 _MIB = 1024**2
-# A model has its weights beside its inputs, and all that it makes of them.
+# A model needs memory for its weights and intermediate results, besides its inputs.
 _MODEL_MIB = 16 * 1024
 _ANSWERS = ("", "checked")
 _CALLS = 2
 _CALLS_MAX = 100
-# What a problem is written in, and how a submission to it ends.
+# A problem's language, and the suffix of submissions to it.
 SUFFIXES = {"py": ".py", "cu": ".cu"}
-# The ways to call an author's functions, each with what it asks submissions to define.
+# The forms of an author's functions, each with the name that submissions must define.
 FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelNew"}
 
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The problem itself does not work: no submission can be judged by it."""
+    """The problem itself does not work, so it can judge no submission."""
 
 
 class MemoryShortage(Exception):  # noqa: N818
@@ -61,7 +62,7 @@ class MemoryShortage(Exception):  # noqa: N818
 class Case:
     """One input of a problem: the keyword arguments of its generator.
 
-    No correct answer can be had in less than `floor_us`; a faster one is held for review.
+    No correct answer can take less than `floor_us`; a faster one is held for review.
     """
 
     name: str
@@ -76,17 +77,17 @@ class Case:
 
     @property
     def ranks(self) -> int:
-        """How many workers take part: the case's `world_size`, of several GPUs."""
+        """How many workers take part: the case's `world_size` on several GPUs."""
         ranks = self.args.get("world_size", 1)
         return ranks if isinstance(ranks, int) else 1
 
 
 @dataclass(frozen=True)
-class Native:
-    """What the author of a problem in C++ has compilers told.
+class NativeOptions:
+    """Compiler options of a problem in C++.
 
-    `sources` are compiled besides the drivers. `arrays` are vectors of the host unless they are to
-    stay on the `device`, where submissions are given views of them.
+    `sources` are compiled together with the drivers. `arrays` are vectors of the host, or with
+    `device` they stay on the device, and submissions get views of them.
     """
 
     defines: dict[str, str] = field(default_factory=dict)
@@ -95,9 +96,9 @@ class Native:
     arrays: str = "host"
 
     def arguments(self) -> list[str]:
-        """As a command line has them.
+        """Return them as command line arguments.
 
-        >>> Native({"TILE": "64", "FAST": ""}, ["-O2"]).arguments()
+        >>> NativeOptions({"TILE": "64", "FAST": ""}, ["-O2"]).arguments()
         ['-DTILE=64', '-DFAST', '-O2']
         """
         pairs = self.defines.items()
@@ -111,11 +112,10 @@ class Native:
 class Problem:
     """A problem version that can be run.
 
-    `memory_bytes` is what a submission may use at least, should the machine have it;
-    `memory_bytes_declared` is what its author said of that, 0 for nothing: a machine that has less
+    `memory_bytes` is the least that a submission may use, if the machine has it.
+    `memory_bytes_declared` is what the author declared for that, 0 for nothing: a machine with less
     cannot run it. `required_bytes` is the memory that the author requires of the whole machine.
-    `is_checked` leaves answers that look a little otherwise than the reference's to the problem's
-    own check.
+    With `is_checked`, the problem's own check judges answers of another dtype or shape.
     """
 
     slug: str
@@ -129,7 +129,7 @@ class Problem:
     form: str = ""
     calls: int = _CALLS
     lang: str = "py"
-    native: Native = field(default_factory=Native)
+    native: NativeOptions = field(default_factory=NativeOptions)
     main: str = ""
     memory_bytes: int = 0
     memory_bytes_declared: int = 0
@@ -138,18 +138,18 @@ class Problem:
 
     @property
     def ranks(self) -> int:
-        """How many ranks its widest case has."""
+        """The number of ranks of its widest case."""
         return max((case.ranks for case in (*self.tests, *self.benchmarks)), default=1)
 
     @property
     def entry(self) -> str:
-        """What a submission in Python defines."""
+        """The name that a Python submission must define."""
         return FORMS[self.form]
 
     def cases(self, stage: str, mode: str, case: int = 0) -> tuple[Case, ...]:
-        """The cases that a stage of a mode runs, in order; of a profile only one, where it says.
+        """Return the cases of a stage in a mode, in order; `case` selects one for a profile.
 
-        Errors: ProblemFault where there is no such case.
+        Raises ProblemFault if that case does not exist.
         """
         timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
         if stage == "timed_check":
@@ -163,57 +163,54 @@ class Problem:
         return self.tests or timed
 
     def warm_ups_max(self, stage: str, mode: str) -> int:
-        """How many warm-up calls a process gets at most in a stage: one for each new shape."""
+        """Return how many warm-up calls a process gets at most: one per new shape."""
         return 0 if stage == "build" else len(self.cases(stage, mode))
 
     def budget_s(self, stage: str, mode: str) -> float:
-        """How long a stage may take, in seconds."""
+        """Return how long a stage may take, in seconds."""
         key = _BUDGETS.get(stage, mode)
         return self.budgets_s[key]
 
 
-def load(folder: Path) -> Problem:
-    """The problem version in a folder. Errors: ProblemFault, with the file and what is wrong."""
+def load_problem(folder: Path) -> Problem:
+    """Load the problem version in a folder. Raises ProblemFault with the file and the error."""
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         problem = _from_manifest(folder, manifest)
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ProblemFault(f"manifest.json cannot be used: {error!r}") from error
     for name, digest in problem.files.items():
-        _verify(folder, name, digest)
+        _verify_file(folder, name, digest)
     return problem
 
 
 def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
-    lang = _one_of(SUFFIXES, manifest.get("lang", "py"))
-    budgets = {key: _budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
+    lang = _require_known(SUFFIXES, manifest.get("lang", "py"))
+    budgets = {key: _parse_budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
+    default_mib = _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
     return Problem(
         slug=manifest["slug"],
         folder=folder,
         files=dict(manifest["files"]),
-        submission=_plain(manifest["submission"], SUFFIXES[lang]),
+        submission=_require_plain_name(manifest["submission"], SUFFIXES[lang]),
         tests=_cases(manifest["tests"]),
         benchmarks=_cases(manifest["benchmarks"]),
         ranking_by=manifest["ranking_by"],
         budgets_s=BUDGETS_S | budgets,
-        form=_one_of(FORMS, manifest.get("form", "")),
-        calls=_count(manifest.get("calls", _CALLS)),
+        form=_require_known(FORMS, manifest.get("form", "")),
+        calls=_parse_calls(manifest.get("calls", _CALLS)),
         lang=lang,
-        native=Native(**manifest.get("native", {})),
+        native=NativeOptions(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
-        memory_bytes=_MIB * int(manifest.get("memory_mib", _memory_mib(manifest))),
+        memory_bytes=_MIB * int(manifest.get("memory_mib", default_mib)),
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
         required_bytes=_MIB * _required_mib(manifest),
-        is_checked=_one_of(_ANSWERS, manifest.get("answers", "")) == "checked",
+        is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
 
 
-def _memory_mib(manifest: dict[str, Any]) -> int:
-    return _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
-
-
 def _required_mib(manifest: dict[str, Any]) -> int:
-    """The memory of a whole machine; of a problem for GPUs alone it is each GPU's that is meant."""
+    """Return the required memory of the machine; for GPU problems it means each GPU's."""
     required = int(manifest.get("requires", {}).get("memory_mib", 0))
     return required if _PROCESSOR in manifest.get("gpus", [_PROCESSOR]) else 0
 
@@ -229,37 +226,47 @@ def _case(item: dict[str, Any]) -> Case:
     return case
 
 
-def _one_of(known: Collection[str], word: str) -> str:
+def _require_known(known: Collection[str], word: str) -> str:
     if word not in known:
-        raise ValueError(f"{word!r} is none of {', '.join(map(repr, known))}")
+        raise ValueError(f"{word!r} is not one of {', '.join(map(repr, known))}")
     return word
 
 
-def _count(calls: Any) -> int:
+def _parse_calls(calls: Any) -> int:
     if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
         raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
     return calls
 
 
-def _budget_s(value: Any) -> float:
+def _parse_budget_s(value: Any) -> float:
     seconds = float(value)
     if not 0 < seconds < inf:
         raise ValueError(f"a budget of {seconds} s")
     return seconds
 
 
-def _plain(name: str, suffix: str) -> str:
+def _require_plain_name(name: str, suffix: str) -> str:
     if name != PurePath(name).name or name in ("", "..") or not name.endswith(suffix):
         raise ValueError(f"{name!r} is not the plain name of a {suffix} file")
     return name
 
 
-def _verify(folder: Path, name: str, digest: str) -> None:
+def _verify_file(folder: Path, name: str, digest: str) -> None:
     if name != PurePath(name).name:
         raise ProblemFault(f"{name!r} is not a plain file name")
     try:
-        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        actual = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     except OSError as error:
         raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
-    if found != digest:
-        raise ProblemFault(f"{name} has SHA-256 {found}, its manifest says {digest}")
+    if actual != digest:
+        raise ProblemFault(f"{name} has SHA-256 {actual}, its manifest says {digest}")
+
+
+_DISTRIBUTED = re.compile(rb"torch\.distributed|from torch import .*\bdistributed\b")
+
+
+def uses_collectives(problem: Problem) -> bool:
+    """Return whether the author's code may communicate between ranks."""
+    names = [name for name in problem.files if name.endswith(".py")]
+    texts = (Path(problem.folder, name).read_bytes() for name in names if name != "eval.py")
+    return any(_DISTRIBUTED.search(text) for text in texts)

@@ -1,4 +1,4 @@
-"""Where a stranger may have us send something: an https URL on the public internet."""
+"""Check where a participant may let us send requests: https URLs on the public internet."""
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_address
@@ -9,24 +9,24 @@ from shared.errors import Refused
 
 URL_LENGTH_MAX = 2048
 PORTS = {"https": 443, "http": 80}
-# What a client and we would read alike: no blank, no control character, no backslash.
-_PLAIN = re.compile(r"[!-\[\]-~]+\Z")
-_NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\Z")
-# Whoever resolves names takes these for numbers: 2130706433, 0x7f.1, 0177.0.0.1.
-_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
-# The addresses of machines; all else carries others inside, or is nobody's.
+# Characters that all clients read alike: no blanks, control characters or backslashes.
+_URL_CHARACTERS = re.compile(r"[!-\[\]-~]+\Z")
+_DNS_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\Z")
+# Resolvers take these for numeric addresses: 2130706433, 0x7f.1, 0177.0.0.1.
+_NUMERIC_LABEL = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
+# Global unicast addresses; all others embed another address or are unassigned.
 _UNICAST = IPv6Network("2000::/3")
-_ODD_IPV6 = (
+_EXCLUDED_IPV6 = (
     IPv6Network("2001::/23"),
     IPv6Network("2001:db8::/32"),
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
-_ODD_IPV4 = (IPv4Network("192.88.99.0/24"),)
+_EXCLUDED_IPV4 = (IPv4Network("192.88.99.0/24"),)
 
 
-class Target(NamedTuple):
-    """Where a request goes: the parts of a URL, the port always named."""
+class RequestTarget(NamedTuple):
+    """The destination of a request: the parts of a URL, always with a port."""
 
     scheme: str
     host: str
@@ -35,27 +35,27 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host as the header Host says it."""
+        """The host as written in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def is_public(address: str) -> bool:
-    """Whether this is a machine on the public internet, under no disguise.
+    """Return whether this is a machine on the public internet, without an embedded address.
 
     >>> is_public("1.1.1.1"), is_public("::ffff:1.1.1.1"), is_public("169.254.169.254")
     (True, False, False)
     """
-    found = ip_address(address)
-    if not found.is_global or found.is_multicast or found.is_reserved:
+    ip = ip_address(address)
+    if not ip.is_global or ip.is_multicast or ip.is_reserved:
         return False
-    if found.version == 4:
-        return not any(found in odd for odd in _ODD_IPV4)
-    return found in _UNICAST and not any(found in odd for odd in _ODD_IPV6)
+    if ip.version == 4:
+        return not any(ip in network for network in _EXCLUDED_IPV4)
+    return ip in _UNICAST and not any(ip in network for network in _EXCLUDED_IPV6)
 
 
 def is_loopback(address: str) -> bool:
-    """Whether this is the machine itself.
+    """Return whether this is the local machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1")
     (True, True, False)
@@ -63,46 +63,48 @@ def is_loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 
 
-def target(url: str, *, is_local: bool) -> Target:
-    """Where a participant's URL leads; `is_local` lets them name their own machine.
+def parse_target(url: str, *, is_local: bool) -> RequestTarget:
+    """Parse a participant's URL; `is_local` allows URLs on the local machine.
 
-    What its name resolves to is looked at when something is sent. Errors: Refused `invalid_url`.
+    The address its host resolves to is checked when a request is sent. Errors: Refused
+    `invalid_url`.
     """
     try:
-        parts = urlsplit(url if _PLAIN.match(url) and len(url) <= URL_LENGTH_MAX else "")
+        parts = urlsplit(url if _URL_CHARACTERS.match(url) and len(url) <= URL_LENGTH_MAX else "")
         host, port = (parts.hostname or "").removesuffix("."), parts.port
     except ValueError as error:
-        raise _refused("it is no URL") from error
+        raise _invalid_url("it is not a URL") from error
     if parts.scheme not in PORTS or not host or port == 0:
-        raise _refused("expected a URL in plain ASCII such as https://example.org/hook")
+        raise _invalid_url("expected a URL in plain ASCII such as https://example.org/hook")
     if "@" in parts.netloc or parts.fragment:
-        raise _refused("it must have no user name, no password and no fragment")
-    is_here = _is_here(host)
-    if is_here and not is_local:
-        raise _refused(f"{host} is no address of the public internet")
-    if parts.scheme != "https" and not is_here:
-        raise _refused("expected https://")
+        raise _invalid_url("it must have no user name, password or fragment")
+    is_local_host = _is_local_host(host)
+    if is_local_host and not is_local:
+        raise _invalid_url(f"{host} is not on the public internet")
+    if parts.scheme != "https" and not is_local_host:
+        raise _invalid_url("expected https://")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, host, port or PORTS[parts.scheme], path)
+    return RequestTarget(parts.scheme, host, port or PORTS[parts.scheme], path)
 
 
-def _is_here(host: str) -> bool:
-    """Whether a host is this machine. Errors: Refused for what is neither that nor public."""
+def _is_local_host(host: str) -> bool:
+    """Return whether a host is this machine. Errors: Refused if it is neither that nor public."""
     if host == "localhost":
         return True
     try:
         address = str(ip_address(host))
     except ValueError:
         labels = host.split(".")
-        if _NUMBER.match(labels[-1]) or not all(_NAME.match(label) for label in labels):
-            raise _refused(f"{host} is no host: write a name, or an address as 192.0.2.1") from None
+        if _NUMERIC_LABEL.match(labels[-1]) or not all(_DNS_LABEL.match(label) for label in labels):
+            reason = f"{host} is not a host: write a name, or an address like 192.0.2.1"
+            raise _invalid_url(reason) from None
         return False
     if is_loopback(address):
         return True
     if not is_public(address):
-        raise _refused(f"{host} is no address of the public internet")
+        raise _invalid_url(f"{host} is not on the public internet")
     return False
 
 
-def _refused(why: str) -> Refused:
-    return Refused("invalid_url", f"this URL cannot be told anything: {why}", "url")
+def _invalid_url(reason: str) -> Refused:
+    return Refused("invalid_url", f"this URL cannot be told anything: {reason}", "url")

@@ -1,4 +1,4 @@
-"""The port to large things: bytes kept once, by digest."""
+"""The ports to large data: blobs, stored once by digest, and snapshots by name."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -8,19 +8,19 @@ from typing import NamedTuple, Protocol
 from shared.events import Blob
 
 BLOB_BYTES_MAX = 64 * 1024 * 1024
-# What no event names is collected from this age on.
-COLLECTED_S = 48 * 3600
-# A put of what is there makes it young again from half of that on: the writer has the other half
-# to append the event that names it.
-TOUCH_S = COLLECTED_S // 2
+# Blobs that no event names are deleted from this age on.
+BLOB_RETENTION_S = 48 * 3600
+# Putting an existing blob makes it young again from half of that age on: the writer has the other
+# half to append the event that names it.
+BLOB_REFRESH_AFTER_S = BLOB_RETENTION_S // 2
 
 
-def named(data: bytes, media: str = "application/octet-stream") -> Blob:
-    """The name that bytes have once they are kept."""
+def describe_blob(data: bytes, media: str = "application/octet-stream") -> Blob:
+    """Return the description that bytes have once they are stored."""
     return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data), media=media)
 
 
-class Missing(Exception):  # noqa: N818
+class BlobNotFound(Exception):  # noqa: N818
     """No intact blob has this digest."""
 
     def __init__(self, digest: str) -> None:
@@ -28,10 +28,10 @@ class Missing(Exception):  # noqa: N818
         self.digest = digest
 
 
-class Kept(NamedTuple):
-    """Bytes in the store since `at`, the last put that made them young; `place` is the store's own.
+class StoredBlob(NamedTuple):
+    """A stored blob; `at` is the last put that made it young, `place` is private to the store.
 
-    What a writer left unfinished is there too, without a digest.
+    What a writer left unfinished is listed too, without a digest.
     """
 
     digest: str
@@ -40,28 +40,40 @@ class Kept(NamedTuple):
     place: str
 
 
-class Blobs(Protocol):
-    """Content by SHA-256: what is stored under a digest is what has that digest."""
+class BlobStore(Protocol):
+    """Content by SHA-256: the data stored under a digest always has that digest."""
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
-        """Keep the bytes, durably and for a day at least, before returning their name.
+        """Store the bytes durably, for a day at least, and return their description.
 
         Errors: ValueError over 64 MiB; Failed if the store could not be reached in 30 s.
         """
         ...
 
     async def get(self, digest: str) -> bytes:
-        """The bytes, checked against the digest. Errors: Missing; Failed as put."""
+        """Return the bytes, checked against the digest. Errors: BlobNotFound; Failed as put."""
         ...
 
 
-class Attic(Protocol):
-    """The store as its collector sees it."""
+class PrunableBlobStore(Protocol):
+    """The store, as seen by the job that deletes unused blobs."""
 
-    def kept(self) -> AsyncIterator[Kept]:
-        """All that is in the store. Errors: Failed."""
+    def kept(self) -> AsyncIterator[StoredBlob]:
+        """Yield everything in the store. Errors: Failed."""
         ...
 
-    async def remove(self, kept: Kept) -> bool:
-        """Remove just this; False if it is gone, or was put again since. Errors: Failed."""
+    async def remove(self, kept: StoredBlob) -> bool:
+        """Remove this blob; False if it is gone, or was put again since. Errors: Failed."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Stores bytes by name; only the newest are kept."""
+
+    async def load(self, name: str) -> bytes | None:
+        """Return the last saved bytes, or None. Errors: Failed."""
+        ...
+
+    async def save(self, name: str, data: bytes) -> None:
+        """Replace the saved bytes, completely or not at all. Errors: Failed."""
         ...

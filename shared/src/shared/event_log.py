@@ -1,10 +1,43 @@
-"""The port to the one log: append with an expected version, read a history, follow everything."""
+"""The port to the log: append with an expected version, read a history, follow all events."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from shared.events import Fact
-from shared.wire import Envelope, fact_of
+from shared.events import AnyFact
+from shared.wire import Envelope, decode_fact
+
+# Upper bounds of the buckets, in seconds; the last bucket has no bound.
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0)
+
+
+@dataclass
+class DurationHistogram:
+    """A histogram of durations: how many within each bound, and their sum."""
+
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    total_s: float = 0.0
+
+    def add(self, took_s: float) -> None:
+        """Add one duration."""
+        self.buckets[bisect_left(BOUNDS_S, took_s)] += 1
+        self.total_s += took_s
+
+
+@dataclass
+class LogCounts:
+    """The counts of one log in one process: appends, and the feeds that follow it.
+
+    `append` has all stored appends, a batch being one; `grouped` of them were stored together
+    with those of others.
+    """
+
+    append: DurationHistogram = field(default_factory=DurationHistogram)
+    grouped: int = 0
+    conflicts: int = 0
+    pump_restarts: int = 0
+    gaps: int = 0
 
 
 class Conflict(Exception):  # noqa: N818
@@ -17,42 +50,42 @@ class Conflict(Exception):  # noqa: N818
 
 
 class Gap(Exception):  # noqa: N818
-    """The log skipped a sequence, or is not the one we read before: stop and look."""
+    """The log skipped a sequence, or is not the log we read before: stop and investigate."""
 
 
-class New(NamedTuple):
+class NewEvent(NamedTuple):
     """An event to append; `expected` is the sequence of its history's last event, 0 for none.
 
-    The history of a report is that of its run: orders and reports expect one another.
+    A report belongs to the history of its run: orders and reports share expected sequences.
     """
 
     envelope: Envelope
     expected: int | None
 
 
-class Recorded(NamedTuple):
-    """An event in the log, at its sequence; `body` is what is kept, byte for byte."""
+class RecordedEvent(NamedTuple):
+    """An event in the log at its sequence; `body` holds its stored bytes."""
 
     seq: int
     envelope: Envelope
     body: bytes = b""
 
     @property
-    def fact(self) -> Fact:
-        """What it says, in its newest version. Errors: UnknownEvent."""
-        return fact_of(self.envelope)
+    def fact(self) -> AnyFact:
+        """Its fact, in the newest version. Errors: UnknownEvent."""
+        return decode_fact(self.envelope)
 
 
 class Feed(Protocol):
-    """All events after a sequence, in order, each once, for as long as one takes them."""
+    """All events after a sequence, in order, each once, without end."""
 
     @property
     def behind(self) -> int:
-        """How many events the log still held back when the last one came; 0 is live."""
+        """How many events the log still held back when the last one came; 0 means live."""
         ...
 
-    async def take(self, most: int = 5000) -> list[Recorded]:
-        """The next events, at least one, as soon as there are any. Errors: Gap."""
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        """Return the next events, waiting for at least one. Errors: Gap."""
         ...
 
     async def close(self) -> None:
@@ -65,30 +98,30 @@ class Branch(Feed, Protocol):
 
     @property
     def silent_s(self) -> float:
-        """For how long nothing was heard from the log, not even that it lives."""
+        """For how long nothing was received from the log, not even a heartbeat."""
         ...
 
 
 @runtime_checkable
-class Branches(Protocol):
-    """The log, for who needs to hear of some aggregates alone."""
+class BranchSource(Protocol):
+    """The log, for readers that need the events of some aggregates only."""
 
     def branch(self, after: int, *aggs: str) -> Branch:
-        """What these aggregates (`account.>`) say after a sequence. Gap on take as for follow."""
+        """Follow these aggregates (`account.>`) after a sequence. `take` raises Gap as `follow`."""
         ...
 
     async def fingerprint(self, seq: int) -> str | None:
-        """What tells this log up to an event from any other; None if it has no such event.
+        """Return an identifier of this log up to an event; None if it has no such event.
 
-        Of a log that was restored, or went on otherwise, it is another. Errors: Failed.
+        A log that was restored, or continued differently, has another one. Errors: Failed.
         """
         ...
 
 
 class EventLog(Protocol):
-    """The record of what happened."""
+    """The record of all events."""
 
-    async def append(self, event: New) -> int:
+    async def append(self, event: NewEvent) -> int:
         """Store one event and return its sequence; safe to repeat with the same id.
 
         Errors: Conflict; ValueError if the event is over 256 KiB; Failed if the log could not
@@ -96,27 +129,27 @@ class EventLog(Protocol):
         """
         ...
 
-    async def append_all(self, events: Sequence[New]) -> int:
+    async def append_all(self, events: Sequence[NewEvent]) -> int:
         """Store all (2 to 1000) or none and return the sequence of the last; errors as append.
 
-        The first event needs an `expected`: a repeat is recognised by it.
+        The first event needs an `expected`: it is how a repeat is recognised.
         """
         ...
 
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
-        """The events of an aggregate's history after a sequence, in order.
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+        """Return the events of an aggregate's history after a sequence, in order.
 
-        A run's orders and reports are one history. The newest that others appended may be missing
-        for a moment; what was appended here is not.
+        A run's orders and reports are one history. The newest events of other writers may be
+        missing for a moment; those appended here are not.
 
-        Errors: Failed if the log could not be reached in 30 s, or does not have it by then.
+        Errors: Failed if the log could not be reached in 30 s, or did not return it by then.
         """
         ...
 
     async def last(self) -> int:
-        """The sequence of the newest event, 0 if there is none."""
+        """Return the sequence of the newest event, 0 if there is none."""
         ...
 
     def follow(self, after: int) -> Feed:
-        """Everything after a sequence. Gap on take if the log is shorter than that."""
+        """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
         ...

@@ -1,4 +1,4 @@
-"""What the makers of GPUs say of their bandwidth and their arithmetic, by GPU type."""
+"""Bandwidth and arithmetic rates of GPU types, from the makers' data sheets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ MIB = 1024**2
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """A GPU type as its data sheet has it: dense rates, of the fastest unit for a type of number.
+class GpuSpec:
+    """A GPU type's data sheet: dense rates of the fastest unit for each number type.
 
-    Units: `bandwidth_gb_s` in 10^9 bytes a second, `cache_mib` of the last level, `tflops` in
-    10^12 operations a second. A type of number that is not there has no unit, or no public figure.
-    `seen` is where the figures were looked up, since none of the makers' sheets was at hand: public
-    pages, and repositories as owner/name; what it excepts is from memory.
+    Units: `bandwidth_gb_s` in 10^9 bytes per second, `cache_mib` of the last-level cache, `tflops`
+    in 10^12 operations per second. A number type that is missing has no unit or no public figure.
+    `seen` names where the figures were found, since the makers' sheets were not available: public
+    pages, and repositories as owner/name; figures it excludes are from memory.
     """
 
     name: str
@@ -26,27 +26,27 @@ class Gpu:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.bandwidth_gb_s * 1e9
 
     @property
     def cache_bytes(self) -> int:
-        """How much of what was written may never have left the chip."""
+        """How many written bytes may never have left the chip."""
         return self.cache_mib * MIB
 
     def flops(self, dtype: str) -> float | None:
-        """Operations a second; None if nobody says."""
-        found = self.tflops.get(dtype)
-        return None if found is None else found * 1e12
+        """Return operations per second; None if unknown."""
+        tflops = self.tflops.get(dtype)
+        return None if tflops is None else tflops * 1e12
 
 
-def gpu(name: str) -> Gpu | None:
-    """The figures of a GPU type; None for the processor and for what the table does not have.
+def find_gpu_spec(name: str) -> GpuSpec | None:
+    """Return a GPU type's data sheet; None for the CPU and for unknown types.
 
-    >>> gpu("H200").bandwidth_gb_s, gpu("CPU")
+    >>> find_gpu_spec("H200").bandwidth_gb_s, find_gpu_spec("CPU")
     (4800, None)
     """
-    return next((one for one in GPUS if one.name == name.upper()), None)
+    return next((spec for spec in GPU_SPECS if spec.name == name.upper()), None)
 
 
 _HOPPER = {
@@ -67,10 +67,10 @@ _CDNA3 = {
     "fp8": 2614.9,
     "int8": 2614.9,
 }
-# Where one type has several forms these are those of the one that the field ranks by: SXM or OAM.
+# Of a type with several variants this is the one people rank by: SXM or OAM.
 # A card and its Ti share a name here; the row is the Ti's, since a floor must hold for both.
-GPUS = (
-    Gpu(
+GPU_SPECS = (
+    GpuSpec(
         "T4",
         320,
         4,
@@ -78,7 +78,7 @@ GPUS = (
         "NVIDIA T4 data sheet",
         "Lightning-AI/pytorch-lightning; sysrqmts.com (bandwidth, cache)",
     ),
-    Gpu(
+    GpuSpec(
         "V100",
         900,
         6,
@@ -86,7 +86,7 @@ GPUS = (
         "NVIDIA V100 data sheet, SXM2",
         "Lightning-AI/pytorch-lightning; huggingface.co/RajBhope (bandwidth, cache)",
     ),
-    Gpu(
+    GpuSpec(
         "A10",
         600,
         6,
@@ -94,7 +94,7 @@ GPUS = (
         "NVIDIA A10 data sheet",
         "lamonoai/gpumap; VladislavDuma/gpu_specs",
     ),
-    Gpu(
+    GpuSpec(
         "A100",
         2039,
         40,
@@ -102,7 +102,7 @@ GPUS = (
         "NVIDIA A100 data sheet, SXM 80 GB",
         "pytorch/pytorch; lamonoai/gpumap (cache too)",
     ),
-    Gpu(
+    GpuSpec(
         "L4",
         300,
         48,
@@ -110,7 +110,7 @@ GPUS = (
         "NVIDIA L4 data sheet, halved where it counts sparsity",
         "pytorch/pytorch (with sparsity); winston-zhang-orz/gpu-specs; hmc-tech.com (cache)",
     ),
-    Gpu(
+    GpuSpec(
         "L40S",
         864,
         96,
@@ -118,7 +118,7 @@ GPUS = (
         "NVIDIA L40S data sheet; fp16 is half of what it counts with sparsity",
         "mullet.se; VladislavDuma/gpu_specs; not the cache, where copies say 48",
     ),
-    Gpu(
+    GpuSpec(
         "H100",
         3350,
         50,
@@ -126,7 +126,7 @@ GPUS = (
         "NVIDIA H100 data sheet, SXM, halved where it counts sparsity",
         "glennklockwood.com; archive-lib.hpctech.co.jp (cache too)",
     ),
-    Gpu(
+    GpuSpec(
         "H200",
         4800,
         60,
@@ -134,7 +134,7 @@ GPUS = (
         "NVIDIA H200 data sheet, SXM, halved where it counts sparsity",
         "glennklockwood.com; lamonoai/gpumap; cache: what a driver printed",
     ),
-    Gpu(
+    GpuSpec(
         "GH200",
         4900,
         60,
@@ -142,7 +142,7 @@ GPUS = (
         "NVIDIA GH200 data sheet, HBM3e",
         "atineoSE/coding-model-seeks-gpu; cache: what a driver printed",
     ),
-    Gpu(
+    GpuSpec(
         "B200",
         8000,
         126,
@@ -159,7 +159,7 @@ GPUS = (
         "NVIDIA Blackwell data sheet, HGX B200, halved; the bandwidth is DGX B200's",
         "atineoSE/coding-model-seeks-gpu; astroC86/gpu-datasheet; freecodecamp.org (cache)",
     ),
-    Gpu(
+    GpuSpec(
         "GB200",
         8000,
         126,
@@ -176,7 +176,7 @@ GPUS = (
         "NVIDIA Blackwell data sheet, GB200 NVL72, halved where it counts sparsity",
         "atineoSE/coding-model-seeks-gpu; hmc-tech.com; app.daily.dev (cache)",
     ),
-    Gpu(
+    GpuSpec(
         "RTX3090",
         1008,
         6,
@@ -184,7 +184,7 @@ GPUS = (
         "NVIDIA data sheet of the RTX 3090 Ti, which has the same name here",
         "lamonoai/gpumap",
     ),
-    Gpu(
+    GpuSpec(
         "RTX4090",
         1008,
         72,
@@ -192,7 +192,7 @@ GPUS = (
         "NVIDIA Ada architecture whitepaper, fp16 and fp8 with fp16 sums",
         "lamonoai/gpumap; VladislavDuma/gpu_specs; cache: what a driver printed",
     ),
-    Gpu(
+    GpuSpec(
         "RTX5090",
         1792,
         96,
@@ -208,7 +208,7 @@ GPUS = (
         "NVIDIA RTX Blackwell whitepaper, fp16 and fp8 with fp16 sums",
         "lamonoai/gpumap (cache too); VladislavDuma/gpu_specs (fp8, fp4)",
     ),
-    Gpu(
+    GpuSpec(
         "MI250X",
         1638,
         8,
@@ -216,7 +216,7 @@ GPUS = (
         "AMD Instinct MI250X data sheet, one of its two dies",
         "rocm.docs.amd.com; AMD's blog on matrix cores (by 110 units, 1.7 GHz); pytorch/torchtitan",
     ),
-    Gpu(
+    GpuSpec(
         "MI300X",
         5325,
         256,
@@ -224,7 +224,7 @@ GPUS = (
         "AMD Instinct MI300X data sheet and its footnote MI300-05A",
         "pytorch/pytorch; copies of the footnote; rocm.docs.amd.com (cache)",
     ),
-    Gpu(
+    GpuSpec(
         "MI325X",
         6000,
         256,
@@ -232,7 +232,7 @@ GPUS = (
         "AMD Instinct MI325X data sheet",
         "awesomeagents.ai; svethardware.cz; rocm.docs.amd.com (cache); not fp64",
     ),
-    Gpu(
+    GpuSpec(
         "MI355X",
         8000,
         256,

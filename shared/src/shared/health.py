@@ -1,16 +1,16 @@
-"""When the log is healthy: the rule for missing events, and the parts that /healthz names."""
+"""The health of the log: the rule for missing events, and the names of the parts in /healthz."""
 
 import msgspec
 
-# The parts under which every service that reads or appends to the log reports it on /healthz.
-LOG = "log"
-LOG_STORE = "log store"
+# The /healthz parts for the log, in every service that reads it or appends to it.
+LOG_PART = "log"
+LOG_STORE_PART = "log store"
 
 PAGE = "docs/operating/log-damaged.md"
 
 
 class StreamState(msgspec.Struct):
-    """What a stream says of itself: its first and last sequence, and what lies between them."""
+    """The state of a stream: its first and last sequence, and the number of messages."""
 
     first_seq: int
     last_seq: int
@@ -19,7 +19,7 @@ class StreamState(msgspec.Struct):
 
 
 def count_missing(state: StreamState, known_seq: int = 0) -> int:
-    """How many events the log should have and has not; `known_seq` is the last it ever had.
+    """Count the events missing from the log; `known_seq` is the last sequence it ever had.
 
     Nothing is ever deleted from the log, so it has every sequence from 1 on.
 
@@ -32,11 +32,11 @@ def count_missing(state: StreamState, known_seq: int = 0) -> int:
 
 
 def describe_failed_write(state: StreamState, whole_seq: int) -> str:
-    """Which event the server could not write, of a log that was whole up to a sequence.
+    """Name the event that the server failed to write, of a log that was complete up to a sequence.
 
-    A server counts the event that it failed to write as the first of a new file. Nobody was told
-    that it is stored, and it is gone when the server is killed and started; but an orderly stop
-    makes it a hole for ever. "" if that is not what is missing.
+    A server counts an event that it failed to write as the first of a new file. Nobody was told
+    that it is stored, and it disappears when the server is killed and restarted; but an orderly
+    stop makes it a permanent hole. "" if something else is missing.
 
     >>> describe_failed_write(StreamState(1, 84, messages=83, num_deleted=1), 80)
     'event 84 was not written'
@@ -49,7 +49,7 @@ def describe_failed_write(state: StreamState, whole_seq: int) -> str:
 
 
 def describe_damage(state: StreamState, known_seq: int = 0) -> str:
-    """Why the log must not be served, in one sentence; "" if it has all its events.
+    """Explain in one sentence why the log must not be served; "" if it is complete.
 
     >>> describe_damage(StreamState(first_seq=1, last_seq=10, messages=10))
     ''
@@ -59,5 +59,5 @@ def describe_damage(state: StreamState, known_seq: int = 0) -> str:
     missing = count_missing(state, known_seq)
     if missing <= 0 and not state.num_deleted:
         return ""
-    known = max(state.last_seq, known_seq)
-    return f"the log is damaged: {missing} of its {known} events are missing; see {PAGE}"
+    expected = max(state.last_seq, known_seq)
+    return f"the log is damaged: {missing} of its {expected} events are missing; see {PAGE}"

@@ -1,4 +1,4 @@
-"""What our HTTP services have in common: one shape of error, one limit, one way to serve."""
+"""What all HTTP services share: one error format, one body limit, one way to serve."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,9 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.clock import new_id
-from shared.codes import STATUS
-from shared.errors import Failed, Refused
-from shared.file_limit import connections_max, file_limit
+from shared.errors import STATUS_BY_CODE, Failed, Refused
 from shared.http_connections import HttpLimits, limited_protocol
+from shared.lifecycle import connections_max, file_limit
 
 log = logging.getLogger(__name__)
 
@@ -30,38 +29,36 @@ DRAIN_S = 10
 # The public client polls every 5 s on one connection. uvicorn closes an idle one after 5 s by
 # default, and a request that crosses the close fails.
 KEEP_ALIVE_S = 75
-# Whoever takes no piece of a live answer for so long is let go, and may come back.
+# A client that reads no chunk of a live response for this long is disconnected.
 SLOW_S_MAX = 30.0
 CLOSE_S_MAX = 5.0
-# Where a request finds the event that says that its process is to end.
+# The scope key of the event that is set when the process stops.
 STOPPING = "warpboard.stopping"
-# When to ask again, in seconds, where a refusal does not know better.
-AGAIN_S = {429: "60", 503: "1"}
-# What a route leaves in `request.state`, to be said as headers should it be refused.
-SAID = "said"
+# The default Retry-After of a status, in seconds.
+RETRY_AFTER_S = {429: "60", 503: "1"}
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+CODE_BY_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
-class BodyLimit:
-    """Refuses a request whose body is over a limit, announced or not."""
+class BodyLimitMiddleware:
+    """Refuses a request whose body is over a limit, whether or not its length is announced."""
 
     def __init__(self, app: ASGIApp, bytes_max: int) -> None:
         self.app = app
         self.bytes_max = bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it; Source: the ASGI specification."""
+        """Pass a request on, or refuse it. Source: the ASGI specification."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-        elif (announced_bytes(scope) or 0) > self.bytes_max:
-            await refuse_large_body(self.bytes_max)(scope, receive, send)
+        elif (announced_body_bytes(scope) or 0) > self.bytes_max:
+            await body_too_large_response(self.bytes_max)(scope, receive, send)
         else:
             await self.app(scope, limit_body(receive, self.bytes_max), send)
 
 
-def announced_bytes(scope: Scope) -> int | None:
-    """Return how long a request's body is by its head; None if the head does not say."""
+def announced_body_bytes(scope: Scope) -> int | None:
+    """Return the length of a request's body from its headers; None if they do not tell."""
     headers = dict(scope["headers"])
     if b"transfer-encoding" in headers:
         return None
@@ -69,9 +66,9 @@ def announced_bytes(scope: Scope) -> int | None:
     return int(length) if length.isdigit() else None
 
 
-def refuse_large_body(bytes_max: int) -> JSONResponse:
-    """Return the answer to a request whose body is too large."""
-    return failure(413, f"the request is over {bytes_max:,} bytes")
+def body_too_large_response(bytes_max: int) -> JSONResponse:
+    """Return the response to a request whose body is too large."""
+    return error_response(413, f"the request is over {bytes_max:,} bytes")
 
 
 def limit_body(receive: Receive, bytes_max: int) -> Receive:
@@ -89,69 +86,68 @@ def limit_body(receive: Receive, bytes_max: int) -> Receive:
     return receive_counted
 
 
-class Live(StreamingResponse):
-    """An answer that goes on while things happen, and ends when its process does.
+class LiveResponse(StreamingResponse):
+    """A streaming response that ends when its process stops.
 
-    A slow reader is let go, not waited for: what waits for a reader is one piece. The source of
-    the pieces is closed however the answer ends.
+    A slow reader is disconnected; at most one chunk waits for it. The source of the chunks is
+    closed however the response ends.
     """
 
     def __init__(
         self,
-        pieces: AsyncGenerator[bytes, None],
+        chunks: AsyncGenerator[bytes, None],
         status: int,
         headers: Mapping[str, str],
         slow_s_max: float = SLOW_S_MAX,
     ) -> None:
-        super().__init__(pieces, status, headers)
-        self.pieces = pieces
+        super().__init__(chunks, status, headers)
+        self.chunks = chunks
         self.slow_s_max = slow_s_max
         self.stopping = asyncio.Event()
-        self.coming: asyncio.Future[bytes | None] | None = None
+        self.next_chunk: asyncio.Future[bytes | None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; Source: the ASGI specification."""
+        """Respond. Source: the ASGI specification."""
         self.stopping = scope.get(STOPPING, self.stopping)
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
-        """Send piece by piece; an answer that a slow reader cut short has no proper end."""
+        """Send chunk by chunk; a response cut short by a slow reader has no proper end."""
         start = {"type": "http.response.start", "status": self.status_code}
         await send(start | {"headers": self.raw_headers})
-        ended = asyncio.create_task(self.stopping.wait())
+        stop_waiter = asyncio.create_task(self.stopping.wait())
         try:
-            while (piece := await self._next(ended)) is not None:
-                body = {"type": "http.response.body", "body": piece, "more_body": True}
+            while (chunk := await self._read_chunk(stop_waiter)) is not None:
+                body = {"type": "http.response.body", "body": chunk, "more_body": True}
                 async with asyncio.timeout(self.slow_s_max):
                     await send(body)
         except TimeoutError:
-            log.info("a reader took nothing for %.0f s and is let go", self.slow_s_max)
+            log.info("disconnected a reader that read nothing for %.0f s", self.slow_s_max)
             return
         finally:
-            ended.cancel()
-            await self._close()
+            stop_waiter.cancel()
+            await self._close_source()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _next(self, ended: "asyncio.Task[Any]") -> bytes | None:
-        """The next piece; None if there is none, or the process is to end."""
-        self.coming = asyncio.ensure_future(anext(self.pieces, None))
-        await asyncio.wait({self.coming, ended}, return_when=asyncio.FIRST_COMPLETED)
-        return self.coming.result() if self.coming.done() else None
+    async def _read_chunk(self, stop_waiter: "asyncio.Task[Any]") -> bytes | None:
+        """Return the next chunk; None at the end, or when the process stops."""
+        self.next_chunk = asyncio.ensure_future(anext(self.chunks, None))
+        await asyncio.wait({self.next_chunk, stop_waiter}, return_when=asyncio.FIRST_COMPLETED)
+        return self.next_chunk.result() if self.next_chunk.done() else None
 
-    async def _close(self) -> None:
-        """Close the source of the pieces, for which a reader who is gone does not wait.
+    async def _close_source(self) -> None:
+        """Close the source of the chunks, shielded from the cancellation of this response.
 
-        Who is cancelled here is cancelled again at each await; what the source itself has to close
-        must not be.
+        A cancelled scope cancels every await again; the source must be able to close what it holds.
         """
         with anyio.CancelScope(shield=True):
-            if self.coming is not None and not self.coming.done():
-                self.coming.cancel()
-                await asyncio.wait({self.coming}, timeout=CLOSE_S_MAX)
-            await self.pieces.aclose()
+            if self.next_chunk is not None and not self.next_chunk.done():
+                self.next_chunk.cancel()
+                await asyncio.wait({self.next_chunk}, timeout=CLOSE_S_MAX)
+            await self.chunks.aclose()
 
 
-def _answer(
+def _json_error(
     status: int, code: str, detail: str, errors: list[dict[str, Any]] | None = None
 ) -> JSONResponse:
     request_id = new_id()
@@ -161,89 +157,93 @@ def _answer(
         body["errors"] = errors
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status in AGAIN_S:
-        headers["Retry-After"] = AGAIN_S[status]
+    if status in RETRY_AFTER_S:
+        headers["Retry-After"] = RETRY_AFTER_S[status]
     return JSONResponse(body, status, headers)
 
 
-def refusal(error: Refused, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """What somebody is told who was refused."""
+def refused_response(error: Refused, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the response to a refused request."""
     errors = [{"field": error.field, "message": error.reason}] if error.field else None
-    answer = _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
-    answer.headers.update(headers or {})
+    response = _json_error(STATUS_BY_CODE.get(error.code, 400), error.code, error.reason, errors)
+    response.headers.update(headers or {})
     if error.retry_after_s is not None:
-        answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-    return answer
+        response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    return response
 
 
-def unavailable(error: Failed) -> JSONResponse:
-    """What somebody is told where the world did not work."""
-    return _answer(503, "unavailable", str(error))
+def failed_response(error: Failed) -> JSONResponse:
+    """Return the response when something outside did not work."""
+    return _json_error(503, "unavailable", str(error))
 
 
-def failure(status: int, detail: str) -> JSONResponse:
-    """What somebody is told whose request cannot even be heard."""
-    return _answer(status, CODES.get(status, "invalid_request"), detail)
+def error_response(status: int, detail: str) -> JSONResponse:
+    """Return the response to a request that no route can handle."""
+    return _json_error(status, CODE_BY_STATUS.get(status, "invalid_request"), detail)
 
 
-def install(app: FastAPI) -> None:
-    """Give an application the one shape of error: {detail, code, request_id, errors?}."""
+def install_error_handlers(app: FastAPI) -> None:
+    """Give an application the common error format: {detail, code, request_id, errors?}."""
 
     @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> JSONResponse:
-        return refusal(error, getattr(request.state, SAID, {}))
+    async def refused(_request: Request, error: Refused) -> JSONResponse:
+        return refused_response(error)
 
     @app.exception_handler(Failed)
     async def failed(_request: Request, error: Failed) -> JSONResponse:
-        return unavailable(error)
+        return failed_response(error)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        answer = failure(error.status_code, str(error.detail))
+        response = error_response(error.status_code, str(error.detail))
         if error.status_code == 405:
-            answer.headers["Allow"] = ", ".join(_allowed(request))
-        return answer
+            response.headers["Allow"] = ", ".join(_allowed_methods(request))
+        return response
 
     @app.exception_handler(ClientDisconnect)
     async def disconnected(_request: Request, _error: ClientDisconnect) -> JSONResponse:
-        # Nobody is there to read it.
-        return failure(400, "the request broke off")
+        # Nobody is left to read it.
+        return error_response(400, "the client disconnected")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
             {
-                "field": ".".join(str(part) for part in one["loc"][1:]) or "body",
-                "message": str(one["msg"]),
+                "field": ".".join(str(part) for part in item["loc"][1:]) or "body",
+                "message": str(item["msg"]),
             }
-            for one in error.errors()
+            for item in error.errors()
         ]
-        detail = "; ".join(f"{one['field']}: {one['message']}" for one in errors)
-        return _answer(422, "invalid_request", detail, errors)
+        detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
+        return _json_error(422, "invalid_request", detail, errors)
 
     @app.exception_handler(Exception)
     async def bug(_request: Request, error: Exception) -> JSONResponse:
-        answer = _answer(500, "bug", "something broke here; the request id leads to the log line")
-        log.error("request %s broke", answer.headers["x-request-id"], exc_info=error)
-        return answer
+        response = _json_error(
+            500, "bug", "something broke here; the request id leads to the log line"
+        )
+        log.error("request %s broke", response.headers["x-request-id"], exc_info=error)
+        return response
 
 
-def _allowed(request: Request) -> list[str]:
-    """The methods that a path has, whichever of its routes has them."""
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods that a path supports, on any of its routes."""
     routes = request.app.router.routes
     return [
         method
         for method in METHODS
-        if any(one.matches({**request.scope, "method": method})[0] == Match.FULL for one in routes)
+        if any(
+            route.matches({**request.scope, "method": method})[0] == Match.FULL for route in routes
+        )
     ]
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with signals left to the service's life."""
+    """A uvicorn server that leaves signals to the service's lifecycle."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Take no signal."""
+        """Capture no signal."""
         yield
 
 
@@ -254,20 +254,20 @@ async def serve(
     stopping: asyncio.Event,
     limits: HttpLimits | None = None,
 ) -> None:
-    """Answer requests until `stopping`, then finish those in hand within 10 s.
+    """Serve requests until `stopping`, then finish those in progress within 10 s.
 
-    Without `limits` they are the usual ones. Clients never take more connections than this
-    process's limit on open files has room for.
+    `limits` default to the usual ones. Clients never get more connections than this process's limit
+    on open files allows.
     """
     limits = limits or HttpLimits()
-    room = min(limits.connections_max, connections_max(file_limit()))
+    connections_limit = min(limits.connections_max, connections_max(file_limit()))
 
-    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app_with_stopping(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, STOPPING: stopping}, receive, send)
 
     config = uvicorn.Config(
-        told,
-        http=limited_protocol(replace(limits, connections_max=room)),
+        app_with_stopping,
+        http=limited_protocol(replace(limits, connections_max=connections_limit)),
         ws="none",
         host=host,
         port=port,
@@ -279,10 +279,10 @@ async def serve(
     )
     server = Server(config)
     serving = asyncio.create_task(server.serve())
-    ended = asyncio.create_task(stopping.wait())
-    await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+    stop_waiter = asyncio.create_task(stopping.wait())
+    await asyncio.wait({serving, stop_waiter}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
-    ended.cancel()
+    stop_waiter.cancel()
     await serving
     if not stopping.is_set():
-        raise Failed(f"nothing can be served on {host}:{port}")
+        raise Failed(f"cannot serve on {host}:{port}")

@@ -1,19 +1,19 @@
-"""What the log says of a leaderboard: whose it is, who sees it, and until when it is open."""
+"""Leaderboards as the log tells: their owner, who can see them, and their deadline."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import LeaderboardArchived, LeaderboardChanged, ProblemPublished
 from shared.subjects import last_token
 
-ACTOR = "account:"
-Boards = dict[str, "Leaderboard"]
+ACCOUNT_ACTOR_PREFIX = "account:"
+Leaderboards = dict[str, "Leaderboard"]
 
 
 @dataclass
 class Leaderboard:
-    """A problem's leaderboards: who sees them, whose they are, and until when they are open."""
+    """A problem's leaderboards: who can see them, their owner, and their deadline."""
 
     owner: str | None = None
     is_published: bool = False
@@ -22,20 +22,20 @@ class Leaderboard:
     deadline_at: datetime | None = None
 
 
-def fold_leaderboard(boards: Boards, event: Recorded) -> None:
-    """Fold an event of a problem into the leaderboards, by slug; others change nothing."""
-    found = boards.setdefault(last_token(event.envelope.agg), Leaderboard())
+def fold_leaderboard(boards: Leaderboards, event: RecordedEvent) -> None:
+    """Fold an event of a problem into the leaderboards, by slug; other events change nothing."""
+    leaderboard = boards.setdefault(last_token(event.envelope.agg), Leaderboard())
     match event.fact:
         case ProblemPublished():
             actor = event.envelope.actor
-            if not found.is_published and actor.startswith(ACTOR):
-                found.owner = actor.removeprefix(ACTOR)
-            found.is_published = True
+            if not leaderboard.is_published and actor.startswith(ACCOUNT_ACTOR_PREFIX):
+                leaderboard.owner = actor.removeprefix(ACCOUNT_ACTOR_PREFIX)
+            leaderboard.is_published = True
         case LeaderboardChanged() as fact:
             if fact.visibility is not None:
-                # What is not known to be public is closed.
-                found.is_closed = fact.visibility != "public"
+                # Anything not known to be public is closed.
+                leaderboard.is_closed = fact.visibility != "public"
             if fact.has_deadline is not None:
-                found.deadline_at = fact.deadline_at if fact.has_deadline else None
+                leaderboard.deadline_at = fact.deadline_at if fact.has_deadline else None
         case LeaderboardArchived():
-            found.is_archived = True
+            leaderboard.is_archived = True

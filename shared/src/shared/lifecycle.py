@@ -1,24 +1,153 @@
-"""The life of a service's process: run until a signal, drain, end."""
+"""The lifecycle of a service's process: run until a signal, drain, exit.
+
+With its log lines (one JSON object per line on stderr, each at most 8 KiB) and its limit of files.
+"""
 
 import asyncio
+import json
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import uvloop
 
-from shared import logs, metrics
+from shared import metrics
 from shared.errors import Failed, Refused
-from shared.file_limit import raise_file_limit
 from shared.settings import Listen
 
-PULSE_S = 1.0
-SILENCE_S_MAX = 10.0
+# NATS, Postgres, logs, the ops server, modules being imported, uploads on their way to disk.
+FILES_RESERVED = 128
+FILES_MIN = 512
+CONNECTIONS_MAX = 8192
+STREAMS_MAX = 1000
+
+
+def raise_file_limit(files_min: int = FILES_MIN) -> int:
+    """Raise the soft limit on open files to the hard one, and return it.
+
+    Raises `Refused` if even the hard limit is below `files_min`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < files_min:
+        reason = (
+            f"this process may open {hard} files at once, but needs at least {files_min}: raise "
+            "the hard limit (`ulimit -Hn`, LimitNOFILE= in systemd, `ulimits: nofile:` in compose)"
+        )
+        raise Refused("bad_settings", reason)
+    return file_limit()
+
+
+def file_limit() -> int:
+    """Return the number of files that this process may have open at once."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Enough for every connection and for the files its request needs.
+    files_needed_max = 2 * CONNECTIONS_MAX + FILES_RESERVED
+    return files_needed_max if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_max(files: int) -> int:
+    """Return how many clients may be connected; half of the files is for their requests.
+
+    >>> connections_max(1024), connections_max(1_048_576)
+    (448, 8192)
+    """
+    return min(CONNECTIONS_MAX, max(1, (files - FILES_RESERVED) // 2))
+
+
+def streams_max(files: int) -> int:
+    """Return how many live streams may be open, leaving room for other requests.
+
+    >>> streams_max(1024), streams_max(20_000)
+    (224, 1000)
+    """
+    return min(STREAMS_MAX, max(1, connections_max(files) // 2))
+
+
+LINE_BYTES_MAX = 8 * 1024
+
+# Attributes that logging itself sets; all others are fields given by `extra`.
+_RECORD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _shorten(value: object, chars_max: int) -> object:
+    """Shorten a value to about `chars_max` characters of text: its head and its tail."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if len(text) <= chars_max:
+        return value
+    half = chars_max // 2
+    return f"{text[:half]} … {len(text) - 2 * half} characters left out … {text[-half:]}"
+
+
+def line(fields: dict[str, object]) -> str:
+    r"""Return one log line; long values lose their middle until the line fits into 8 KiB.
+
+    >>> line({"message": "job j1 was queued", "wait_s": 0.5})
+    '{"message": "job j1 was queued", "wait_s": 0.5}'
+    >>> len(line({"message": "x" * 100_000})) <= LINE_BYTES_MAX
+    True
+    """
+    text = json.dumps(fields, default=str)
+    chars_max = LINE_BYTES_MAX // 2
+    while len(text) > LINE_BYTES_MAX and chars_max >= 16:
+        text = json.dumps(
+            {key: _shorten(value, chars_max) for key, value in fields.items()}, default=str
+        )
+        chars_max //= 2
+    if len(text) > LINE_BYTES_MAX:
+        head = dict(list(fields.items())[:4])
+        return line(
+            head | {"message": _shorten(str(fields.get("message")), 1000), "cut": len(fields)}
+        )
+    return text
+
+
+class _JsonFormatter(logging.Formatter):
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self.service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "service": self.service,
+            "message": record.getMessage(),
+            "logger": record.name,
+        }
+        fields |= {
+            key: value for key, value in vars(record).items() if key not in _RECORD_ATTRIBUTES
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return line(fields)
+
+
+def configure_logging(service: str) -> None:
+    """Send all log lines of this process, including Python's warnings, to stderr as JSON.
+
+    Fields given by `extra=` stand beside the message; an exception is one field.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter(service))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
+    # Borrowers of connections report outages, rarely; the pool would log every attempt.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    # It logs every request.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+HEARTBEAT_S = 1.0
+STUCK_AFTER_S = 10.0
 END_S_MAX = 5.0
 
 Result = TypeVar("Result")
@@ -26,40 +155,40 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-class Life:
-    """What a process knows of its own life: whether to stop, and which parts ail."""
+class Lifecycle:
+    """The state of a process: whether it should stop, and which of its parts are unhealthy."""
 
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
-        self._ailing: dict[str, str] = {}
-        self._pulse_at = time.monotonic()
+        self._unhealthy_parts: dict[str, str] = {}
+        self._heartbeat_at = time.monotonic()
 
     def ail(self, part: str, reason: str | None) -> None:
-        """Mark a part ill, with the reason that /healthz tells, or well again by None."""
+        """Mark a part unhealthy, with the reason shown in /healthz, or healthy again with None."""
         if reason is None:
-            self._ailing.pop(part, None)
+            self._unhealthy_parts.pop(part, None)
         else:
-            self._ailing[part] = reason
+            self._unhealthy_parts[part] = reason
 
     def ailing(self) -> dict[str, str]:
-        """The parts that are ill; a loop that does not turn is one of them."""
-        silence_s = time.monotonic() - self._pulse_at
-        stuck = {"loop": f"silent for {silence_s:.0f} s"} if silence_s > SILENCE_S_MAX else {}
-        return self._ailing.copy() | stuck
+        """Return the unhealthy parts with their reasons; a stuck event loop is one of them."""
+        silence_s = time.monotonic() - self._heartbeat_at
+        stuck = {"loop": f"silent for {silence_s:.0f} s"} if silence_s > STUCK_AFTER_S else {}
+        return self._unhealthy_parts.copy() | stuck
 
     async def beat(self, late: Callable[[float], None]) -> None:
-        """Show, for as long as it runs, that the loop turns, and say how late."""
+        """Record, without end, that the event loop turns, and report how late."""
         while True:
-            self._pulse_at = time.monotonic()
-            await asyncio.sleep(PULSE_S)
-            late(time.monotonic() - self._pulse_at - PULSE_S)
+            self._heartbeat_at = time.monotonic()
+            await asyncio.sleep(HEARTBEAT_S)
+            late(time.monotonic() - self._heartbeat_at - HEARTBEAT_S)
 
 
-async def until_first(*loops: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first ends or fails, and cancel the rest.
+async def run_until_first(*loops: Coroutine[Any, Any, object]) -> None:
+    """Run all until the first ends or fails, and cancel the others.
 
-    Errors: that of the one that failed. Several that fail at once because something outside is away
-    are one failure, and a bug among them is told before those; of several bugs an ExceptionGroup.
+    Errors: that of the one that failed. Several failures at once, because something outside is
+    away, count as one, but a bug is raised before them; several bugs raise an ExceptionGroup.
     """
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
@@ -77,10 +206,10 @@ async def until_first(*loops: Coroutine[Any, Any, object]) -> None:
         raise (bugs or failed)[0]
 
 
-def _stop_on_signals(life: Life) -> None:
+def _stop_on_signals(life: Lifecycle) -> None:
     def stop(number: signal.Signals) -> None:
         if life.stopping.is_set():
-            _log.warning("a second %s: leaving at once", number.name)
+            _log.warning("received a second %s: exiting now", number.name)
             os._exit(1)
         _log.info("stopping on %s", number.name)
         life.stopping.set()
@@ -89,90 +218,94 @@ def _stop_on_signals(life: Life) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
 
 
-def _leave_within(within_s: float) -> threading.Timer:
-    """A hung thread or a task that refuses to be cancelled must not keep the process alive."""
+def _exit_after(timeout_s: float) -> threading.Timer:
+    """Exit after a timeout: a hung thread or an uncancellable task must not keep the process."""
 
     def leave() -> None:
-        _log.error("not ended %.0f s after its end was due: leaving", within_s)
+        _log.error("still running %.0f s after the stop: exiting", timeout_s)
         os._exit(1)
 
-    last = threading.Timer(within_s, leave)
-    last.daemon = True
-    last.start()
-    return last
+    exit_timer = threading.Timer(timeout_s, leave)
+    exit_timer.daemon = True
+    exit_timer.start()
+    return exit_timer
 
 
 async def _finish(task: "asyncio.Task[None]", drain_s: float) -> int:
-    """Wait for the end of main, at most `drain_s`, and say the exit code."""
-    done, _ = await asyncio.wait({task}, timeout=drain_s)
-    if not done:
-        _log.error("not drained within %.0f s: cancelled", drain_s)
+    """Wait for the end of main, at most `drain_s`, and return the exit code."""
+    finished, _ = await asyncio.wait({task}, timeout=drain_s)
+    if not finished:
+        _log.error("did not drain within %.0f s: cancelling", drain_s)
         task.cancel()
         await asyncio.wait({task}, timeout=END_S_MAX)
         return 1
     failure = None if task.cancelled() else task.exception()
     if failure is not None:
-        _log.critical("the process ends: %s", failure, exc_info=failure)
+        _log.critical("the process failed: %s", failure, exc_info=failure)
     return 1 if task.cancelled() or failure is not None else 0
 
 
 class _Process:
-    """One run of main with its signals, its ops server and its limits."""
+    """One run of main with its signals, ops server and time limits."""
 
     def __init__(self, service: str, drain_s: float) -> None:
         self.service = service
         self.drain_s = drain_s
-        self.last: threading.Timer | None = None
+        self.exit_timer: threading.Timer | None = None
 
-    async def run(self, ops: Listen, main: Callable[[Life], Awaitable[None]]) -> int:
-        life = Life()
+    async def run(self, ops: Listen, main: Callable[[Lifecycle], Awaitable[None]]) -> int:
+        life = Lifecycle()
 
-        async def whole() -> None:
+        async def run_main_task() -> None:
             await main(life)
 
         _stop_on_signals(life)
-        server = metrics.serve(ops, life.ailing)
-        turned = metrics.LifeMetrics(self.service, life.ailing).turned
-        beside = [asyncio.create_task(life.beat(turned)), asyncio.create_task(life.stopping.wait())]
-        task = asyncio.create_task(whole())
+        server = metrics.serve_ops(ops, life.ailing)
+        observe_lag = metrics.ProcessMetrics(self.service, life.ailing).turned
+        watchers = [
+            asyncio.create_task(life.beat(observe_lag)),
+            asyncio.create_task(life.stopping.wait()),
+        ]
+        main_task = asyncio.create_task(run_main_task())
         try:
-            await asyncio.wait({task, beside[1]}, return_when=asyncio.FIRST_COMPLETED)
-            self.last = _leave_within(self.drain_s + 2 * END_S_MAX)
-            return await _finish(task, self.drain_s)
+            await asyncio.wait({main_task, watchers[1]}, return_when=asyncio.FIRST_COMPLETED)
+            self.exit_timer = _exit_after(self.drain_s + 2 * END_S_MAX)
+            return await _finish(main_task, self.drain_s)
         finally:
-            for other in beside:
-                other.cancel()
+            for watcher in watchers:
+                watcher.cancel()
             server.close()
 
 
-def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """What main returns, on libuv's loop: a message costs a third less than on Python's own."""
+def run_main(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run main on libuv's event loop, where a message costs a third less than on Python's."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
 
-def live(
-    service: str, ops: Listen, main: Callable[[Life], Awaitable[None]], drain_s: float = 20.0
+def run_until_signal(
+    service: str, ops: Listen, main: Callable[[Lifecycle], Awaitable[None]], drain_s: float = 20.0
 ) -> int:
     """Run a service until SIGTERM or SIGINT and return its exit code.
 
-    The first signal sets `Life.stopping`, and main has `drain_s` to return; a second one ends
-    the process at once. 0 is a normal end; 1 a failure, which is logged, or a drain too long.
+    The first signal sets `Lifecycle.stopping`, after which main has `drain_s` to return; a second
+    one ends the process at once. 0 is a normal end; 1 a failure, which is logged, or a drain that
+    took too long.
     """
-    logs.configure(service)
+    configure_logging(service)
     process = _Process(service, drain_s)
     try:
-        return run(process.run(ops, main))
+        return run_main(process.run(ops, main))
     except OSError as error:
         _log.critical("cannot listen on %s: %s", ops, error)
         return 1
     finally:
-        if process.last is not None:
-            process.last.cancel()
+        if process.exit_timer is not None:
+            process.exit_timer.cancel()
 
 
-class Told(Protocol):
-    """What every service is told: where its own operators reach it."""
+class ServiceSettings(Protocol):
+    """The settings that every service has."""
 
     @property
     def ops_listen(self) -> Listen:
@@ -180,17 +313,17 @@ class Told(Protocol):
         ...
 
 
-Settings = TypeVar("Settings", bound=Told)
+Settings = TypeVar("Settings", bound=ServiceSettings)
 
 
-def main(
+def run_service(
     service: str,
     load: Callable[[], Settings],
-    work: Callable[[Settings, Life], Awaitable[None]],
+    work: Callable[[Settings, Lifecycle], Awaitable[None]],
     drain_s: float = 20.0,
     files_min: int = 0,
 ) -> int:
-    """Read the settings and live; 2, with a sentence, if they are refused.
+    """Read the settings and run the service; return 2, with a message, if they are refused.
 
     With `files_min` the process may open as many files as the system allows, and at least that.
     """
@@ -201,4 +334,6 @@ def main(
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2
-    return live(service, settings.ops_listen, lambda life: work(settings, life), drain_s)
+    return run_until_signal(
+        service, settings.ops_listen, lambda life: work(settings, life), drain_s
+    )

@@ -1,4 +1,4 @@
-"""What operators and supervisors ask a process: /metrics and /healthz, and what all measure."""
+"""The ops endpoints /metrics and /healthz, and the metrics that all services have."""
 
 import json
 import threading
@@ -19,14 +19,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from shared.nats.counts import BOUNDS_S, Counts
+from shared.event_log import BOUNDS_S, LogCounts
 from shared.settings import Listen
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 REQUEST_S_MAX = 5.0
-# A loop that turns late answers late; its pulse comes once a second.
+# A late event loop answers late; its heartbeat is measured once a second.
 LAG_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 HTTP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
@@ -44,15 +44,15 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
 
-class _Quiet(WSGIRequestHandler):
+class _SilentHandler(WSGIRequestHandler):
     timeout = REQUEST_S_MAX
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's own word)
-        """Say nothing: a probe every few seconds is no news."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's parameter)
+        """Log nothing: there is a probe every few seconds."""
 
 
-class Ops:
-    """A running server of /metrics and /healthz; `listen` has its real port."""
+class OpsServer:
+    """A running server of /metrics and /healthz; `listen` has its actual port."""
 
     def __init__(self, server: WSGIServer) -> None:
         self._server = server
@@ -70,51 +70,51 @@ class Ops:
         self._server.server_close()
 
 
-def _answer(path: str, health: Health) -> tuple[str, str, bytes]:
+def _respond(path: str, health: Health) -> tuple[str, str, bytes]:
     if path == "/metrics":
         return "200 OK", prometheus_client.CONTENT_TYPE_LATEST, prometheus_client.generate_latest()
     if path != "/healthz":
-        return "404 Not Found", "text/plain", b"there is /metrics and /healthz\n"
+        return "404 Not Found", "text/plain", b"available paths: /metrics and /healthz\n"
     ailing = health()
     status = {"status": "ailing", "parts": ailing} if ailing else {"status": "ok"}
     body = json.dumps(status).encode() + b"\n"
     return "503 Service Unavailable" if ailing else "200 OK", "application/json", body
 
 
-def serve(listen: Listen, health: Health) -> Ops:
-    """Answer /metrics, and /healthz by 200 or by 503 that names the ailing parts and why.
+def serve_ops(listen: Listen, health: Health) -> OpsServer:
+    """Serve /metrics, and /healthz with 200, or with 503 naming the unhealthy parts and why.
 
-    `health` is asked from another thread. Errors: OSError if the address is taken.
+    `health` is called from another thread. Errors: OSError if the address is taken.
     """
 
     def application(environ: "WSGIEnvironment", respond: "StartResponse") -> Iterable[bytes]:
-        status, kind, body = _answer(environ["PATH_INFO"], health)
+        status, kind, body = _respond(environ["PATH_INFO"], health)
         respond(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body]
 
-    # A series for the time of each series' birth would be one more in three, and nobody asks.
+    # A creation time for each series would be a third more series, which nobody reads.
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
-    server = _Server((listen.host, listen.port), _Quiet)
+    server = _Server((listen.host, listen.port), _SilentHandler)
     server.set_app(application)
-    return Ops(server)
+    return OpsServer(server)
 
 
-def prefix(service: str) -> str:
-    """What the names of a service's metrics begin with.
+def metric_prefix(service: str) -> str:
+    """Return the prefix of a service's metric names.
 
-    >>> prefix("gpu-agent")
+    >>> metric_prefix("gpu-agent")
     'warpboard_gpu_agent'
     """
     return f"warpboard_{service.replace('-', '_')}"
 
 
-class LifeMetrics:
-    """How a process is: its ailing parts, and how late its loop turns."""
+class ProcessMetrics:
+    """The health of a process: its unhealthy parts, and how late its event loop is."""
 
     def __init__(
         self, service: str, health: Health, registry: CollectorRegistry = REGISTRY
     ) -> None:
-        start = prefix(service)
+        start = metric_prefix(service)
         self.lag = Histogram(
             f"{start}_loop_lag_seconds",
             "How late the loop turned, once a second",
@@ -125,39 +125,39 @@ class LifeMetrics:
         ailing.set_function(lambda: len(health()))
 
     def turned(self, late_s: float) -> None:
-        """The loop turned, so much later than it should have."""
+        """Observe that the loop turned, so much later than it should have."""
         self.lag.observe(max(0.0, late_s))
 
 
 class Log(Protocol):
-    """A log that counts what it does."""
+    """A log that counts its operations."""
 
     @property
-    def counts(self) -> Counts:
-        """Its appends and its feeds."""
+    def counts(self) -> LogCounts:
+        """Its appends and feeds."""
         ...
 
     @property
     def reconnects(self) -> int:
-        """How often its connection came back."""
+        """How often its connection was re-established."""
         ...
 
     @property
     def silent_s(self) -> float:
-        """For how long the server has owed a word to one of its feeds, or did not speak."""
+        """For how long the server has sent nothing to a feed that expects messages."""
         ...
 
 
 class LogMetrics(Collector):
-    """What a process's log counted, read when somebody asks: an append costs nothing more."""
+    """The counts of a process's log, read when scraped, so that an append costs nothing more."""
 
     def __init__(self, service: str, log: Log, registry: CollectorRegistry = REGISTRY) -> None:
-        self._start = prefix(service)
+        self._start = metric_prefix(service)
         self._log = log
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """The counts as they are now."""
+        """Yield the current counts."""
         counts = self._log.counts
         yield HistogramMetricFamily(
             f"{self._start}_append_seconds",
@@ -168,7 +168,7 @@ class LogMetrics(Collector):
         for name, text, value in (
             ("append_conflicts", "Appends that somebody else forestalled", counts.conflicts),
             ("appends_grouped", "Appends stored together with others", counts.grouped),
-            ("pump_restarts", "Feeds that began anew", counts.pump_restarts),
+            ("pump_restarts", "Feeds that started again", counts.pump_restarts),
             ("gaps", "Sequences that a feed missed", counts.gaps),
             ("reconnects", "Connections to NATS that came back", self._log.reconnects),
         ):
@@ -181,7 +181,7 @@ class LogMetrics(Collector):
 
 
 class Monitor(Protocol):
-    """What a process knows of the state of the log."""
+    """What a process knows about the state of the log."""
 
     @property
     def missing_events(self) -> int:
@@ -200,7 +200,7 @@ class MonitorMetrics:
     def __init__(
         self, service: str, monitor: Monitor, registry: CollectorRegistry = REGISTRY
     ) -> None:
-        start = prefix(service)
+        start = metric_prefix(service)
         for name, text, value in (
             ("log_missing_events", "Events that the log has lost", lambda: monitor.missing_events),
             (
@@ -213,7 +213,7 @@ class MonitorMetrics:
 
 
 def _cumulative(buckets: Sequence[int]) -> Iterator[tuple[str, float]]:
-    """Counts by upper bound, each with all below it.
+    """Return cumulative counts by upper bound.
 
     >>> list(_cumulative([1, 0, 2] + [0] * 11))[:3]
     [('0.0005', 1), ('0.001', 1), ('0.0025', 3)]
@@ -222,42 +222,42 @@ def _cumulative(buckets: Sequence[int]) -> Iterator[tuple[str, float]]:
     return zip(bounds, accumulate(buckets), strict=True)
 
 
-class Metered:
-    """An ASGI application whose answers are counted by status and timed by method.
+class HttpMetricsMiddleware:
+    """An ASGI middleware that counts responses by status and times them by method.
 
-    A read may wait for news on purpose, up to half a minute: only the times of the other methods
-    say how slow a service is.
+    A GET may wait for news on purpose, up to half a minute: only the times of the other methods
+    show how slow a service is.
     """
 
     def __init__(self, app: Any, service: str, registry: CollectorRegistry = REGISTRY) -> None:
-        start = prefix(service)
+        start = metric_prefix(service)
         self._app = app
-        self._answers = Counter(
+        self._responses = Counter(
             f"{start}_http", "Answers by their status", ["status"], registry=registry
         )
-        self._took = Histogram(
+        self._durations = Histogram(
             f"{start}_http_seconds", "Answers", ["method"], buckets=HTTP_S, registry=registry
         )
-        self._answers.labels("200")
+        self._responses.labels("200")
         for method in METHODS:
-            self._took.labels(method)
+            self._durations.labels(method)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer, and count; Source: the ASGI specification."""
+        """Respond, and count. Source: the ASGI specification."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, began = 500, time.perf_counter()
+        status, started_at = 500, time.perf_counter()
 
-        async def seen(message: Any) -> None:
+        async def send_counted(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, seen)
+            await self._app(scope, receive, send_counted)
         finally:
             method = scope["method"] if scope["method"] in METHODS else "other"
-            self._answers.labels(str(status)).inc()
-            self._took.labels(method).observe(time.perf_counter() - began)
+            self._responses.labels(str(status)).inc()
+            self._durations.labels(method).observe(time.perf_counter() - started_at)

@@ -1,4 +1,4 @@
-"""What a part of a process does while something outside is away: say why, wait, try again."""
+"""Retry a part of a process while something outside is away: report, wait, try again."""
 
 import asyncio
 import logging
@@ -9,25 +9,25 @@ from shared.errors import Failed
 
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 5.0
-# Whatever fails again within this time has not recovered, even if it worked for a moment.
+# A part that fails again within this time has not recovered, even if it worked for a moment.
 RECOVERED_AFTER_S = 10.0
 
-# While something is away, the same warning may come with every request.
+# During an outage the same warning may come with every request.
 REPEAT_S = 60.0
 
 _log = logging.getLogger(__name__)
 
-Ail = Callable[[str, str | None], None]
+HealthReporter = Callable[[str, str | None], None]
 
 
-# When a warning was logged last, by its key, and how many were left out since.
+# The time of a warning's last log line, by key, and how many were suppressed since.
 _warned: dict[str, tuple[float, int]] = {}
 
 
 def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object) -> None:
     """Log a warning at most once a minute per key; the next one says how many were left out.
 
-    Keys are constants of the code, so that there are few.
+    Keys must be constants, so that there are few.
     """
     last_at, left_out = _warned.get(key, (float("-inf"), 0))
     if time.monotonic() - last_at < REPEAT_S:
@@ -37,20 +37,20 @@ def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object)
     logger.warning(message, *values, extra={"left_out": left_out})
 
 
-def _tell_nobody(_part: str, _reason: str | None) -> None:
-    """For parts that /healthz does not name."""
+def _ignore_health(_part: str, _reason: str | None) -> None:
+    """Ignore the health of parts that /healthz does not name."""
 
 
 class Outage:
-    """Retries of one part of a process: longer and longer pauses, and few log lines.
+    """Retries of one part of a process, with growing pauses and few log lines.
 
-    `ail` marks the part on /healthz, with the reason, and unmarks it by None.
+    `ail` reports the part to /healthz, with the reason, or None when it works again.
     """
 
     def __init__(
         self,
         part: str,
-        ail: Ail = _tell_nobody,
+        ail: HealthReporter = _ignore_health,
         pause_s_min: float = PAUSE_S_MIN,
         pause_s_max: float = PAUSE_S_MAX,
     ) -> None:
@@ -61,12 +61,12 @@ class Outage:
         self._worked_at: float | None = None
 
     def end(self) -> None:
-        """Note that the part works."""
+        """Record that the part works."""
         self._ail(self.part, None)
         self._worked_at = time.monotonic()
 
     async def wait(self, failed: Failed) -> None:
-        """Note that the part failed, and pause before the next try."""
+        """Record that the part failed, and pause before the next try."""
         self._ail(self.part, str(failed))
         warn_rarely(_log, self.part, "%s: waiting: %s", self.part, failed)
         worked_at, self._worked_at = self._worked_at, None

@@ -1,8 +1,8 @@
-"""The outbox: the only way in which an event acts on the world outside.
+"""The outbox: the only way in which an event acts on the outside world.
 
-It reads what is said from now on, never history and never a rebuild. A row says that an effect is
-tried, then that it is done; the event is acknowledged after that. Killed in between, the effect is
-tried again under the same nonce, by which the other side may know it.
+It reads new events only, never history and never a rebuild. A row records that an effect was begun,
+then that it is done; the event is acknowledged after that. After a crash in between, the effect is
+repeated with the same nonce, so that the other side can recognise it.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 
 from shared.bus import Delivery, Inbox
 from shared.errors import Failed, Refused
-from shared.event_log import Recorded
-from shared.ids import derived
+from shared.event_log import RecordedEvent
+from shared.ids import derive_id
 from shared.outages import warn_rarely
 
 log = logging.getLogger(__name__)
@@ -24,65 +24,63 @@ PAUSE_S = 1.0
 DELAYS_S = (1.0, 5.0, 15.0, 60.0)
 
 T = TypeVar("T")
-Act = Callable[[Recorded, str], Awaitable[None]]
+EffectHandler = Callable[[RecordedEvent, str], Awaitable[None]]
 
 
 class Outbox(Protocol):
-    """Which event became which effect."""
+    """Records which event caused which effect."""
 
     async def begin(self, event: str, target: str) -> bool:
-        """Write down that an effect is tried; False if it is done already. Errors: Failed."""
+        """Record that an effect begins; False if it is already done. Errors: Failed."""
         ...
 
     async def mark(self, event: str, target: str) -> None:
-        """Write down that an effect is done. Errors: Failed."""
+        """Record that an effect is done. Errors: Failed."""
         ...
 
     async def pending(self) -> int:
-        """How many effects were tried and are not done. Errors: Failed."""
+        """Count effects that began and are not done. Errors: Failed."""
         ...
 
 
 @dataclass(frozen=True)
-class Sender:
+class OutboxSender:
     """Turns the events of an inbox into effects on one target, each at least once.
 
-    `act` gets the event and its nonce. It raises Failed for what may go better later, after 1, 5,
-    15 and 60 s, and Refused for what never will: both end as a dead letter, the first after five
-    attempts.
+    `act` gets the event and its nonce. It raises Failed for temporary failures, which are retried
+    after 1, 5, 15 and 60 s, and Refused for permanent ones. Both end as a dead letter, the first
+    after five attempts.
     """
 
     inbox: Inbox
     outbox: Outbox
     target: str
-    act: Act
+    act: EffectHandler
     delays_s: tuple[float, ...] = DELAYS_S
 
     async def run(self) -> None:
-        """Act on one event after the other, for ever. Errors: Failed if nothing can be read."""
+        """Process events one by one, without end. Errors: Failed if the inbox cannot be read."""
         while True:
             delivery = await self.inbox.next(READ_S)
-            if delivery is not None:
-                await self._deliver(delivery)
+            if delivery is None:
+                continue
+            try:
+                await self._apply_effect(delivery.recorded)
+            except Refused as refused:
+                await delivery.give_up(refused.reason)
+            except Failed as failed:
+                await self._retry_later(delivery, str(failed))
+            else:
+                await delivery.ack()
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        try:
-            await self._effect(delivery.recorded)
-        except Refused as refused:
-            await delivery.give_up(refused.reason)
-        except Failed as failed:
-            await self._later(delivery, str(failed))
-        else:
-            await delivery.ack()
-
-    async def _effect(self, recorded: Recorded) -> None:
+    async def _apply_effect(self, recorded: RecordedEvent) -> None:
         event = recorded.envelope.id
-        if await self._surely(lambda: self.outbox.begin(event, self.target)):
-            await self.act(recorded, derived(event, self.target))
-            await self._surely(lambda: self.outbox.mark(event, self.target))
+        if await self._write_until_stored(lambda: self.outbox.begin(event, self.target)):
+            await self.act(recorded, derive_id(event, self.target))
+            await self._write_until_stored(lambda: self.outbox.mark(event, self.target))
 
-    async def _surely(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Our own rows are waited for, however long: an outage of ours uses up no attempt."""
+    async def _write_until_stored(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Write our own row, waiting out any outage, so that it uses up no attempt."""
         while True:
             try:
                 return await write()
@@ -90,11 +88,11 @@ class Sender:
                 warn_rarely(log, f"outbox {self.target}", "%s waits: %s", self.target, failed)
             await asyncio.sleep(PAUSE_S)
 
-    async def _later(self, delivery: Delivery, reason: str) -> None:
+    async def _retry_later(self, delivery: Delivery, reason: str) -> None:
         place = f"event {delivery.recorded.seq} for {self.target}"
         if delivery.attempt > len(self.delays_s):
-            log.error("%s is given up: %s", place, reason)
+            log.error("gave up %s: %s", place, reason)
             await delivery.give_up(reason)
             return
-        log.warning("%s is tried again: %s", place, reason)
+        log.warning("will retry %s: %s", place, reason)
         await delivery.retry(self.delays_s[delivery.attempt - 1])

@@ -1,4 +1,4 @@
-"""Settings: read once from the environment a service passes in, frozen, checked at the start."""
+"""Settings: read once from the given environment, frozen, checked at the start."""
 
 import dataclasses
 import difflib
@@ -17,75 +17,78 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 class Listen(NamedTuple):
-    """Where a server listens, written `127.0.0.1:8000`."""
+    """The address a server listens on, written `127.0.0.1:8000`."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """As it is written in a setting."""
+        """Format the address as in a setting."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def _listen(text: str) -> Listen:
+def _parse_listen(text: str) -> Listen:
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) <= 65535):
         raise ValueError(text)
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def _bool(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 
-_READERS: dict[type, tuple[Callable[[str], object], str]] = {
-    str: (str, "a text"),
-    int: (int, "a whole number"),
+_PARSERS: dict[type, tuple[Callable[[str], object], str]] = {
+    str: (str, "a string"),
+    int: (int, "an integer"),
     float: (float, "a number"),
-    bool: (_bool, "true or false"),
+    bool: (_parse_bool, "true or false"),
     Path: (Path, "a path"),
-    Listen: (_listen, "an address such as 127.0.0.1:8000"),
+    Listen: (_parse_listen, "an address such as 127.0.0.1:8000"),
 }
 
 
-def _kind_of(hint: Any) -> type:
-    """The type of a field: of `Path | None` it is Path, for None is only ever a default."""
+def _field_type(hint: Any) -> type:
+    """Return the type of a field; for `Path | None` it is Path, since None is only a default."""
     if isinstance(hint, types.UnionType):
-        (hint,) = (one for one in typing.get_args(hint) if one is not types.NoneType)
-    if hint not in _READERS:
-        raise TypeError(f"a setting cannot be {hint}: {', '.join(k.__name__ for k in _READERS)}")
+        (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
+    if hint not in _PARSERS:
+        supported = ", ".join(parsed_type.__name__ for parsed_type in _PARSERS)
+        raise TypeError(f"a setting cannot be {hint}: expected one of {supported}")
     return typing.cast("type", hint)
 
 
-def _unknown(prefix: str, names: set[str], environ: Mapping[str, str]) -> Iterator[str]:
+def _unknown_settings(prefix: str, names: set[str], environ: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(environ):
         if name.startswith(f"{prefix}_") and name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-            yield f"{name} is no setting" + "".join(f"; the nearest is {one}" for one in near)
+            similar = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+            yield f"{name} is not a setting" + "".join(
+                f"; the closest one is {setting}" for setting in similar
+            )
 
 
-def _required(field: "dataclasses.Field[Any]") -> bool:
+def _is_required(field: "dataclasses.Field[Any]") -> bool:
     missing = dataclasses.MISSING
     return field.default is missing and field.default_factory is missing
 
 
-def read(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
-    """The settings of a service from its `<prefix>_<FIELD>` variables.
+def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
+    """Read a service's settings from its `<prefix>_<FIELD>` variables.
 
-    Errors: Refused `bad_settings`, with a sentence for every problem, not just the first.
+    Errors: Refused `bad_settings`, listing all problems, not just the first.
     """
     hints = typing.get_type_hints(kind)
     fields = {f"{prefix}_{field.name.upper()}": field for field in dataclasses.fields(kind)}
-    problems = list(_unknown(prefix, set(fields), environ))
+    problems = list(_unknown_settings(prefix, set(fields), environ))
     values: dict[str, object] = {}
     for name, field in fields.items():
-        reader, expected = _READERS[_kind_of(hints[field.name])]
+        parse, expected = _PARSERS[_field_type(hints[field.name])]
         if name not in environ:
-            if _required(field):
+            if _is_required(field):
                 problems.append(f"{name} is missing: expected {expected}")
             continue
         try:
-            values[field.name] = reader(environ[name])
+            values[field.name] = parse(environ[name])
         except (ValueError, KeyError):
             problems.append(f"{name} is {environ[name]!r}: expected {expected}")
     if problems:

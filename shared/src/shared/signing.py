@@ -1,4 +1,4 @@
-"""Who measured it: an agent signs each verdict with a key that its machine alone has."""
+"""Verdict signatures: an agent signs each verdict with a key that only its host has."""
 
 import base64
 import binascii
@@ -12,67 +12,67 @@ from nacl.signing import SigningKey, VerifyKey
 
 from shared.errors import Refused
 
-RUN = b"warpboard/run/1"
+RUN_CONTEXT = b"warpboard/run/1"
 SEED_BYTES = 32
-_OTHERS = 0o077
+_GROUP_AND_OTHERS = 0o077
 
 
 def make_key(path: Path) -> SigningKey:
-    """Draw a key and keep it in a file for its owner alone; a key that is there stays.
+    """Generate a key in a file that only its owner can read; an existing key stays.
 
-    The file appears whole or not at all, so that two processes at their first start agree.
+    The file appears complete or not at all, so that two processes at their first start agree.
     """
-    fresh = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    temporary_path = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(base64.b64encode(secrets.token_bytes(SEED_BYTES)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(fresh, path)
+            os.link(temporary_path, path)
     finally:
-        fresh.unlink()
-    return _read(path)
+        temporary_path.unlink()
+    return _read_key(path)
 
 
 def load_key(path: Path) -> SigningKey:
-    """The key in a file, drawn at the first call.
+    """Load the key in a file, creating it on the first call.
 
-    Errors: Refused `bad_key` for a file that others may read, or that holds no key.
+    Errors: Refused `bad_key` if others can read the file, or it contains no key.
     """
-    return _read(path) if path.exists() else make_key(path)
+    return _read_key(path) if path.exists() else make_key(path)
 
 
-def _read(path: Path) -> SigningKey:
-    if path.stat().st_mode & _OTHERS:
+def _read_key(path: Path) -> SigningKey:
+    if path.stat().st_mode & _GROUP_AND_OTHERS:
         raise Refused(
-            "bad_key", f"others may read {path}: chmod 600 it, or remove it for a new one"
+            "bad_key", f"others can read {path}: chmod 600 it, or remove it to get a new key"
         )
     try:
         return SigningKey(base64.b64decode(path.read_bytes().strip(), validate=True))
     except (ValueError, CryptoError) as error:
-        raise Refused("bad_key", f"{path} is no key: remove it, and a new one is made") from error
+        raise Refused("bad_key", f"{path} is not a key: remove it to get a new one") from error
 
 
 def public_key(key: SigningKey) -> str:
-    """What others need to check signatures, base64: `AgentEnrolled.sign_key`."""
+    """Return the key that checks signatures, base64: `AgentEnrolled.sign_key`."""
     return base64.b64encode(bytes(key.verify_key)).decode()
 
 
-def sign(key: SigningKey, agg: str, token: int, data: bytes) -> str:
-    """The signature of a run's verdict, base64: `sig` of its RunCompleted.
+def sign_verdict(key: SigningKey, agg: str, token: int, data: bytes) -> str:
+    """Sign a run's verdict; base64, the `sig` of its RunCompleted.
 
-    `agg` is the run, `token` the sequence of its JobAssigned, `data` the event's raw bytes of
-    data: no canonical form of JSON is needed.
+    `agg` is the run, `token` the sequence of its JobAssigned, `data` the raw bytes of the event's
+    data, so that no canonical form of JSON is needed.
     """
     return base64.b64encode(key.sign(_message(agg, token, data)).signature).decode()
 
 
-def verify(sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
-    """Whether the holder of a key said this; False for what is no key or no signature at all.
+def verify_verdict(sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
+    """Return whether the holder of a key signed this; False for an invalid key or signature.
 
-    Source: 39 µs a call (spec/events.md, section 12), ten times all else that is done to an event.
+    Source: 39 µs per call (spec/events.md, section 12), ten times all other work on an event.
     """
     try:
         key = VerifyKey(base64.b64decode(sign_key_b64, validate=True))
@@ -83,4 +83,4 @@ def verify(sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -
 
 
 def _message(agg: str, token: int, data: bytes) -> bytes:
-    return b"\0".join((RUN, agg.encode(), str(token).encode(), data))
+    return b"\0".join((RUN_CONTEXT, agg.encode(), str(token).encode(), data))

@@ -1,18 +1,18 @@
-"""The states of a submission: who must act in each, and by when, one table for all who ask."""
+"""The states of a submission: who must act in each, and by when."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-# What a decision on a verdict may take past the deadline: the participant is not late, we are.
+# How long after the deadline a verdict may still be decided: that delay is ours.
 DECISION_GRACE_S = 300.0
 
 
 @dataclass(frozen=True)
 class State:
-    """A state that is not the last: who must end it, and what bounds it.
+    """A state before the last: who must end it, and what limits it.
 
-    `bound` is `acceptance` (the one deadline set when the submission was taken in), `lease` (the
-    time an agent has to start) or `decision` (the deadline, or the verdict if it is later, and
+    `bound` is `acceptance` (the one deadline set when the submission was accepted), `lease` (the
+    time an agent has to start) or `decision` (the deadline, or the verdict if it is later, plus
     DECISION_GRACE_S).
     """
 
@@ -22,7 +22,7 @@ class State:
 
     @property
     def overdue(self) -> str:
-        """The code of what ended in this state because its time was over.
+        """The code of a submission that ended in this state because its time was over.
 
         >>> STATES["queued"].overdue
         'overdue_queued'
@@ -37,7 +37,7 @@ _RUNNING = State("running", "gpu-agent", "acceptance")
 _RANKING = State("ranking", "ranker", "decision")
 
 FINISHED = "finished"
-# In the order of a submission's life; an assigned one may be queued again.
+# In the usual order; an assigned submission may be queued again.
 STATES: dict[str, State] = {
     "received": _RECEIVED,
     "queued": _QUEUED,
@@ -53,7 +53,7 @@ def state_deadline(
     since_at: datetime,
     lease_until_at: datetime | None = None,
 ) -> datetime:
-    """When a submission in this state since `since_at` is overdue. Errors: KeyError.
+    """Return when a submission in this state since `since_at` is overdue. Errors: KeyError.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

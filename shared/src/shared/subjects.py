@@ -1,4 +1,4 @@
-"""Names on the wire: aggregates, subjects, streams and buckets."""
+"""Names in NATS: aggregates, subjects, streams and buckets."""
 
 import re
 
@@ -14,49 +14,49 @@ WATERMARKS = "WATERMARKS"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
-def _named(aggregate: str, *ids: str) -> str:
+def _aggregate_name(aggregate: str, *ids: str) -> str:
     for token in ids:
         if not _TOKEN.match(token):
-            raise ValueError(f"{token!r} is no id: 1 to 64 of A-Z a-z 0-9 _ and -")
+            raise ValueError(f"{token!r} is not an id: expected 1 to 64 of A-Z a-z 0-9 _ and -")
     return ".".join((aggregate, *ids))
 
 
 def problem(slug: str) -> str:
-    """The aggregate of a problem."""
-    return _named("problem", slug)
+    """Return the aggregate of a problem."""
+    return _aggregate_name("problem", slug)
 
 
 def submission(submission_id: str) -> str:
-    """The aggregate of a submission."""
-    return _named("submission", submission_id)
+    """Return the aggregate of a submission."""
+    return _aggregate_name("submission", submission_id)
 
 
 def job(job_id: str) -> str:
-    """The aggregate of a job."""
-    return _named("job", job_id)
+    """Return the aggregate of a job."""
+    return _aggregate_name("job", job_id)
 
 
 def run(agent_id: str, run_id: str) -> str:
-    """The aggregate of the orders of a run, which the scheduler alone may write."""
-    return _named("run", agent_id, run_id)
+    """Return the aggregate of a run's orders, which only scheduler may write."""
+    return _aggregate_name("run", agent_id, run_id)
 
 
 def report(agent_id: str, run_id: str) -> str:
-    """The aggregate of what an agent reports of a run, which that agent alone may write."""
-    return _named("report", agent_id, run_id)
+    """Return the aggregate of an agent's reports on a run, which only that agent may write."""
+    return _aggregate_name("report", agent_id, run_id)
 
 
 def runs(agent_id: str) -> str:
-    """What the aggregates of all of an agent's runs begin with, before a dot.
+    """Return the common prefix of an agent's run aggregates, without the final dot.
 
     >>> runs("a1")
     'run.a1'
     """
-    return _named("run", agent_id)
+    return _aggregate_name("run", agent_id)
 
 
 def history_of(agg: str) -> str:
-    """The aggregate that names a history: a run's orders and reports are one.
+    """Return the aggregate that names a history: a run's orders and reports are one history.
 
     >>> history_of(report("a1", "r7")), history_of(job("j1"))
     ('run.a1.r7', 'job.j1')
@@ -66,78 +66,78 @@ def history_of(agg: str) -> str:
 
 
 def agent(agent_id: str) -> str:
-    """The aggregate of an agent."""
-    return _named("agent", agent_id)
+    """Return the aggregate of an agent."""
+    return _aggregate_name("agent", agent_id)
 
 
 def account(account_id: str) -> str:
-    """The aggregate of a participant's account."""
-    return _named("account", account_id)
+    """Return the aggregate of a participant's account."""
+    return _aggregate_name("account", account_id)
 
 
 def quota(account_id: str) -> str:
-    """The aggregate of an account's quotas; `default` holds the limits of everybody."""
-    return _named("quota", account_id)
+    """Return the aggregate of an account's quotas; `default` has the limits of everybody."""
+    return _aggregate_name("quota", account_id)
 
 
 def moderation(submission_id: str) -> str:
-    """The aggregate of what was decided about a submission after its end."""
-    return _named("moderation", submission_id)
+    """Return the aggregate of decisions about a submission after its end."""
+    return _aggregate_name("moderation", submission_id)
 
 
 def invite(invite_id: str) -> str:
-    """The aggregate of an invite to closed leaderboards."""
-    return _named("invite", invite_id)
+    """Return the aggregate of an invite to closed leaderboards."""
+    return _aggregate_name("invite", invite_id)
 
 
 def webhook(webhook_id: str) -> str:
-    """The aggregate of an address that is told of events."""
-    return _named("webhook", webhook_id)
+    """Return the aggregate of a webhook."""
+    return _aggregate_name("webhook", webhook_id)
 
 
 def pool(gpu: str) -> str:
-    """The aggregate of the agents of one GPU type."""
-    return _named("pool", gpu)
+    """Return the aggregate of a pool, the agents of one GPU type."""
+    return _aggregate_name("pool", gpu)
 
 
 def ranking(slug: str, gpu: str) -> str:
-    """The aggregate of a leaderboard's records."""
-    return _named("ranking", slug, gpu)
+    """Return the aggregate of a leaderboard's records."""
+    return _aggregate_name("ranking", slug, gpu)
 
 
 def rejudge(rejudge_id: str) -> str:
-    """The aggregate of a rejudge."""
-    return _named("rejudge", rejudge_id)
+    """Return the aggregate of a rejudge."""
+    return _aggregate_name("rejudge", rejudge_id)
 
 
 def duel(duel_id: str) -> str:
-    """The aggregate of a duel."""
-    return _named("duel", duel_id)
+    """Return the aggregate of a duel."""
+    return _aggregate_name("duel", duel_id)
 
 
 def confirmation(confirmation_id: str) -> str:
-    """The aggregate of a confirmation."""
-    return _named("confirmation", confirmation_id)
+    """Return the aggregate of a confirmation."""
+    return _aggregate_name("confirmation", confirmation_id)
 
 
 def audit(topic: str) -> str:
-    """The aggregate of one of the platform's own matters, such as `seal` or `platform`."""
-    return _named("audit", topic)
+    """Return the aggregate of a platform matter, such as `seal` or `platform`."""
+    return _aggregate_name("audit", topic)
 
 
 def redriven(consumer: str) -> str:
-    """The aggregate of what an operator had handed over again to a durable consumer.
+    """Return the aggregate of events that an operator redrove to a durable consumer.
 
     >>> redriven("gpu-agent-a1")
     'audit.redriven.gpu-agent-a1'
     """
-    # Longer than an id, for it has an agent's id in it; as durable names it has no dots.
-    assert consumer.replace("-", "").replace("_", "").isalnum(), f"{consumer!r} is no consumer"
+    # It contains an agent's id, so it can be longer than an id; durable names have no dots.
+    assert consumer.replace("-", "").replace("_", "").isalnum(), f"{consumer!r} is not a consumer"
     return f"audit.redriven.{consumer}"
 
 
 def subject(agg: str) -> str:
-    """The subject on which an aggregate's events lie.
+    """Return the subject of an aggregate's events.
 
     >>> subject(problem("matmul"))
     'events.problem.matmul'
@@ -146,9 +146,9 @@ def subject(agg: str) -> str:
 
 
 def history_subject(agg: str) -> str:
-    """The filter of all events of an aggregate's history.
+    """Return the filter that matches all events of an aggregate's history.
 
-    No other aggregate has an agent's id and a run's id in these places.
+    No other aggregate has an agent's id and a run's id in these positions.
 
     >>> history_subject(report("a1", "r7")), history_subject(job("j1"))
     ('events.*.a1.r7', 'events.job.j1')
@@ -158,7 +158,7 @@ def history_subject(agg: str) -> str:
 
 
 def aggregate(subject: str) -> str:
-    """The aggregate whose events lie on a subject.
+    """Return the aggregate whose events are on a subject.
 
     >>> aggregate(subject(problem("matmul")))
     'problem.matmul'
@@ -167,7 +167,7 @@ def aggregate(subject: str) -> str:
 
 
 def last_token(agg: str) -> str:
-    """The id at the end of an aggregate's name.
+    """Return the id at the end of an aggregate's name.
 
     >>> last_token("run.a1.r7")
     'r7'
@@ -176,20 +176,20 @@ def last_token(agg: str) -> str:
 
 
 def progress(submission_id: str) -> str:
-    """Where an agent tells of the stage at hand; not kept."""
-    return _named("progress", submission_id)
+    """Return the subject on which an agent reports a run's progress; not stored."""
+    return _aggregate_name("progress", submission_id)
 
 
 def queue(gpu: str) -> str:
-    """Where scheduler tells how long a GPU type's queue is; not kept."""
-    return _named("queue", gpu)
+    """Return the subject on which scheduler reports a GPU type's queue length; not stored."""
+    return _aggregate_name("queue", gpu)
 
 
-def agent_request(agent_id: str, what: str) -> str:
-    """Where an agent asks the services for what it may not ask JetStream; not kept."""
-    return _named("agents", agent_id, what)
+def agent_request(agent_id: str, request: str) -> str:
+    """Return the subject of an agent's requests to the services; not stored."""
+    return _aggregate_name("agents", agent_id, request)
 
 
 def agent_inbox(agent_id: str) -> str:
-    """The durable consumer of an agent's runs."""
+    """Return the name of the durable consumer of an agent's runs."""
     return f"gpu-agent-{agent_id}"

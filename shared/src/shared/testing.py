@@ -1,4 +1,4 @@
-"""Support for tests: given/when/then, servers, patience, an example of each event."""
+"""Test support: given/when/then for deciders, servers, bounded waiting, example events."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ from shared.decider import Command, Decider, State
 from shared.errors import Refused
 from shared.events import Fact
 from shared.postgres import create_database, drop_database
-from shared.problems import compile_problem
+from shared.problems.compilation import compile_problem
 from shared.problems.report import CheckReport
 from shared.servers.postgresql import Postgres
 
@@ -27,81 +27,83 @@ EVENTUALLY_STEP_S = 0.01
 
 Event = TypeVar("Event")
 Kind = TypeVar("Kind", bound=Fact)
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class When(Generic[Command, State, Event]):
-    """A history and a command, waiting for what is expected of them."""
+class CommandScenario(Generic[Command, State, Event]):
+    """A history and a command whose outcome is asserted."""
 
     decider: Decider[Command, State, Event]
     history: tuple[Event, ...]
     command: Command
 
     def then(self, *expected: Event) -> None:
-        """The command leads to exactly these events, in this order."""
+        """Assert that the command leads to exactly these events, in this order."""
         decided = self.decider.decide(self.command, self.decider.fold(self.history))
         assert list(decided) == list(expected), f"decided {decided}"
 
     def then_refused(self, code: str) -> None:
-        """The command is refused with this code."""
-        answer: Refused | Sequence[Event]
+        """Assert that the command is refused with this code."""
+        outcome: Refused | Sequence[Event]
         try:
-            answer = self.decider.decide(self.command, self.decider.fold(self.history))
+            outcome = self.decider.decide(self.command, self.decider.fold(self.history))
         except Refused as refused:
-            answer = refused
-        assert isinstance(answer, Refused), f"not refused: decided {answer}"
-        assert answer.code == code, f"refused as {answer.code}: {answer.reason}"
+            outcome = refused
+        assert isinstance(outcome, Refused), f"not refused: decided {outcome}"
+        assert outcome.code == code, f"refused as {outcome.code}: {outcome.reason}"
 
 
 @dataclass(frozen=True)
-class Given(Generic[Command, State, Event]):
-    """A history, waiting for a command."""
+class HistoryScenario(Generic[Command, State, Event]):
+    """A history that awaits a command."""
 
     decider: Decider[Command, State, Event]
     history: tuple[Event, ...]
 
-    def when(self, command: Command) -> When[Command, State, Event]:
-        """Somebody asks for this."""
-        return When(self.decider, self.history, command)
+    def when(self, command: Command) -> CommandScenario[Command, State, Event]:
+        """Add the command."""
+        return CommandScenario(self.decider, self.history, command)
 
 
-def given(decider: Decider[Command, State, Event], *history: Event) -> Given[Command, State, Event]:
-    """A specification: `given(decider, *history).when(command).then(*events)`."""
-    return Given(decider, history)
+def given(
+    decider: Decider[Command, State, Event], *history: Event
+) -> HistoryScenario[Command, State, Event]:
+    """Start a specification: `given(decider, *history).when(command).then(*events)`."""
+    return HistoryScenario(decider, history)
 
 
 @overload
-async def eventually(check: Callable[[], Awaitable[Found]], within_s: float = 60.0) -> Found: ...
+async def eventually(check: Callable[[], Awaitable[Value]], within_s: float = 60.0) -> Value: ...
 
 
 @overload
-async def eventually(check: Callable[[], Found], within_s: float = 60.0) -> Found: ...
+async def eventually(check: Callable[[], Value], within_s: float = 60.0) -> Value: ...
 
 
 async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
-    """What the check returns as soon as that is true, asked again until then.
+    """Repeat a check until its result is true, and return the result.
 
-    Errors: AssertionError when it was not in that time, with what came last.
+    Errors: AssertionError after `within_s`, with the last result.
     """
     until = time.monotonic() + within_s
     while True:
-        found = check()
-        value = await found if inspect.isawaitable(found) else found
+        result = check()
+        value = await result if inspect.isawaitable(result) else result
         if value:
             return value
-        assert time.monotonic() < until, f"not within {within_s} s: {value!r} came last"
+        assert time.monotonic() < until, f"not within {within_s} s; the last result was {value!r}"
         await asyncio.sleep(EVENTUALLY_STEP_S)
 
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
-    """A Postgres of one's own; the DSN of its first database."""
+    """Start a Postgres, and yield the DSN of its first database."""
     server = Postgres(folder)
     try:
         dsn = server.start()
         assert server.process is not None, "it was started"
-        # Nothing outlives the tests: no commit needs to wait for a disk.
+        # Nothing outlives the tests, so commits need not wait for the disk.
         with (server.data / "postgresql.auto.conf").open("a") as settings:
             settings.write("fsync = off\n")
         server.process.send_signal(signal.SIGHUP)
@@ -112,11 +114,11 @@ def postgres_server(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def postgres_database(dsn: str) -> Iterator[str]:
-    """A fresh database on a server, dropped after; its DSN."""
+    """Create a database, yield its DSN, and drop it afterwards."""
     name = f"test_{secrets.token_hex(6)}"
-    fresh = create_database(dsn, name)
+    database_dsn = create_database(dsn, name)
     try:
-        yield fresh
+        yield database_dsn
     finally:
         drop_database(dsn, name)
 
@@ -129,34 +131,36 @@ _SCALARS: dict[type, object] = {
 }
 
 
-def _example(kind: types.Type, name: str) -> object:
+def _example_value(kind: types.Type, name: str) -> object:
     match kind:
         case types.ListType() | types.VarTupleType():
-            return [_example(kind.item_type, name)]
+            return [_example_value(kind.item_type, name)]
         case types.TupleType():
-            return [_example(one, name) for one in kind.item_types]
+            return [_example_value(item_type, name) for item_type in kind.item_types]
         case types.DictType():
-            return {_example(kind.key_type, "key"): _example(kind.value_type, name)}
-        case types.UnionType():  # Of `X | None`, X: an example leaves nothing out.
-            filled = next(one for one in kind.types if not isinstance(one, types.NoneType))
-            return _example(filled, name)
-        case types.StructType():
-            return {field.encode_name: _example(field.type, field.name) for field in kind.fields}
+            return {_example_value(kind.key_type, "key"): _example_value(kind.value_type, name)}
+        case types.UnionType():  # An example of `X | None` is an X.
+            inner = next(part for part in kind.types if not isinstance(part, types.NoneType))
+            return _example_value(inner, name)
+        case types.StructType() | types.DataclassType():
+            return {
+                field.encode_name: _example_value(field.type, field.name) for field in kind.fields
+            }
     return f"{name}-1" if isinstance(kind, types.StrType) else _SCALARS[type(kind)]
 
 
-def example(kind: type[Kind]) -> Kind:
-    """An event of a kind with every field filled, the same each time.
+def example_event(kind: type[Kind]) -> Kind:
+    """Return an event of a type with every field filled, the same each time.
 
     >>> from shared.events import JobFinished
-    >>> example(JobFinished)
+    >>> example_event(JobFinished)
     JobFinished(run='run-1', verdict='verdict-1')
     """
-    return msgspec.convert(_example(types.type_info(kind), ""), kind)
+    return msgspec.convert(_example_value(types.type_info(kind), ""), kind)
 
 
 def clean_report(slug: str, files: Mapping[str, bytes]) -> str:
-    """What a check of a problem says that finds nothing, without looking. Errors: Refused."""
+    """Return the report of a check without findings, without running it. Errors: Refused."""
     report = CheckReport(
         digest=compile_problem(slug, files).digest,
         harness="tests",

@@ -1,22 +1,23 @@
-"""Events as bytes: the envelope, and how old versions become the newest."""
+"""Events as bytes: the envelope, upcasters from old versions, and the hash chain over the log."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from shared.events import CATALOGUE, Fact
+from shared.events import CATALOGUE, AnyFact, Fact
 
 EVENT_BYTES_MAX = 256 * 1024
 HEADERS_BYTES_MAX = 1024
-# The type of what is no event; nobody has a reader for it.
+# The type of a message that is not an event; no reader exists for it.
 UNREADABLE = "Unreadable"
 YEAR_MIN, YEAR_MAX = 1970, 9000
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What every event says of itself; `data` stays raw until someone asks."""
+    """The metadata of every event; `data` stays encoded until it is needed."""
 
     id: str
     type: str
@@ -31,8 +32,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sig: str | None = None
 
 
-class Stamp(NamedTuple):
-    """Who says a fact, when, under which id and because of what."""
+class EventMetadata(NamedTuple):
+    """Who recorded a fact, when, under which id and because of what."""
 
     id: str
     at: datetime
@@ -42,7 +43,7 @@ class Stamp(NamedTuple):
 
 
 class UnknownEvent(Exception):  # noqa: N818
-    """An event whose type or version this code does not know: readers go out before writers."""
+    """An event of an unknown type or version: readers must be deployed before writers."""
 
     def __init__(self, type_: str, v: int) -> None:
         super().__init__(f"no reader for event {type_} version {v}: update this service first")
@@ -50,8 +51,8 @@ class UnknownEvent(Exception):  # noqa: N818
         self.v = v
 
 
-# What a decoder says to bytes that are no JSON of ours, the nested and the ill encoded too.
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# The decoder's errors for invalid JSON, including deep nesting and bad encoding.
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: dict[tuple[str, int], Upcaster] = {
@@ -60,18 +61,20 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Envelope).decode
-_decoders = {name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()}
-_homes = {
+_decoders: dict[str, msgspec.json.Decoder[AnyFact]] = {
+    name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()
+}
+_aggregate_prefixes = {
     name: tuple(f"{agg}." for agg in (fact.aggregate, fact.former_aggregate) if agg)
     for name, fact in CATALOGUE.items()
 }
-# Who signs what agents write, and how an agent's name follows.
+# The publisher of agents' events, and the prefix of an agent as actor.
 _AGENT = "gpu-agent"
 _AGENT_ACTOR = "agent:"
 
 
-def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
-    """The envelope of a fact about the aggregate `agg`, such as `submission.<id>`."""
+def make_envelope(fact: Fact, agg: str, stamp: EventMetadata) -> Envelope:
+    """Wrap a fact about the aggregate `agg`, such as `submission.<id>`, in an envelope."""
     kind = type(fact)
     return Envelope(
         id=stamp.id,
@@ -86,42 +89,44 @@ def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
     )
 
 
-def pack(envelope: Envelope) -> bytes:
-    """An event's bytes; with the message's headers they stay under 256 KiB. Errors: ValueError."""
+def encode_envelope(envelope: Envelope) -> bytes:
+    """Encode an event; with the message's headers it stays under 256 KiB. Errors: ValueError."""
     body, limit = encode(envelope), EVENT_BYTES_MAX - HEADERS_BYTES_MAX
     if len(body) > limit:
-        raise ValueError(f"{envelope.type} has {len(body)} bytes, over {limit}: name a blob in it")
+        raise ValueError(
+            f"{envelope.type} has {len(body)} bytes, over {limit}: store the data in a blob"
+        )
     return body
 
 
-def read(agg: str, seq: int, body: bytes) -> Envelope:
-    """The envelope of what lies on an aggregate: that counts, whatever the event says of itself.
+def read_envelope(agg: str, seq: int, body: bytes) -> Envelope:
+    """Decode what was stored on an aggregate, which overrides the aggregate the event names.
 
-    What is no event, for anybody may write bytes on his own subject, is Unreadable, and stops
-    only whoever needs to know what it says.
+    Bytes that are not an event (agents may write any bytes on their own subjects) become an
+    Unreadable event, which stops only readers that need its contents.
     """
     try:
         envelope = decode(body)
-    except _BROKEN:
+    except _DECODE_ERRORS:
         return _unreadable(agg, seq)
-    # Postgres has no text with a NUL, and dates have an end behind which nobody can count.
+    # Postgres cannot store a NUL in a text, and dates have a limited range.
     if "\0" in envelope.id or not YEAR_MIN <= envelope.at.year <= YEAR_MAX:
         return _unreadable(agg, seq)
     return envelope if envelope.agg == agg else msgspec.structs.replace(envelope, agg=agg)
 
 
 def is_noise(envelope: Envelope) -> bool:
-    """Whether an agent wrote what is no event on a subject of its own: nothing rests on that."""
-    return envelope.type == UNREADABLE and is_of_agent(envelope)
+    """Return whether an agent wrote a non-event on its own subject, which means nothing."""
+    return envelope.type == UNREADABLE and is_written_by_agent(envelope)
 
 
-def is_of_agent(envelope: Envelope) -> bool:
-    """Whether it lies on a subject that an agent writes: nobody stops for what is wrong there.
+def is_written_by_agent(envelope: Envelope) -> bool:
+    """Return whether it is on a subject that an agent writes; errors there must stop nobody.
 
-    In older logs agents wrote beside their orders. A type or version that we do not know is another
-    matter: there we are too old to judge.
+    In older logs agents wrote to the aggregate of their orders. An unknown type or version is not
+    covered: that means this code is too old to judge.
     """
-    return envelope.agg.startswith(_homes["RunCompleted"])
+    return envelope.agg.startswith(_aggregate_prefixes["RunCompleted"])
 
 
 def _unreadable(agg: str, seq: int) -> Envelope:
@@ -138,17 +143,17 @@ def _unreadable(agg: str, seq: int) -> Envelope:
     )
 
 
-def forgery(envelope: Envelope) -> str:
-    """Why an event cannot be from who may write its type, "" if it can; a forged one means nothing.
+def forgery_reason(envelope: Envelope) -> str:
+    """Explain why an event cannot be from an allowed writer of its type; "" if it can.
 
-    The bus lets an agent write on the subjects of its own reports alone, and there what it likes:
-    so a type counts only on its own aggregate, and an agent's only in the name of that agent. A
-    type that this code does not know is not judged.
+    The bus lets an agent write anything on the subjects of its own reports, and only there: so a
+    type counts only on its own aggregate, and an agent's type only in the name of that agent. A
+    type that this code does not know is not judged. A forged event means nothing.
     """
     kind = CATALOGUE.get(envelope.type)
     if kind is None:
         return ""
-    if not envelope.agg.startswith(_homes[envelope.type]):
+    if not envelope.agg.startswith(_aggregate_prefixes[envelope.type]):
         return f"{envelope.type} does not belong on {envelope.agg}"
     if kind.publisher == _AGENT:
         expected = _AGENT_ACTOR + envelope.agg.split(".")[1]
@@ -160,21 +165,21 @@ def forgery(envelope: Envelope) -> str:
 
 
 def is_genuine(envelope: Envelope) -> bool:
-    """Whether an event can be from who may write its type; every reader drops one that cannot."""
-    return not forgery(envelope)
+    """Return whether an event can be from an allowed writer; readers drop those that cannot."""
+    return not forgery_reason(envelope)
 
 
-def fact_of(envelope: Envelope) -> Fact:
-    """What an event says, in its newest version. Errors: UnknownEvent, msgspec.DecodeError."""
+def decode_fact(envelope: Envelope) -> AnyFact:
+    """Decode an event's fact in its newest version. Errors: UnknownEvent, msgspec.DecodeError."""
     try:
-        return _fact_of(envelope)
+        return _decode_fact_data(envelope)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def _fact_of(envelope: Envelope) -> Fact:
+def _decode_fact_data(envelope: Envelope) -> AnyFact:
     if envelope.type == UNREADABLE:
-        raise msgspec.DecodeError("it is no event")
+        raise msgspec.DecodeError("it is not an event")
     kind = CATALOGUE.get(envelope.type)
     if kind is None or envelope.v > kind.version:
         raise UnknownEvent(envelope.type, envelope.v)
@@ -186,3 +191,37 @@ def _fact_of(envelope: Envelope) -> Fact:
             raise UnknownEvent(envelope.type, envelope.v)
         data = UPCASTERS[envelope.type, v](data)
     return msgspec.convert(data, kind)
+
+
+CHAIN_START = b"\0" * 32
+
+
+class ChainLink(NamedTuple):
+    """The chained parts of an event; `body` is its stored bytes."""
+
+    seq: int
+    subject: str
+    id: str
+    body: bytes
+
+
+def extend_chain(previous: bytes, link: ChainLink) -> bytes:
+    """Return the chain's hash after one more event.
+
+    Source: ADR 0034: sha256(previous, seq in 8 bytes, subject and id each preceded by its length
+    in 2 bytes, body), all numbers big-endian.
+
+    >>> extend_chain(CHAIN_START, ChainLink(1, "events.problem.p", "e1", b"{}")).hex()[:16]
+    '9093edbc88358bc7'
+    """
+    subject, id_ = link.subject.encode(), link.id.encode()
+    parts = (
+        previous,
+        link.seq.to_bytes(8, "big"),
+        len(subject).to_bytes(2, "big"),
+        subject,
+        len(id_).to_bytes(2, "big"),
+        id_,
+        link.body,
+    )
+    return hashlib.sha256(b"".join(parts)).digest()

@@ -1,4 +1,4 @@
-"""Becomes the program in the arguments in a pretend pod, its interpreter left where it is."""
+"""Executes the program in the arguments in an imitated pod, with the interpreter left in place."""
 
 import os
 import sys

@@ -1,7 +1,4 @@
-"""Becomes the program in the arguments, in what looks like a pod without privileges.
-
-A filter refuses mounts and new namespaces, as container runtimes do, and few capabilities are left.
-"""
+"""Executes the program in the arguments in an imitated pod without privileges."""
 
 import os
 import sys
@@ -27,9 +24,9 @@ _REFUSED = (
 
 
 def refuse() -> None:
-    """Loads the filter."""
+    """Load the filter."""
     linux.forbid_new_privileges()
-    linux.install_filter(seccomp.refusing(_REFUSED))
+    linux.install_filter(seccomp.build_refusing_filter(_REFUSED))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shows the interpreter to every user, in a mount namespace of its own."""
+"""Makes the interpreter readable for every user, in its own mount namespace."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ _HOOK = "/mnt"
 
 
 def open_the_way() -> None:
-    """Lays readable folders over the closed ones above the interpreter, and it back into them."""
+    """Mount readable folders over the closed ones above the interpreter, with it inside."""
     prefix = Path(sys.base_prefix).resolve()
     closed = [place for place in prefix.parents if place.stat().st_mode & 0o005 != 0o005]
     if not closed:

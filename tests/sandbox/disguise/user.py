@@ -1,4 +1,4 @@
-"""Becomes an ordinary user and then the program in the arguments: `python user.py PROGRAM ...`."""
+"""Becomes an ordinary user, then executes the arguments: `python user.py PROGRAM ...`."""
 
 import os
 import sys

@@ -1,7 +1,4 @@
-"""Becomes an ordinary user who may make no user namespace, and then the program in the arguments.
-
-The limit is that of a user namespace of its own, so nobody else is held by it.
-"""
+"""Becomes an ordinary user without user namespaces, then executes the arguments."""
 
 import os
 import sys

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from shared.problems import ProblemVersion, compile_problem
+from shared.problems.compilation import ProblemVersion, compile_problem
 
 TASK = """\
 files:
@@ -35,19 +35,19 @@ FILES = {
 }
 
 
-def compiled(task: str = TASK, **others: bytes) -> ProblemVersion:
-    """The version of this task.yml; a keyword `warpboard_yml` becomes the file `warpboard.yml`."""
-    return compile_problem("doubling", with_task(task, **others))
+def compile_example(task: str = TASK, **others: bytes) -> ProblemVersion:
+    """Compile the example with this task.yml; the keyword `warpboard_yml` is a file."""
+    return compile_problem("doubling", files_with_task(task, **others))
 
 
-def with_task(task: str, **others: bytes) -> Mapping[str, bytes]:
-    """The files of the example with this task.yml and these files beside it."""
-    named = {_file_name(key): data for key, data in others.items()}
-    return FILES | {"task.yml": task.encode()} | named
+def files_with_task(task: str, **others: bytes) -> Mapping[str, bytes]:
+    """Return the example's files with this task.yml and these other files."""
+    extra_files = {_file_name(key): data for key, data in others.items()}
+    return FILES | {"task.yml": task.encode()} | extra_files
 
 
-def replaced(old: str, new: str) -> str:
-    """The example's task.yml with one thing changed."""
+def replace_in_task(old: str, new: str) -> str:
+    """Return the example's task.yml with one text replaced."""
     assert TASK.count(old) == 1, f"{old!r} must be there once"
     return TASK.replace(old, new)
 

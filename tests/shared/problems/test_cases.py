@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from shared.errors import Refused
-from tests.shared.problems.examples import compiled, replaced
+from tests.shared.problems.examples import compile_example, replace_in_task
 
 
 def case_of(text: str) -> dict[str, Any]:
-    """The first checked case of a version, as its manifest has it."""
-    version = compiled(replaced("{size: 64, seed: 7}", "{" + text + "}"))
+    """Return the first checked case in a version's manifest."""
+    version = compile_example(replace_in_task("{size: 64, seed: 7}", "{" + text + "}"))
     case: dict[str, Any] = json.loads(version.manifest)["tests"][0]
     return case
 
@@ -36,9 +36,9 @@ def case_of(text: str) -> dict[str, Any]:
     ],
 )
 def test_a_value_keeps_its_type(text: str, value: object) -> None:
-    found = case_of(f"key: {text}, seed: 1")["args"]["key"]
-    assert found == value
-    assert type(found) is type(value)
+    parsed = case_of(f"key: {text}, seed: 1")["args"]["key"]
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 def test_a_name_keeps_the_order_of_the_keys() -> None:
@@ -61,19 +61,19 @@ def test_a_name_tells_a_word_from_its_look_alike() -> None:
         ("size: .inf", "is not finite"),
         ("size: 1e999", "is not finite"),
         ("size: [.nan]", "is not finite"),
-        ("size: {a: 1}", "a map is no argument"),
+        ("size: {a: 1}", "list, not a map"),
         ("size: [[[[[1]]]]]", "lists nested deeper than 4"),
-        ("size: yes", "put it in quotes"),
-        ("size: 010", "put it in quotes"),
-        ("size: 1_000", "put it in quotes"),
-        ("size: 1:30", "put it in quotes"),
-        ("size: 2026-01-02", "put it in quotes"),
-        ("seed: -1", "the seed '-1' is none"),
-        ("seed: true", "the seed 'True' is none"),
-        ("'not a name': 1", "'not a name' is no argument name"),
-        ("size: &a 1", "anchors and aliases are not read"),
-        ("size: !!int 1", "the tag 'tag:yaml.org,2002:int' is not read"),
-        ("size: " + "x" * 400, "a case named in 405 characters"),
+        ("size: yes", "quote it"),
+        ("size: 010", "quote it"),
+        ("size: 1_000", "quote it"),
+        ("size: 1:30", "quote it"),
+        ("size: 2026-01-02", "quote it"),
+        ("seed: -1", "'-1' is not a seed"),
+        ("seed: true", "'True' is not a seed"),
+        ("'not a name': 1", "'not a name' is not an argument name"),
+        ("size: &a 1", "anchors and aliases are not supported"),
+        ("size: !!int 1", "the tag 'tag:yaml.org,2002:int' is not supported"),
+        ("size: " + "x" * 400, "the case's name has 405 characters"),
     ],
 )
 def test_a_value_that_no_case_may_have_is_refused(text: str, sentence: str) -> None:

@@ -1,12 +1,12 @@
-"""What is to be accepted before one submits: a file of the version, or nothing at all."""
+"""The text to accept before submitting: a file of the version, or none."""
 
 import json
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems import compile_problem
-from tests.shared.problems.examples import FILES, compiled
+from shared.problems.compilation import compile_problem
+from tests.shared.problems.examples import FILES, compile_example
 
 TEXT = b"What I send in may be published.\n"
 ASKED = b"consent: CONSENT.md\nlicence: {problem: MIT, submissions: CC-BY-4.0}\n"
@@ -27,21 +27,21 @@ def test_the_text_is_a_file_of_the_version() -> None:
 
 
 def test_without_it_a_version_is_what_it_was() -> None:
-    bare = compiled()
+    bare = compile_example()
     assert bare.consent == ""
     assert not {"consent", "licence"} & set(json.loads(bare.manifest))
-    assert compiled(warpboard_yml=b"licence: {}\n").digest == bare.digest
+    assert compile_example(warpboard_yml=b"licence: {}\n").digest == bare.digest
 
 
 @pytest.mark.parametrize(
     ("text", "asked", "what"),
     [
-        (TEXT, b"consent: OTHER.md", "no file beside it"),
+        (TEXT, b"consent: OTHER.md", "is missing: add it beside"),
         (TEXT, b"consent: ../CONSENT.md", "consent"),
         (b" \n", ASKED, "is empty"),
         (b"\xff", ASKED, "not UTF-8"),
         (b"x" * 100_001, ASKED, "at most 100,000"),
-        (TEXT, b"consent: submission.py", "no file beside it|another text"),
+        (TEXT, b"consent: submission.py", "is missing: add it beside|another text"),
         (TEXT, b"licence: {problem: 'my own; really'}", "licence.problem"),
     ],
 )

@@ -1,12 +1,12 @@
-"""Baselines and milestones in a `warpboard.yml`: fit to be run and to be reached, or refused."""
+"""Baselines and milestones in a `warpboard.yml` are valid and reachable, or refused."""
 
 import json
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems import ProblemVersion, compile_problem
-from tests.shared.problems.examples import FILES, compiled
+from shared.problems.compilation import ProblemVersion, compile_problem
+from tests.shared.problems.examples import FILES, compile_example
 
 SOURCE = b"#!POPCORN gpus H100\ndef custom_kernel(data):\n    return data\n"
 ONE = "baselines: [{name: eager, file: baselines/eager.py, note: 'as it is'}]\n"
@@ -17,32 +17,37 @@ TWICE = (
 
 
 def with_goals(said: str, source: bytes = SOURCE, **files: bytes) -> ProblemVersion:
-    gpus = compiled().gpus
+    gpus = compile_example().gpus
     added = {"warpboard.yml": said.replace("GPU", gpus[0]).encode(), "baselines/eager.py": source}
     return compile_problem("doubling", {**FILES, **added, **files})
 
 
 def test_a_baseline_is_named_by_the_version_and_among_none_of_its_files() -> None:
     version = with_goals(ONE + TWICE)
-    (one,) = version.baselines
-    assert (one.name, one.note, one.data, one.gpus) == ("eager", "as it is", SOURCE, ("H100",))
-    (said,) = json.loads(version.manifest)["baselines"]
-    assert (said["name"], said["file"]) == ("eager", "baselines/eager.py")
-    assert version.files.keys() == compiled().files.keys()
+    (baseline,) = version.baselines
+    assert (baseline.name, baseline.note, baseline.data, baseline.gpus) == (
+        "eager",
+        "as it is",
+        SOURCE,
+        ("H100",),
+    )
+    (entry,) = json.loads(version.manifest)["baselines"]
+    assert (entry["name"], entry["file"]) == ("eager", "baselines/eager.py")
+    assert version.files.keys() == compile_example().files.keys()
     assert version.digest != with_goals(ONE + TWICE, SOURCE + b"# quicker\n").digest
     (twice,) = version.milestones
     assert (twice.metric, twice.op, twice.value) == ("vs_baseline.eager", ">=", 2.0)
 
 
 def test_without_any_a_version_is_what_it_was() -> None:
-    assert with_goals("baselines: []\nmilestones: []\n").digest == compiled().digest
+    assert with_goals("baselines: []\nmilestones: []\n").digest == compile_example().digest
 
 
 @pytest.mark.parametrize(
     ("was", "now", "what"),
     [
-        ("baselines/eager.py", "../eager.py", "leads out of the problem"),
-        ("baselines/eager.py", "/etc/passwd", "leads out of the problem"),
+        ("baselines/eager.py", "../eager.py", "is outside the problem"),
+        ("baselines/eager.py", "/etc/passwd", "is outside the problem"),
         ("baselines/eager.py", "eager.py", "is no file of the problem"),
         ("baselines/eager.py", "task.yml", "does not end in .py"),
         ("name: eager", "name: Eager", "name"),
@@ -53,14 +58,14 @@ def test_without_any_a_version_is_what_it_was() -> None:
         ("vs_baseline.eager, op: '>=', value: 2", "cases_passed, op: '>', value: 99", "nobody"),
         ("op: '>='", "op: '=='", "op"),
         ("value: 2", "value: -1", "value"),
-        ("gpu: GPU", "gpu: Z80", "'Z80' is none of"),
+        ("gpu: GPU", "gpu: Z80", "'Z80' is not one of"),
     ],
 )
 def test_what_cannot_be_run_or_reached_is_refused(was: str, now: str, what: str) -> None:
-    said = (ONE + TWICE).replace(was, now)
-    assert said != ONE + TWICE
+    goals = (ONE + TWICE).replace(was, now)
+    assert goals != ONE + TWICE
     with pytest.raises(Refused, match=what) as refused:
-        with_goals(said)
+        with_goals(goals)
     assert "warpboard.yml, line" in refused.value.reason
 
 

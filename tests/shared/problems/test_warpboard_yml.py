@@ -1,12 +1,12 @@
-"""What stands beside a task.yml, and what it changes."""
+"""The settings beside a task.yml, and what they change."""
 
 import json
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems import Needs
-from tests.shared.problems.examples import compiled, replaced
+from shared.problems.values import Requires
+from tests.shared.problems.examples import compile_example, replace_in_task
 
 WHOLE = b"""\
 title: Doubling
@@ -20,7 +20,7 @@ difficulty: easy
 
 
 def test_every_key_reaches_the_version() -> None:
-    version = compiled(warpboard_yml=WHOLE)
+    version = compile_example(warpboard_yml=WHOLE)
     manifest = json.loads(version.manifest)
     assert (version.title, version.gpus) == ("Doubling", ("CPU",))
     assert version.source_bytes_max == manifest["source_bytes_max"] == 2000
@@ -30,33 +30,33 @@ def test_every_key_reaches_the_version() -> None:
 
 
 def test_an_empty_file_adds_nothing() -> None:
-    assert compiled(warpboard_yml=b"# later\n").digest == compiled().digest
+    assert compile_example(warpboard_yml=b"# later\n").digest == compile_example().digest
 
 
 def test_what_a_machine_must_have_reaches_the_version() -> None:
-    asked = b"requires: {count: 2, memory_mib: 40000, toolchains: [triton, g++, triton]}\n"
-    version = compiled(warpboard_yml=asked)
-    assert version.requires == Needs(2, 40_000, ("triton", "g++"))
+    extras = b"requires: {count: 2, memory_mib: 40000, toolchains: [triton, g++, triton]}\n"
+    version = compile_example(warpboard_yml=extras)
+    assert version.requires == Requires(count=2, memory_mib=40_000, toolchains=["triton", "g++"])
     assert json.loads(version.manifest)["requires"]["count"] == 2
 
 
 @pytest.mark.parametrize("text", ["requires: {}", "requires: {count: 1, toolchains: []}"])
 def test_asking_for_nothing_leaves_the_digest_as_it_was(text: str) -> None:
-    assert compiled(warpboard_yml=text.encode()).digest == compiled().digest
-    assert "requires" not in json.loads(compiled().manifest)
+    assert compile_example(warpboard_yml=text.encode()).digest == compile_example().digest
+    assert "requires" not in json.loads(compile_example().manifest)
 
 
 def test_the_widest_case_says_how_many_gpus_are_needed() -> None:
-    task = replaced("size: 1024, seed: 3", "size: 1024, seed: 3, world_size: 4")
+    task = replace_in_task("size: 1024, seed: 3", "size: 1024, seed: 3, world_size: 4")
     task = task.replace("size: 64, seed: 7", "size: 64, seed: 7, world_size: 2")
-    version = compiled(task.replace("lang: py", "multi_gpu: true\nlang: py"))
-    assert version.requires == Needs(count=4)
+    version = compile_example(task.replace("lang: py", "multi_gpu: true\nlang: py"))
+    assert version.requires == Requires(count=4)
     assert json.loads(version.manifest)["multi_gpu"] is True
 
 
 def test_a_tolerance_is_read_and_said_to_wait() -> None:
-    (warning,) = compiled(warpboard_yml=b"tolerance: {rtol: 1e-5, atol: 0}\n").warnings
-    assert "check_implementation alone decides" in warning
+    (warning,) = compile_example(warpboard_yml=b"tolerance: {rtol: 1e-5, atol: 0}\n").warnings
+    assert "only check_implementation decides" in warning
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_a_tolerance_is_read_and_said_to_wait() -> None:
 )
 def test_a_mistake_is_named_with_its_file(text: str, sentence: str) -> None:
     with pytest.raises(Refused) as caught:
-        compiled(warpboard_yml=text.encode())
+        compile_example(warpboard_yml=text.encode())
     assert caught.value.reason.startswith("warpboard.yml")
     assert sentence in caught.value.reason

@@ -10,7 +10,7 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -89,7 +89,7 @@ class Reader:
                 self._note(event)
             self.last_at = time.monotonic()
 
-    def _note(self, event: Recorded) -> None:
+    def _note(self, event: RecordedEvent) -> None:
         agg, kind = history_of(event.envelope.agg), CATALOGUE[event.envelope.type]
         if kind is CATALOGUE["SubmissionReceived"]:
             self.received.add(agg)

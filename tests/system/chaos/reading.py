@@ -5,10 +5,10 @@ from typing import NamedTuple
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
+from shared.nats.connection import EXPECTED_SEQ_HEADER
 from shared.nats.event_log import NatsLog
-from shared.nats.pull import Pace, Pull, stream_sequence
-from shared.nats.requests import EXPECTED
+from shared.nats.pull import PullConsumer, PullLimits, stream_sequence
 from shared.nats.streams import Settings
 from shared.subjects import STREAM, history_of
 from shared.wire import decode
@@ -17,7 +17,7 @@ from shared.wire import decode
 class Kept(NamedTuple):
     """An event in the log; `expected` is the version that its writer had read, None if any."""
 
-    recorded: Recorded
+    recorded: RecordedEvent
     expected: int | None
 
     @property
@@ -43,8 +43,8 @@ async def read(nc: Client) -> list[Kept]:
 
     def on(message: Msg) -> None:
         seq = stream_sequence(message.reply)
-        expected = (message.headers or {}).get(EXPECTED)
-        recorded = Recorded(seq, decode(message.data), message.data)
+        expected = (message.headers or {}).get(EXPECTED_SEQ_HEADER)
+        recorded = RecordedEvent(seq, decode(message.data), message.data)
         found.append(Kept(recorded, None if expected is None else int(expected)))
 
     async def settings() -> Settings:
@@ -55,7 +55,7 @@ async def read(nc: Client) -> list[Kept]:
             "mem_storage": True,
         }
 
-    pull = Pull(nc, STREAM, settings, on, Pace())
+    pull = PullConsumer(nc, STREAM, settings, on, PullLimits())
     try:
         while len(found) < last:
             await pull.turn(0)

@@ -8,7 +8,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from shared.events import SubmissionFinished
-from shared.nats.vitals import vitals
+from shared.nats.bus_status import read_bus_status
 from shared.subjects import last_token
 from shared.testing import eventually
 from tests.system.chaos.asking import Asker
@@ -84,7 +84,7 @@ async def unacknowledged(nc: Client) -> list[str]:
 
 
 async def _held(nc: Client) -> list[str]:
-    readers = (await vitals(nc)).readers
+    readers = (await read_bus_status(nc)).readers
     return [
         f"consumer {one.name} holds {one.unacknowledged} unacknowledged and {one.pending} unread"
         for one in readers

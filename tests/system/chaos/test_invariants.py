@@ -6,18 +6,18 @@ from msgspec.structs import replace
 
 from shared import events, subjects
 from shared.clock import now
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import Fact
-from shared.ids import submission_job
-from shared.testing import example
-from shared.wire import Stamp, seal
+from shared.ids import submission_job_id
+from shared.testing import example_event
+from shared.wire import EventMetadata, make_envelope
 from tests.system.chaos.crowd import Accepted
 from tests.system.chaos.invariants import violations
 from tests.system.chaos.reading import Kept
 
 AT = now()
 SUBMISSION, ACCOUNT = "s1", "a1"
-JOB = submission_job(SUBMISSION)
+JOB = submission_job_id(SUBMISSION)
 LEASES, COUNTS, ENDS = (
     "leases of a job do not overlap",
     "only leased results count",
@@ -30,7 +30,7 @@ Told = tuple[str, Fact]
 
 def _received() -> Told:
     fact = replace(
-        example(events.SubmissionReceived),
+        example_event(events.SubmissionReceived),
         account=ACCOUNT,
         bucket="b",
         cost=1,
@@ -40,36 +40,36 @@ def _received() -> Told:
 
 
 def _taken() -> Told:
-    fact = replace(example(events.QuotaTaken), submission=SUBMISSION, bucket="b", cost=1)
+    fact = replace(example_event(events.QuotaTaken), submission=SUBMISSION, bucket="b", cost=1)
     return subjects.quota(ACCOUNT), fact
 
 
 def _returned() -> Told:
-    fact = replace(example(events.QuotaReturned), submission=SUBMISSION, bucket="b", cost=1)
+    fact = replace(example_event(events.QuotaReturned), submission=SUBMISSION, bucket="b", cost=1)
     return subjects.quota(ACCOUNT), fact
 
 
 def _lease(run: str) -> list[Told]:
-    leased = replace(example(events.JobLeased), run=run)
-    assigned = replace(example(events.JobAssigned), job=JOB)
+    leased = replace(example_event(events.JobLeased), run=run)
+    assigned = replace(example_event(events.JobAssigned), job=JOB)
     return [(subjects.job(JOB), leased), (subjects.run("agent", run), assigned)]
 
 
 def _completed(run: str) -> Told:
-    return subjects.run("agent", run), example(events.RunCompleted)
+    return subjects.run("agent", run), example_event(events.RunCompleted)
 
 
 def _expired(run: str) -> Told:
-    return subjects.run("agent", run), example(events.JobExpired)
+    return subjects.run("agent", run), example_event(events.JobExpired)
 
 
 def _finished(run: str) -> Told:
-    return subjects.job(JOB), replace(example(events.JobFinished), run=run)
+    return subjects.job(JOB), replace(example_event(events.JobFinished), run=run)
 
 
 def _ended(outcome: str, run: str | None) -> Told:
     fact = replace(
-        example(events.SubmissionFinished),
+        example_event(events.SubmissionFinished),
         outcome=outcome,
         run=run,
         verdict="passed" if run else None,
@@ -82,8 +82,8 @@ def _log(told: list[Told]) -> list[Kept]:
     log: list[Kept] = []
     versions: dict[str, int] = {}
     for seq, (agg, fact) in enumerate(told, 1):
-        stamp = Stamp(f"e{seq}", AT, "service:test", SUBMISSION, "test")
-        log.append(Kept(Recorded(seq, seal(fact, agg, stamp)), versions.get(agg, 0)))
+        stamp = EventMetadata(f"e{seq}", AT, "service:test", SUBMISSION, "test")
+        log.append(Kept(RecordedEvent(seq, make_envelope(fact, agg, stamp)), versions.get(agg, 0)))
         versions[agg] = seq
     return log
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from shared.servers.process import Launch, drive, ending
+from shared.servers.process import Launch, run_steps, stop_steps
 from tests.support.platform import ROOT, Running
 from tests.support.waits import free_port
 from tests.system.chaos.faults import fill, keep_from_writing
@@ -45,7 +45,7 @@ class Extra:
     def stop(self) -> None:
         """End it, killed if it does not in time."""
         if self.process is not None:
-            drive(ending(self.process, signal.SIGTERM, DOWN_S_MAX))
+            run_steps(stop_steps(self.process, signal.SIGTERM, DOWN_S_MAX))
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""What the command line decides: pure functions of what the platform answered."""
+"""Pure functions over the platform's answers."""

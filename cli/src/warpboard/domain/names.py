@@ -1,4 +1,4 @@
-"""Names as the platform takes them."""
+"""Valid names of participants, problems and tokens."""
 
 import re
 
@@ -12,7 +12,7 @@ ANYONE = "participant"
 
 
 def participant(name: str, option: str = "--as") -> str:
-    """The name of a participant, or of an operator, as it was given. Errors: Refused."""
+    """Check the name of a participant or an operator. Raises Refused."""
     if not PARTICIPANT.match(name):
         raise Refused(
             "invalid_credential",
@@ -23,17 +23,17 @@ def participant(name: str, option: str = "--as") -> str:
 
 
 def legal_participant(name: str) -> str:
-    """The participant's name nearest to the name of an account on this machine.
+    """Return the valid name that is nearest to an account name of this machine.
 
     >>> legal_participant("Ada.Lovelace"), legal_participant("_apt"), legal_participant("Zoë")
     ('ada_lovelace', 'apt', 'zo')
     """
-    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower())
-    return kept.strip("_")[:LENGTH_MAX] or ANYONE
+    replaced = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower())
+    return replaced.strip("_")[:LENGTH_MAX] or ANYONE
 
 
 def slug_of(folder: str) -> str:
-    """The slug that a problem's folder suggests.
+    """Return the slug that a problem's folder suggests.
 
     >>> slug_of("Vector Add"), slug_of("softmax_v2")
     ('vector-add', 'softmax_v2')
@@ -42,7 +42,7 @@ def slug_of(folder: str) -> str:
 
 
 def kernelbench_slug(level: int, stem: str) -> str:
-    """The slug of a problem of KernelBench, by its level and its file's name.
+    """Return the slug of a KernelBench problem from its level and its file's name.
 
     >>> kernelbench_slug(1, "19_ReLU"), kernelbench_slug(2, "7_Conv2d_Bias__Add+ReLU")
     ('kernelbench-1-19-relu', 'kernelbench-2-7-conv2d-bias-add-relu')
@@ -52,7 +52,7 @@ def kernelbench_slug(level: int, stem: str) -> str:
 
 
 def checked_token(token: str, name: str) -> str:
-    """A token that can be sent. Errors: Refused, without a word of it."""
+    """Check that a token can be sent. Raises Refused without showing the token."""
     if not VISIBLE.match(token):
         raise Refused("bad_settings", f"{name} is no token: 1 to 512 visible ASCII", name)
     return token

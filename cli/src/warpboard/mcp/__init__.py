@@ -1,1 +1,1 @@
-"""The Model Context Protocol server: the platform as tools of a program that writes kernels."""
+"""The Model Context Protocol server: the platform as tools for programs that write kernels."""

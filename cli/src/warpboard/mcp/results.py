@@ -1,14 +1,32 @@
-"""Tools that read what came of a submission: verdict, cases, what it printed, its profile."""
+"""Tools that read the result of a submission: verdict, cases, output, profile, comparison."""
 
 from collections.abc import Iterable
+from typing import Annotated, Literal
 
+import msgspec
+from msgspec import Meta
+
+from shared.api.cases import Case, Mismatch, Roofline
+from shared.api.leaderboards import ComparedCase, Comparison
+from shared.api.submissions import FullSubmission
 from shared.errors import Refused
-from warpboard.domain.answers import Case, Run, Submission, read
-from warpboard.domain.comparison import Comparison
-from warpboard.domain.outcome import ending
-from warpboard.domain.progress import news
-from warpboard.mcp import asks, bounds, tells
-from warpboard.mcp.hands import Hands
+from shared.presentation.outcome import outcome_lines
+from shared.presentation.report_parts import submission_progress
+from shared.presentation.responses import AnyRun
+from warpboard.mcp.context import (
+    TEXT_CHARS,
+    Chars,
+    Name,
+    Number,
+    Tool,
+    ToolContext,
+    ToolRequest,
+    ToolResponse,
+    head,
+    shorten,
+    tail,
+    take_first,
+)
 from warpboard.service.ports import Api
 
 CASES_MAX = 24
@@ -21,179 +39,357 @@ LOG = "log.txt"
 READABLE = (".txt", ".csv", ".md", ".json", ".log")
 
 
-async def read_result(hands: Hands, asked: asks.ReadResult) -> tells.Result:
-    """How a submission ended, or where it is. Errors: Refused; Failed."""
-    found = await _submission(hands.api, asked.number)
-    bad, cut = failing(found)
-    times, more = timed(found)
-    ranking = found.ranking
-    return tells.Result(
-        number=found.number,
-        problem=found.problem,
-        gpu=found.gpu,
-        mode=found.mode,
-        state=found.state,
-        is_over=found.is_over,
-        summary=ending(found) if found.is_over else [news(found).whole],
-        next=_next(found),
-        outcome=found.outcome,
-        verdict=found.verdict,
-        stage=found.stage,
-        reason=bounds.brief(found.reason or "") or None,
-        score_us=ranking.score_us if ranking and ranking.score_us else found.score_us,
-        interval_us=ranking.interval_us if ranking else None,
-        ranking=ranking if found.is_over else None,
-        cases_count=len(found.cases),
-        failing=bad,
-        timed=times,
-        grade=found.grade,
-        is_provisional=found.is_provisional,
-        tier=found.tier,
-        level=found.level,
-        files=[one.name for one in found.files],
-        cut=[*cut, *more],
+class ReadResultRequest(ToolRequest, frozen=True, kw_only=True):
+    """The submission."""
+
+    number: Number
+
+
+class ReadLogRequest(ToolRequest, frozen=True, kw_only=True):
+    """The submission, and which end of its log."""
+
+    number: Number
+    end: Annotated[Literal["head", "tail"], Meta(description="The log's beginning or its end.")] = (
+        "tail"
+    )
+    chars_max: Chars = TEXT_CHARS
+
+
+class ReadProfileRequest(ToolRequest, frozen=True, kw_only=True):
+    """The submission, and which file of its profile."""
+
+    number: Number
+    file: Annotated[
+        Name | None, Meta(description="A name from files; none is the first report in text.")
+    ] = None
+    chars_max: Chars = TEXT_CHARS
+
+
+class CompareRequest(ToolRequest, frozen=True, kw_only=True):
+    """Two submissions to the same problem."""
+
+    a: Number
+    b: Number
+
+
+class FailedCase(ToolResponse, frozen=True, kw_only=True):
+    """A case that did not pass; a hidden one shows only its verdict."""
+
+    name: str
+    stage: str
+    verdict: str
+    message: str = ""
+    wrong: int = 0
+    mismatches: list[Mismatch] = []
+
+
+class TimedCase(ToolResponse, frozen=True, kw_only=True):
+    """The time of a case, its interval, and the speed-up over each baseline."""
+
+    name: str
+    time_us: float
+    interval_us: tuple[float, float] | None = None
+    samples: int = 0
+    grade: str = ""
+    roofline: Roofline | None = None
+    vs_baseline: dict[str, float] = {}
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """The rank of a finished submission, or why it has none.
+
+    Units: `delta_to_best` and `delta_to_next` are the seconds to the first and to the next place.
+    """
+
+    status: str
+    eligible: bool | None = None
+    code: str | None = None
+    reason: str | None = None
+    rank: int | None = None
+    is_tied: bool = False
+    tied_with: int | None = None
+    best_number: int | None = None
+    delta_to_best: float | None = None
+    delta_to_next: float | None = None
+    own_best_us: float | None = None
+    score_us: float | None = None
+    run_us: float | None = None
+    pooled_over: list[int] = []
+    problem_version: int = 0
+    interval_us: tuple[float, float] | None = None
+
+
+class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
+    """How a submission ended, or where it is."""
+
+    number: int
+    problem: str
+    gpu: str
+    mode: str
+    state: str
+    is_over: bool
+    summary: list[str]
+    next: str
+    outcome: str | None = None
+    verdict: str | None = None
+    stage: str | None = None
+    reason: str | None = None
+    score_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    ranking: Placement | None = None
+    cases_count: int = 0
+    failing: list[FailedCase] = []
+    timed: list[TimedCase] = []
+    grade: str = ""
+    is_provisional: bool = False
+    tier: str | None = None
+    level: str | None = None
+    files: list[str] = []
+    cut: list[str] = []
+
+
+class SubmissionText(ToolResponse, frozen=True, kw_only=True):
+    """A text of a submission, shortened to the limit."""
+
+    number: int
+    name: str
+    text: str
+    files: list[str] = []
+    cut: list[str] = []
+
+
+class CompareResult(ToolResponse, frozen=True, kw_only=True):
+    """A comparison of two submissions; a ratio below 1 means that b is faster."""
+
+    a: int
+    b: int
+    summary: str
+    cases: list[ComparedCase]
+    score: ComparedCase | None = None
+    diff: str | None = None
+    cut: list[str] = []
+
+
+def result_tools() -> tuple[Tool, ...]:
+    """Return the tools that read results."""
+    return (
+        Tool(
+            read_result,
+            ReadResultRequest,
+            SubmissionResult,
+            "Read how a submission ended: verdict, failing cases with messages and wrong "
+            "elements, times with intervals, rank or why it has none.",
+        ),
+        Tool(
+            read_log,
+            ReadLogRequest,
+            SubmissionText,
+            "Read what a submission printed, its compiler's messages included.",
+        ),
+        Tool(
+            read_profile,
+            ReadProfileRequest,
+            SubmissionText,
+            "Read the report of a submission of mode profile as text, to see where time goes.",
+        ),
+        Tool(
+            compare,
+            CompareRequest,
+            CompareResult,
+            "Compare two submissions: source diff and each case's ratio of times with its "
+            "interval; a ratio whose interval holds 1 is no difference.",
+        ),
     )
 
 
-async def _submission(api: Api, number: int) -> Submission:
-    return read(await api.get("submissions", number), Submission)
+async def read_result(context: ToolContext, request: ReadResultRequest) -> SubmissionResult:
+    """Return how a submission ended, or where it is. Raises Refused and Failed."""
+    submission = await _submission(context.api, request.number)
+    failed_cases, cut = failing(submission)
+    timed_cases, timed_cut = timed(submission)
+    ranking = submission.ranking
+    return SubmissionResult(
+        number=submission.number,
+        problem=submission.problem,
+        gpu=submission.gpu,
+        mode=submission.mode,
+        state=submission.state,
+        is_over=submission.is_over,
+        summary=outcome_lines(submission)
+        if submission.is_over
+        else [submission_progress(submission).whole],
+        next=_next_step(submission),
+        outcome=submission.outcome,
+        verdict=submission.verdict,
+        stage=submission.stage,
+        reason=shorten(submission.reason or "") or None,
+        score_us=ranking.score_us if ranking and ranking.score_us else submission.score_us,
+        interval_us=ranking.interval_us if ranking else None,
+        ranking=msgspec.convert(ranking, Placement, from_attributes=True)
+        if ranking and submission.is_over
+        else None,
+        cases_count=len(submission.cases),
+        failing=failed_cases,
+        timed=timed_cases,
+        grade=submission.grade,
+        is_provisional=submission.is_provisional,
+        tier=submission.tier,
+        level=submission.level,
+        files=[file.name for file in submission.files],
+        cut=[*cut, *timed_cut],
+    )
 
 
-def failing(run: Run) -> tuple[list[tells.Failing], list[str]]:
-    """The cases that did not pass, shown ones first, and how many were left out."""
-    bad = sorted((one for one in run.cases if one.verdict not in GOOD), key=lambda c: c.is_hidden)
-    kept, cut = bounds.first(bad, CASES_MAX, "failing cases")
-    return [_failing(one) for one in kept], cut
+async def _submission(api: Api, number: int) -> FullSubmission:
+    return (await api.get(FullSubmission, "submissions", number)).value
 
 
-def _failing(case: Case) -> tells.Failing:
-    return tells.Failing(
+def failing(run: AnyRun) -> tuple[list[FailedCase], list[str]]:
+    """Return the cases that did not pass, visible ones first, and what was left out."""
+    failed = sorted(
+        (case for case in run.cases if case.verdict not in GOOD), key=lambda c: c.is_hidden
+    )
+    reported, cut = take_first(failed, CASES_MAX, "failing cases")
+    return [_failed_case(case) for case in reported], cut
+
+
+def _failed_case(case: Case) -> FailedCase:
+    return FailedCase(
         name="a hidden case" if case.is_hidden else case.name,
         stage=case.stage,
         verdict=case.verdict,
-        message=bounds.brief(case.message),
+        message=shorten(case.message),
         wrong=case.wrong,
         mismatches=case.mismatches[:MISMATCHES_MAX],
     )
 
 
-def timed(run: Run) -> tuple[list[tells.Timed], list[str]]:
-    """The cases with a time, and how many were left out."""
-    kept, cut = bounds.first([one for one in run.cases if one.time_us], TIMED_MAX, "timed cases")
+def timed(run: AnyRun) -> tuple[list[TimedCase], list[str]]:
+    """Return the cases with a time, and what was left out."""
+    reported, cut = take_first(
+        [case for case in run.cases if case.time_us], TIMED_MAX, "timed cases"
+    )
     return [
-        tells.Timed(
-            name=one.name,
-            time_us=one.time_us or 0.0,
-            interval_us=one.interval_us,
-            samples=one.samples,
-            grade=one.grade,
-            roofline=one.roofline,
-            vs_baseline=one.vs_baseline,
+        TimedCase(
+            name=case.name,
+            time_us=case.time_us or 0.0,
+            interval_us=case.interval_us,
+            samples=case.samples,
+            grade=case.grade,
+            roofline=case.roofline,
+            vs_baseline=case.vs_baseline,
         )
-        for one in kept
+        for case in reported
     ], cut
 
 
-def _next(found: Submission) -> str:
-    """What suits best now."""
-    if not found.is_over:
-        return f"call follow with number {found.number} until is_over"
-    if found.outcome == "infra_failed":
+def _next_step(submission: FullSubmission) -> str:
+    """Return the best next step."""
+    if not submission.is_over:
+        return f"call follow with number {submission.number} until is_over"
+    if submission.outcome == "infra_failed":
         return "the platform failed, not the kernel: submit the same again"
-    if found.outcome != "passed":
-        return "mend what failing and reason say; read_log has what the kernel printed"
+    if submission.outcome != "passed":
+        return "fix what failing and reason report; read_log has what the kernel printed"
     return {
-        "test": "it is right; submit with mode benchmark to see how fast it is",
+        "test": "it is correct; submit with mode benchmark to see how fast it is",
         "benchmark": "compare it with your best; submit with mode ranked if it is better",
         "profile": "call read_profile",
-    }.get(found.mode, "call leaderboard to see where it stands")
+    }.get(submission.mode, "call leaderboard to see where it stands")
 
 
-async def read_log(hands: Hands, asked: asks.ReadLog) -> tells.Text:
-    """What a submission printed, from its beginning or its end. Errors: Refused; Failed."""
-    found = await _submission(hands.api, asked.number)
-    names = [one.name for one in found.files]
+async def read_log(context: ToolContext, request: ReadLogRequest) -> SubmissionText:
+    """Return the beginning or the end of what a submission printed. Raises Refused and Failed."""
+    submission = await _submission(context.api, request.number)
+    names = [file.name for file in submission.files]
     if LOG in names:
-        text = await _text(hands.api, asked.number, LOG)
+        text = await _download_text(context.api, request.number, LOG)
     else:
-        text = "\n".join(part for part in (found.log_head, found.log_tail) if part)
-    keep = bounds.head if asked.end == "head" else bounds.tail
-    shown, long = keep(text, asked.chars_max)
-    cut = [long] if long else []
+        text = "\n".join(part for part in (submission.log_head, submission.log_tail) if part)
+    truncate = head if request.end == "head" else tail
+    excerpt, cut_note = truncate(text, request.chars_max)
+    cut = [cut_note] if cut_note else []
     if not text:
-        cut = ["it printed nothing" if found.is_over else "it is not over: follow it first"]
-    return tells.Text(number=asked.number, name=LOG, text=shown, files=names, cut=cut)
+        cut = ["it printed nothing" if submission.is_over else "it is not over: follow it first"]
+    return SubmissionText(number=request.number, name=LOG, text=excerpt, files=names, cut=cut)
 
 
-async def read_profile(hands: Hands, asked: asks.ReadProfile) -> tells.Text:
-    """A report of a profile as text. Errors: Refused; Failed."""
-    found = await _submission(hands.api, asked.number)
-    names = [one.name for one in found.files]
-    name = asked.file or _report(found, names)
+async def read_profile(context: ToolContext, request: ReadProfileRequest) -> SubmissionText:
+    """Return a report of a profile as text. Raises Refused and Failed."""
+    submission = await _submission(context.api, request.number)
+    names = [file.name for file in submission.files]
+    name = request.file or _find_report(submission, names)
     if name not in names:
         known = ", ".join(names) or "none"
-        what = f"submission {asked.number} has no file {name!r}: {known}"
-        raise Refused("unknown_file", what, "file")
+        reason = f"submission {request.number} has no file {name!r}: {known}"
+        raise Refused("unknown_file", reason, "file")
     if not name.endswith(READABLE):
-        texts = ", ".join(one for one in names if one.endswith(READABLE)) or "none"
-        raise Refused("not_text", f"{name} is no text; of text there is: {texts}", "file")
-    text = await _text(hands.api, asked.number, name)
-    shown, long = bounds.head(text, asked.chars_max)
-    return tells.Text(
-        number=asked.number, name=name, text=shown, files=names, cut=[long] if long else []
+        texts = ", ".join(file for file in names if file.endswith(READABLE)) or "none"
+        raise Refused("not_text", f"{name} is not a text file; the text files are: {texts}", "file")
+    text = await _download_text(context.api, request.number, name)
+    excerpt, cut_note = head(text, request.chars_max)
+    return SubmissionText(
+        number=request.number,
+        name=name,
+        text=excerpt,
+        files=names,
+        cut=[cut_note] if cut_note else [],
     )
 
 
-def _report(found: Submission, names: Iterable[str]) -> str:
-    """The first report in text. Errors: Refused where there is none, saying what to do."""
+def _find_report(submission: FullSubmission, names: Iterable[str]) -> str:
+    """Return the first text report. Raises Refused if there is none, and says what to do."""
     for name in names:
         if name.startswith("profile") and name.endswith(READABLE):
             return name
-    if not found.is_over:
-        what = f"submission {found.number} is not over: follow it first"
-    elif found.mode != "profile":
-        what = f"submission {found.number} has mode {found.mode}: submit with mode profile"
+    if not submission.is_over:
+        reason = f"submission {submission.number} is not over: follow it first"
+    elif submission.mode != "profile":
+        reason = (
+            f"submission {submission.number} has mode {submission.mode}: submit with mode profile"
+        )
     else:
-        what = f"the profile of submission {found.number} left no report: see read_result"
-    raise Refused("no_profile", what, "number")
+        reason = f"the profile of submission {submission.number} left no report: see read_result"
+    raise Refused("no_profile", reason, "number")
 
 
-async def _text(api: Api, number: int, name: str) -> str:
-    """A file as text, as far as the limit."""
-    kept = bytearray()
+async def _download_text(api: Api, number: int, name: str) -> str:
+    """Return a file as text, up to the limit."""
+    data = bytearray()
     async for piece in api.download(number, name):
-        kept += piece
-        if len(kept) > REPORT_BYTES_MAX:
-            what = f"{name} is over {REPORT_BYTES_MAX:,} bytes: warpboard show {number} --save DIR"
-            raise Refused("file_too_large", what, "file")
-    return kept.decode(errors="replace")
+        data += piece
+        if len(data) > REPORT_BYTES_MAX:
+            command = f"warpboard submission show {number} --save DIR"
+            reason = f"{name} is over {REPORT_BYTES_MAX:,} bytes: {command}"
+            raise Refused("file_too_large", reason, "file")
+    return data.decode(errors="replace")
 
 
-async def compare(hands: Hands, asked: asks.Compare) -> tells.Compared:
-    """Two submissions beside each other. Errors: Refused; Failed."""
-    found = read(await hands.api.get("compare", a=asked.a, b=asked.b), Comparison)
-    diff, long = bounds.head(found.diff or "", DIFF_CHARS_MAX)
-    kept, cut = bounds.first(found.cases, TIMED_MAX, "cases")
-    return tells.Compared(
-        a=asked.a,
-        b=asked.b,
-        summary=_summary(found),
-        cases=kept,
-        score=found.score,
-        diff=None if found.diff is None else diff,
-        cut=[*([f"diff: {long}"] if long else []), *cut],
+async def compare(context: ToolContext, request: CompareRequest) -> CompareResult:
+    """Compare two submissions. Raises Refused and Failed."""
+    comparison = (await context.api.get(Comparison, "compare", a=request.a, b=request.b)).value
+    diff, cut_note = head(comparison.diff or "", DIFF_CHARS_MAX)
+    cases, cut = take_first(comparison.cases, TIMED_MAX, "cases")
+    return CompareResult(
+        a=request.a,
+        b=request.b,
+        summary=_summary(comparison),
+        cases=cases,
+        score=comparison.score,
+        diff=None if comparison.diff is None else diff,
+        cut=[*([f"diff: {cut_note}"] if cut_note else []), *cut],
     )
 
 
-def _summary(found: Comparison) -> str:
-    """Whether b is faster, as far as the intervals tell."""
-    score = found.score
-    if score is None or score.ratio is None:
+def _summary(comparison: Comparison) -> str:
+    """Say whether b is faster, as far as the intervals show."""
+    score = comparison.score
+    if score.ratio is None:
         return "no time of both is known: compare two of mode benchmark or ranked"
-    said = f"b takes {score.ratio:.3f} times as long as a"
+    ratio_text = f"b takes {score.ratio:.3f} times as long as a"
     if score.ci95 is None:
-        return said
+        return ratio_text
     low, high = score.ci95
     is_clear = not low <= 1 <= high
     verdict = "a difference" if is_clear else "no difference that these runs show"
-    return f"{said} (95 %: {low:.3f} to {high:.3f}): {verdict}"
+    return f"{ratio_text} (95 %: {low:.3f} to {high:.3f}): {verdict}"

@@ -1,7 +1,7 @@
-"""The client's lines on stdin and ours on stdout, of which nothing else can write a byte.
+"""The lines from the client on stdin and to it on stdout, where nothing else may write.
 
-Threads of our own read and write, for a thread that waits for a silent client cannot be stopped:
-it is left behind when the process ends.
+Our own threads read and write, because a thread that waits for a silent client cannot be stopped;
+it is abandoned when the process ends.
 """
 
 import asyncio
@@ -21,47 +21,47 @@ from shared.errors import Refused
 LINE_BYTES_MAX = 8 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 WAITING_MAX = 64
-# Who pipes requests in and closes at once still gets the answers that come soon.
+# A client that closes stdin at once still gets answers that take no longer.
 DRAIN_S = 1.0
 
 
 class Params(msgspec.Struct, frozen=True):
-    """Which tool a request calls, if it calls one."""
+    """The parameters of a request, as far as they name a tool."""
 
     name: str | None = None
 
 
-class Frame(msgspec.Struct, frozen=True):
-    """What of a message says whether it is a request, and which one."""
+class MessageHeader(msgspec.Struct, frozen=True):
+    """The part of a message that tells whether it is a request, and which one."""
 
     id: int | str | None = None
     method: str | None = None
     params: Params | None = None
 
 
-def claimed() -> tuple[int, int]:
-    """The client's ends of stdin and stdout; whatever else here uses these has nothing and stderr.
+def claim_stdio() -> tuple[int, int]:
+    """Take over stdin and stdout; other code here gets an empty stdin, and stderr as stdout.
 
-    Errors: Refused where one of them was closed from the start.
+    Raises Refused if one of them was closed from the start.
     """
     try:
         lines_in, lines_out = os.dup(0), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
+        null_fd = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null_fd, 0)
+        os.close(null_fd)
         os.dup2(2, 1)
     except OSError as error:
-        what = f"a client speaks on stdin and stdout, but one of them is closed: {error}"
-        raise Refused("no_client", what) from error
+        reason = f"a client speaks on stdin and stdout, but one of them is closed: {error}"
+        raise Refused("no_client", reason) from error
     return lines_in, lines_out
 
 
-class Lines:
-    """The lines that come, as the SDK iterates over a file; the end waits for open requests."""
+class LineReader:
+    """The incoming lines, iterated by the SDK like a file; the end waits for open requests."""
 
-    def __init__(self, fd: int, requests: "Requests") -> None:
+    def __init__(self, fd: int, requests: "OpenRequests") -> None:
         self._loop = asyncio.get_running_loop()
-        self._came: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_MAX)
+        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_MAX)
         self._requests = requests
         threading.Thread(target=self._read, args=(fd,), daemon=True).start()
 
@@ -69,7 +69,7 @@ class Lines:
         return self
 
     async def __anext__(self) -> str:
-        line = await self._came.get()
+        line = await self._incoming.get()
         if line is None:
             await self._requests.settled(DRAIN_S)
             raise StopAsyncIteration
@@ -77,23 +77,23 @@ class Lines:
         return line.decode("utf-8", "replace")
 
     def _read(self, fd: int) -> None:
-        for line in _lines(fd):
-            self._put(line)
-        self._put(None)
+        for line in _read_lines(fd):
+            self._hand_over(line)
+        self._hand_over(None)
 
-    def _put(self, line: bytes | None) -> None:
-        """Hand a line over once there is room; nobody wants it when the loop has ended."""
+    def _hand_over(self, line: bytes | None) -> None:
+        """Hand a line over once there is room; drop it if the loop has ended."""
         with suppress(RuntimeError, CancelledError):
-            coming = self._came.put(line)
+            putting = self._incoming.put(line)
             try:
-                asyncio.run_coroutine_threadsafe(coming, self._loop).result()
+                asyncio.run_coroutine_threadsafe(putting, self._loop).result()
             finally:
-                coming.close()
+                putting.close()
 
 
-def _lines(fd: int) -> Iterator[bytes]:
-    """Each line of a file that somebody else writes; one that is too long is left out."""
-    rest, is_long = bytearray(), False
+def _read_lines(fd: int) -> Iterator[bytes]:
+    """Yield each line of a file; lines that are too long are skipped."""
+    buffer, is_long = bytearray(), False
     while True:
         try:
             chunk = os.read(fd, CHUNK_BYTES)
@@ -101,66 +101,66 @@ def _lines(fd: int) -> Iterator[bytes]:
             chunk = b""
         if not chunk:
             break
-        *whole, last = chunk.split(b"\n")
-        for piece in whole:
-            rest += piece
-            if not is_long and rest.strip():
-                yield bytes(rest)
-            rest.clear()
+        *complete, last = chunk.split(b"\n")
+        for piece in complete:
+            buffer += piece
+            if not is_long and buffer.strip():
+                yield bytes(buffer)
+            buffer.clear()
             is_long = False
-        rest += last
-        if len(rest) > LINE_BYTES_MAX:
+        buffer += last
+        if len(buffer) > LINE_BYTES_MAX:
             sys.stderr.write(f"warpboard: a message over {LINE_BYTES_MAX:,} bytes was left out\n")
-            rest.clear()
+            buffer.clear()
             is_long = True
-    if not is_long and rest.strip():
-        yield bytes(rest)
+    if not is_long and buffer.strip():
+        yield bytes(buffer)
 
 
-class Writer:
-    """Where the SDK writes its lines; each is out before the next is begun."""
+class LineWriter:
+    """The SDK's output; each line is written before the next begins."""
 
-    def __init__(self, fd: int, requests: "Requests") -> None:
+    def __init__(self, fd: int, requests: "OpenRequests") -> None:
         self._loop = asyncio.get_running_loop()
-        self._out: queue.Queue[tuple[bytes, asyncio.Future[None]]] = queue.Queue()
+        self._outgoing: queue.Queue[tuple[bytes, asyncio.Future[None]]] = queue.Queue()
         self._requests = requests
         threading.Thread(target=self._write, args=(fd,), daemon=True).start()
 
     async def write(self, text: str) -> None:
-        """Write a line. Errors: BrokenPipeError when nobody reads any more."""
-        line, done = text.encode(), self._loop.create_future()
-        self._out.put((line, done))
-        await done
+        """Write a line. Raises BrokenPipeError when nobody reads any more."""
+        line, written = text.encode(), self._loop.create_future()
+        self._outgoing.put((line, written))
+        await written
         self._requests.went(line)
 
     async def flush(self) -> None:
-        """Nothing: a line that was written is out."""
+        """Do nothing; lines are written at once."""
 
     def _write(self, fd: int) -> None:
         while True:
-            line, done = self._out.get()
+            line, written = self._outgoing.get()
             trouble: OSError | None = None
             try:
-                left = memoryview(line)
-                while left:
-                    left = left[os.write(fd, left) :]
+                remaining = memoryview(line)
+                while remaining:
+                    remaining = remaining[os.write(fd, remaining) :]
             except OSError as error:
                 trouble = error
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(_settle, done, trouble)
+                self._loop.call_soon_threadsafe(_finish_write, written, trouble)
 
 
-def _settle(done: "asyncio.Future[None]", trouble: OSError | None) -> None:
-    if done.done():
+def _finish_write(written: "asyncio.Future[None]", trouble: OSError | None) -> None:
+    if written.done():
         return
     if trouble is None:
-        done.set_result(None)
+        written.set_result(None)
     else:
-        done.set_exception(BrokenPipeError(trouble.errno, trouble.strerror))
+        written.set_exception(BrokenPipeError(trouble.errno, trouble.strerror))
 
 
-class Requests:
-    """Which requests wait for their answers, but for tools that take long by their nature."""
+class OpenRequests:
+    """The requests that wait for their answers, except those of slow tools."""
 
     def __init__(self, slow: Collection[str] = ()) -> None:
         self._slow = slow
@@ -169,30 +169,30 @@ class Requests:
         self._none.set()
 
     def came(self, line: bytes) -> None:
-        """A line of the client's."""
-        frame = _frame(line)
-        name = frame.params.name if frame.params else None
-        if frame.id is not None and frame.method is not None and name not in self._slow:
-            self._open.add(frame.id)
+        """Record a line from the client."""
+        header = _parse_header(line)
+        name = header.params.name if header.params else None
+        if header.id is not None and header.method is not None and name not in self._slow:
+            self._open.add(header.id)
             self._none.clear()
 
     def went(self, line: bytes) -> None:
-        """A line of ours."""
-        frame = _frame(line)
-        if frame.id is not None and frame.method is None:
-            self._open.discard(frame.id)
+        """Record a line to the client."""
+        header = _parse_header(line)
+        if header.id is not None and header.method is None:
+            self._open.discard(header.id)
             if not self._open:
                 self._none.set()
 
     async def settled(self, within_s: float) -> None:
-        """Until all are answered, or the time is over."""
+        """Wait until all are answered, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._none.wait()
 
 
-def _frame(line: bytes) -> Frame:
-    found: Any = None
+def _parse_header(line: bytes) -> MessageHeader:
+    header: Any = None
     with suppress(msgspec.MsgspecError):
-        found = msgspec.json.decode(line, type=Frame)
-    return found or Frame()
+        header = msgspec.json.decode(line, type=MessageHeader)
+    return header or MessageHeader()

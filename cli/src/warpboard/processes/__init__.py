@@ -1,13 +1,12 @@
-"""The platform on one machine, as child processes: up, down, and how it goes."""
+"""The platform on one machine, as child processes: start, stop and status."""
 
-from warpboard.processes.platform import Platform
-from warpboard.processes.services import Place, Service, local_services, with_discord
+from warpboard.processes.platform import Platform, supervise
+from warpboard.processes.services import PlatformConfig, Service, local_services, with_discord
 from warpboard.processes.state import Row, describe, down
-from warpboard.processes.supervision import supervise
 
 __all__ = [
-    "Place",
     "Platform",
+    "PlatformConfig",
     "Row",
     "Service",
     "describe",

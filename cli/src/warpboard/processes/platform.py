@@ -1,45 +1,53 @@
-"""The local platform: servers and services in order, brought back when they die."""
+"""The local platform: servers and services, started in order and restarted when they die."""
 
 import asyncio
 import os
+import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import httpx
+
+from shared.errors import Failed
 from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from shared.servers.secret import kept
-from warpboard.processes import state
-from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
-from warpboard.processes.enrolment import Desk, enrol
+from shared.servers.process import load_password
+from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
 from warpboard.processes.nats_restart import WRITERS, NatsRestart
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
     ESSENTIAL,
     PORTS,
-    Place,
+    PlatformConfig,
     Service,
     local_services,
     with_discord,
 )
+from warpboard.processes.state import PortClaims, Row, choose_ports, read_state, write_state
 
-# As long as services that lost their platform may take to drain.
+# The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
-# Who has a bot says so by its token.
+# A bot is configured by its token.
 BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
-# The ids of more agents on this machine, which somebody starts beside the platform's own.
+# The ids of additional agents on this machine, which the user starts.
 AGENTS = "WARPBOARD_AGENTS"
+Table = Callable[[PlatformConfig], Sequence[Service]]
+KEY_S_MAX = 30.0
+ENROL_S_MAX = 30.0
+ENROL_STEP_S = 0.1
+# The agent was revoked for ever: it keeps running, but nothing that it reports is ranked.
+REVOKED = "wrong_state"
 
-Table = Callable[[Place], Sequence[Service]]
 
-
-async def _together(*jobs: Coroutine[Any, Any, None]) -> None:
-    """Run all to their end; the first failure cancels the rest and is ours."""
+async def _run_together(*jobs: Coroutine[Any, Any, None]) -> None:
+    """Run all jobs to their end; the first failure cancels the others and is raised."""
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         await asyncio.gather(*tasks)
@@ -52,8 +60,8 @@ async def _together(*jobs: Coroutine[Any, Any, None]) -> None:
 class Platform:
     """Everything that runs in one folder on this machine.
 
-    Services get `environ`, their addresses, and over both of these `overrides`. Children are
-    started by the main thread, because they end with the thread that started them.
+    Services get `environ`, their addresses, and `overrides` on top. The main thread starts
+    children, because they end with the thread that started them.
     """
 
     def __init__(
@@ -69,36 +77,39 @@ class Platform:
         self._environ, self._overrides = environ, overrides or {}
         self._table = table
         self._lock: int | None = None
-        self._claims: state.Claims | None = None
-        self._kept: dict[str, Any] = {}
+        self._claims: PortClaims | None = None
+        self._state: dict[str, Any] = {}
         self._nats_restart: NatsRestart | None = None
 
     async def start(self) -> None:
-        """Start all; what was started before a failure or a cancellation is left to `stop`.
+        """Start everything; after a failure or cancellation, `stop` ends what was started.
 
-        Errors: InUse if another platform has the folder; Failed, with the end of a log.
+        Raises InUse if another platform has the folder, and Failed with the end of a log.
         """
-        self._lock = await self._hold()
-        locks.sign(self._lock, os.getpid())
+        self._lock = await self._lock_folder()
+        locks.write_holder(self._lock, os.getpid())
         self._open_folder()
-        self._claims = state.Claims()
-        ports = state.ports(state.read(self.folder).get("ports", {}), PORTS, self._claims.take)
+        self._claims = PortClaims()
+        ports = choose_ports(read_state(self.folder).get("ports", {}), PORTS, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
-        self._kept = {
+        self._state = {
             "pid": os.getpid(),
             "url": self.url,
             "ports": ports,
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        nats = NatsServer(self.folder / "nats", ports["nats"], agents=self._agents())
+        nats = NatsServer(self.folder / "nats", ports["nats"], agents=self._agent_ids())
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
-            server.log = self._log(server.name)
-            await self._start(self._add(server))
-        token, reader_key = kept(self.folder / "operator_token"), kept(self.folder / "reader_key")
+            server.log = self._log_path(server.name)
+            await self._start(self._add_child(server))
+        token, reader_key = (
+            load_password(self.folder / "operator_token"),
+            load_password(self.folder / "reader_key"),
+        )
         has_edge = BOT in self._environ or self._table is with_discord
-        edge_token = kept(self.folder / "edge_token") if has_edge else ""
-        place = Place(
+        edge_token = load_password(self.folder / "edge_token") if has_edge else ""
+        config = PlatformConfig(
             self.folder,
             nats.url,
             nats.agent_url(AGENT_ID),
@@ -108,50 +119,50 @@ class Platform:
             reader_key,
             edge_token,
         )
-        table = self._table(place)
-        services = [self._service(service, self._lock) for service in table]
+        table = self._table(config)
+        services = [self._add_service(service, self._lock) for service in table]
         self._nats_restart = NatsRestart(
-            nats, [one.ops_port for one in table if one.name in WRITERS]
+            nats, [service.ops_port for service in table if service.name in WRITERS]
         )
         enrolled = [
-            enrol(Desk(self.url, token), one.command, self._environ_of(one))
-            for one in table
-            if one.name == AGENT
+            enrol(EnrolmentTarget(self.url, token), service.command, self._environ_of(service))
+            for service in table
+            if service.name == AGENT
         ]
-        await _together(*map(self._start, services), *enrolled)
+        await _run_together(*map(self._start, services), *enrolled)
 
-    def _agents(self) -> Sequence[str]:
-        """The agents that have an account on the bus: the platform's own, and those added to it."""
+    def _agent_ids(self) -> Sequence[str]:
+        """Return the agents with an account on the bus: the platform's own and additional ones."""
         return (AGENT_ID, *self._environ.get(AGENTS, "").split())
 
-    async def _hold(self) -> int:
-        """Lock the folder; services of a killed platform get the time to drain."""
-        until = time.monotonic() + ORPHANS_S_MAX
+    async def _lock_folder(self) -> int:
+        """Lock the folder, waiting for services of a killed platform to drain."""
+        deadline = time.monotonic() + ORPHANS_S_MAX
         while True:
             try:
-                return locks.hold(self.folder)
-            except locks.InUse as used:
-                if used.pid is not None or time.monotonic() > until:
+                return locks.lock_folder(self.folder)
+            except locks.FolderInUse as used:
+                if used.pid is not None or time.monotonic() > deadline:
                     raise
             await asyncio.sleep(STEP_S)
 
     def _open_folder(self) -> None:
-        """Under root, let user nobody walk to Postgres; whatever else lies here stays closed."""
-        for closed in ("agent", "logs"):
-            (self.folder / closed).mkdir(mode=0o700, exist_ok=True)
+        """As root, let user nobody reach Postgres; everything else here stays closed."""
+        for name in ("agent", "logs"):
+            (self.folder / name).mkdir(mode=0o700, exist_ok=True)
         if os.geteuid() == 0:
             self.folder.chmod(0o711)
 
-    def _log(self, name: str) -> Path:
+    def _log_path(self, name: str) -> Path:
         return self.folder / "logs" / f"{name.lower()}.log"
 
-    def _add(self, leashed: Leashed) -> Child:
-        self.children.append(Child(leashed, is_essential=leashed.name in ESSENTIAL))
+    def _add_child(self, managed: ManagedProcess) -> Child:
+        self.children.append(Child(managed, is_essential=managed.name in ESSENTIAL))
         return self.children[-1]
 
-    def _service(self, service: Service, lock: int) -> Child:
-        log, environ = self._log(service.name), self._environ_of(service)
-        return self._add(ServiceProcess(service, log, environ, lock))
+    def _add_service(self, service: Service, lock: int) -> Child:
+        log, environ = self._log_path(service.name), self._environ_of(service)
+        return self._add_child(ServiceProcess(service, log, environ, lock))
 
     def _environ_of(self, service: Service) -> dict[str, str]:
         return {**self._environ, **service.environ, **self._overrides}
@@ -163,15 +174,15 @@ class Platform:
             self._save()
 
     async def watch(self) -> None:
-        """Bring back whatever dies, for ever.
+        """Restart whatever dies, until cancelled.
 
-        A nats-server that stores nothing more is ended, so that it is brought back too. Errors:
+        A nats-server that cannot store events is killed, so that it is restarted, too. Raises
         Failed when the log, ingest or scheduler dies again and again.
         """
-        assert self._nats_restart is not None, "start() comes before"
-        await _together(self._nats_restart.run(), *map(self._keep, self.children))
+        assert self._nats_restart is not None, "start() must be called first"
+        await _run_together(self._nats_restart.run(), *map(self._keep_alive, self.children))
 
-    async def _keep(self, child: Child) -> None:
+    async def _keep_alive(self, child: Child) -> None:
         while True:
             await child.death()
             pause_s = child.pause_s()
@@ -181,7 +192,9 @@ class Platform:
             self._save()
 
     async def stop(self) -> None:
-        """Stop all in reverse order, each within its limit, even if one of them cannot be."""
+        """Stop everything in reverse order, each within its limit, even if one of them fails to
+        stop.
+        """
         if self._lock is None:
             return
         if self._nats_restart is not None:
@@ -198,7 +211,7 @@ class Platform:
         self._save()
 
     def _release(self, lock: int) -> None:
-        self._kept["pid"] = None
+        self._state["pid"] = None
         self._save()
         os.close(lock)
         self._lock = None
@@ -206,15 +219,141 @@ class Platform:
             self._claims.close()
 
     def kill(self) -> None:
-        """End all at once; `stop` still has to follow."""
+        """Kill everything at once; `stop` must still follow."""
         for child in self.children:
             child.kill()
 
     @property
-    def rows(self) -> list[state.Row]:
-        """How each process is now."""
+    def rows(self) -> list[Row]:
+        """The current state of each process."""
         return [child.row for child in self.children]
 
     def _save(self) -> None:
         rows = [row._asdict() for row in self.rows]
-        state.write(self.folder, {**self._kept, "processes": rows})
+        write_state(self.folder, {**self._state, "processes": rows})
+
+
+Work = Callable[[Platform], Awaitable[None]]
+
+
+async def _start_and_work(platform: Platform, work: Work) -> None:
+    """Start and watch the platform during the work; whichever ends or fails first ends both."""
+
+    async def run_work() -> None:
+        await work(platform)
+
+    await platform.start()
+    tasks = [asyncio.create_task(platform.watch()), asyncio.create_task(run_work())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """Return the signals that end us; SIGHUP only if it is not ignored, as under nohup."""
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+    return [signal.SIGINT, signal.SIGTERM, *hangup]
+
+
+async def supervise(platform: Platform, work: Work) -> signal.Signals | None:
+    """Start the platform, do the work and stop everything; return the signal that ended it, if any.
+
+    A first signal stops everything in order, during the start or the work; a second one kills.
+    Raises the errors of `Platform.start`, `Platform.watch` and of the work.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(_start_and_work(platform, work))
+    received: list[signal.Signals] = []
+
+    def handle_signal(number: signal.Signals) -> None:
+        received.append(number)
+        if len(received) == 1:
+            task.cancel()
+        else:
+            platform.kill()
+
+    signals = _ending_signals()
+    for number in signals:
+        loop.add_signal_handler(number, handle_signal, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not received:
+            raise
+    finally:
+        await platform.stop()
+        for number in signals:
+            loop.remove_signal_handler(number)
+    return received[0] if received else None
+
+
+class EnrolmentTarget(NamedTuple):
+    """The platform on which to enrol agents."""
+
+    url: str
+    operator_token: str
+
+
+async def enrol(
+    target: EnrolmentTarget, command: Sequence[str], environ: Mapping[str, str]
+) -> None:
+    """Enrol the agent of this command with its own key; repeating it is harmless. Raises Failed."""
+    agent = environ["WARPBOARD_GPU_AGENT_ID"]
+    key = await _read_key((*command, "key"), environ)
+    headers = {
+        "Authorization": f"Bearer {target.operator_token}",
+        "Warpboard-Operator": "warpboard-up",
+    }
+    body = {"sign_key": key, "owner": "local", "reason": "it runs on the platform's own machine"}
+    url = f"{target.url}/v1/admin/agents/{agent}/enroll"
+    async with httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False) as http:
+        answer = await _post_until_ready(http, url, body)
+    if not answer.is_success and _error_code(answer) != REVOKED:
+        raise Failed(f"agent {agent} was not enrolled: {answer.status_code} {answer.text}")
+
+
+def _error_code(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["code"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=PIPE)
+    try:
+        async with asyncio.timeout(KEY_S_MAX):
+            out, errors = await process.communicate()
+    except TimeoutError:
+        raise Failed(f"the agent printed no key within {KEY_S_MAX:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise Failed(f"the agent has no key: {errors.decode(errors='replace').strip()}")
+    return out.decode().strip()
+
+
+async def _post_until_ready(
+    http: httpx.AsyncClient, url: str, body: dict[str, str]
+) -> httpx.Response:
+    """Send the request until ingest, which starts at the same time, answers."""
+    deadline = time.monotonic() + ENROL_S_MAX
+    while True:
+        try:
+            answer = await http.post(url, json=body)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                return answer
+            trouble = answer.text
+        except httpx.TransportError as error:
+            trouble = str(error)
+        if time.monotonic() > deadline:
+            raise Failed(f"ingest took no enrolment within {ENROL_S_MAX:.0f} s: {trouble}")
+        await asyncio.sleep(ENROL_STEP_S)

@@ -1,4 +1,4 @@
-"""What the local platform writes down: its ports, which it keeps, and how its processes are."""
+"""The state file of the local platform: its ports, and the state of its processes."""
 
 import fcntl
 import json
@@ -21,8 +21,8 @@ FILE = "state.json"
 DOWN_S_MAX = 90.0
 DOWN_STEP_S = 0.05
 
-# Below the range from which systems take the ports of outgoing connections, so that none of
-# those sits on a service's port while that service is being restarted.
+# Below the range of ports for outgoing connections, so that none of these takes a service's port
+# while that service restarts.
 PORT_MIN, PORT_MAX = 20_000, 32_000
 PORT_TRIES_MAX = 1000
 
@@ -37,17 +37,17 @@ class Row(NamedTuple):
     address: str
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """What was written last; empty if nothing was, or nothing that can be read."""
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return the last saved state; empty if there is none or it is unreadable."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        state = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return state if isinstance(state, dict) else {}
 
 
-def write(folder: Path, state: Mapping[str, Any]) -> None:
-    """Replace what was written, whole or not at all."""
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state file, completely or not at all."""
     fresh = folder / f"{FILE}.new"
     fresh.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
     fresh.replace(folder / FILE)
@@ -56,22 +56,22 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
 def _is_free(port: object) -> bool:
     if not isinstance(port, int):
         return False
-    with socket.socket() as one:
-        # As the servers do it: an ended connection in TIME_WAIT does not take the port.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as probe:
+        # Like the servers: a connection in TIME_WAIT does not block the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((HOST, port))
+            probe.bind((HOST, port))
         except (OSError, OverflowError):
             return False
     return True
 
 
-class Claims:
-    """Ports that no other platform of this person chooses while this one lives.
+class PortClaims:
+    """Ports that no other platform of this user chooses while this one runs.
 
-    Between the choice of a port and the moment when its service listens there, which may be a
-    minute, another platform that starts would find it free. So each port is a byte of one file,
-    locked by the process that chose it; the system lets it go, however the process ends.
+    Up to a minute may pass between the choice of a port and the moment when its service listens,
+    and another platform would find it free. So each port is a byte of one file, locked by the
+    process that chose it; the system releases the lock however the process ends.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Claims:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, port: object) -> bool:
-        """Whether a port is free, and nobody's but ours from now on."""
+        """Return whether a port is free, and claim it."""
         if not isinstance(port, int) or not _is_free(port):
             return False
         try:
@@ -89,14 +89,14 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Let them all go."""
+        """Release all ports."""
         os.close(self._file)
 
 
 Take = Callable[[object], bool]
 
 
-def _choose(taken: Iterable[int], take: Take) -> int:
+def _choose_port(taken: Iterable[int], take: Take) -> int:
     for _ in range(PORT_TRIES_MAX):
         port = PORT_MIN + secrets.randbelow(PORT_MAX - PORT_MIN)
         if port not in taken and take(port):
@@ -104,42 +104,44 @@ def _choose(taken: Iterable[int], take: Take) -> int:
     raise Failed(f"no free port was found between {PORT_MIN} and {PORT_MAX}")
 
 
-def ports(
-    kept: Mapping[str, object], names: Iterable[str], take: Take = _is_free
+def choose_ports(
+    previous: Mapping[str, object], names: Iterable[str], take: Take = _is_free
 ) -> dict[str, int]:
-    """A port for each name: the one kept from the last time, unless it is taken now."""
-    found: dict[str, int] = {}
+    """Return a port for each name: the previous one, unless it is taken now."""
+    chosen: dict[str, int] = {}
     for name in names:
-        port = kept.get(name)
-        is_kept = isinstance(port, int) and port not in found.values() and take(port)
-        found[name] = port if isinstance(port, int) and is_kept else _choose(found.values(), take)
-    return found
+        port = previous.get(name)
+        is_usable = isinstance(port, int) and port not in chosen.values() and take(port)
+        chosen[name] = (
+            port if isinstance(port, int) and is_usable else _choose_port(chosen.values(), take)
+        )
+    return chosen
 
 
 def describe(folder: Path) -> list[Row]:
-    """How the processes of the platform in a folder are; empty if it never ran there."""
-    rows = [Row(**row) for row in read(folder).get("processes", [])]
+    """Return the state of the processes of a folder's platform; empty if it never ran there."""
+    rows = [Row(**row) for row in read_state(folder).get("processes", [])]
     if not locks.is_held(folder):
         return [row._replace(state="stopped", pid=None) for row in rows]
-    if locks.holder(folder) is None:  # It was killed, and what it started is ending.
+    if locks.holder(folder) is None:  # It was killed, and its processes are ending.
         return [row._replace(state="ending") for row in rows]
     return rows
 
 
 def down(folder: Path, within_s: float = DOWN_S_MAX) -> bool:
-    """Stop the platform in a folder and wait until all of it is gone; False if it was not up.
+    """Stop the platform in a folder and wait until all of it is gone; false if it was not up.
 
-    Errors: Failed if something of it was still there after that time.
+    Raises Failed if part of it is still there after that time.
     """
-    until, told = time.monotonic() + within_s, 0
+    deadline, signalled_pid = time.monotonic() + within_s, 0
     was_up = locks.is_held(folder)
     while locks.is_held(folder):
         pid = locks.holder(folder)
-        if pid is not None and pid != told:
-            told = pid
+        if pid is not None and pid != signalled_pid:
+            signalled_pid = pid
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise Failed(f"{folder} is still in use {within_s:.0f} s after it was told to stop")
         time.sleep(DOWN_STEP_S)
     return was_up

@@ -1,1 +1,1 @@
-"""The commands, one function each, over the ports they need."""
+"""The commands, one function each, over the ports that they need."""

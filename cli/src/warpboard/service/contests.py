@@ -1,35 +1,134 @@
-"""Publishing contest files: all problems of one, each with its deadline and GPU types, or none."""
+"""Publish problems and contest files, which give each problem a deadline and GPU types."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from shared.api.leaderboards import Leaderboard
+from shared.api.problems import FullProblem
 from shared.clock import now
 from shared.errors import Refused
-from shared.problems.contest import Listed, deadline
-from warpboard.domain import contests
-from warpboard.domain.answers import read
-from warpboard.domain.contests import SKIPPED, Plan, Told, Wanted
-from warpboard.domain.outcome import FAILED, OK
-from warpboard.domain.problems import Fields, Problem
-from warpboard.domain.progress import News
-from warpboard.domain.units import count_text
-from warpboard.service import publishing
-from warpboard.service.checking import Tools
-from warpboard.service.compiling import Asked, compiled, compiled_on, digest_of, manifest_of
-from warpboard.service.ports import Api, ProblemFiles, Reads, Voucher
+from shared.presentation.report_parts import ProgressText
+from shared.presentation.responses import JsonObject
+from shared.presentation.units import count_text
+from shared.problems.contest import ContestProblem, parse_deadline
+from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.service.checks import CheckContext
+from warpboard.service.compilation import (
+    ProblemOptions,
+    compile_folder,
+    compile_for_gpus,
+    parse_manifest,
+    problem_digest,
+)
+from warpboard.service.ports import Api, Fields, ProblemFiles, PublishApproval, ReadApi
+from warpboard.service.publication import approve_problems, publish, publish_problems
 
+CREATED, UPDATED, SKIPPED = "created", "updated", "skipped"
+SAME = "no changes"
 UNKNOWN = "unknown_problem"
 DEADLINE, GPU = "deadline", "gpu"
-UNTOUCHED = Voucher()
+UNTOUCHED = PublishApproval()
 
 
 @dataclass(frozen=True)
-class How:
-    """Whether it is only said what would be done; whether GPU types with entries may be dropped.
+class PublishPlan:
+    """What happens to a problem, and whether its files are new to the platform."""
 
-    By the same force a leaderboard is given a deadline that is over.
+    slug: str
+    head: str
+    what: str
+    is_new_version: bool = False
+
+
+@dataclass
+class PublishSummary:
+    """What happened to every problem of a contest, by outcome."""
+
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    errors: list[dict[str, str]] = field(default_factory=list)
+
+    def tell(self, plan: PublishPlan) -> None:
+        """Add a problem under its outcome."""
+        if plan.head == SKIPPED:
+            self.skip(plan.slug, plan.what)
+        else:
+            (self.created if plan.head == CREATED else self.updated).append(plan.slug)
+
+    def skip(self, slug: str, reason: str) -> None:
+        """Add a problem that stays as it is."""
+        self.skipped.append({"name": slug, "reason": reason})
+
+    def document(self, *, is_dry: bool) -> JsonObject:
+        """Return the summary as a JSON document."""
+        return {
+            "is_dry_run": is_dry,
+            "created": self.created,
+            "updated": self.updated,
+            "skipped": self.skipped,
+            "errors": self.errors,
+        }
+
+
+@dataclass(frozen=True)
+class DesiredProblem:
+    """A problem as it is to be; without `deadline_at` the deadline stays as it is.
+
+    With `has_gpus` its leaderboards get these GPU types, whatever its files name. `others` are the
+    names of further settings.
+    """
+
+    slug: str
+    digest: str
+    gpus: Sequence[str]
+    deadline_at: datetime | None = None
+    has_gpus: bool = False
+    others: Sequence[str] = ()
+
+
+def plan_problem(
+    desired: DesiredProblem, published: FullProblem | None, at: datetime
+) -> PublishPlan:
+    """Decide what to do about a problem by comparing it with the published one.
+
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> plan_problem(DesiredProblem("p", "d", ["CPU"]), None, at).what
+    'new, on CPU, without a deadline'
+    """
+    deadline = deadline_text(desired.deadline_at, at)
+    if published is None:
+        summary = f"new, on {', '.join(desired.gpus)}, {deadline or 'without a deadline'}"
+        return PublishPlan(desired.slug, CREATED, summary, is_new_version=True)
+    changes = []
+    is_new = published.digest != desired.digest
+    if is_new:
+        changes.append(f"version {published.number + 1} in the place of {published.number}")
+    if (is_new or desired.has_gpus) and sorted(desired.gpus) != sorted(published.gpus):
+        changes.append(f"on {', '.join(desired.gpus)}; it was on {', '.join(published.gpus)}")
+    if desired.deadline_at is not None and desired.deadline_at != published.deadline_at:
+        before = deadline_text(published.deadline_at, at) or "without a deadline"
+        changes.append(f"{deadline}; it was {before}")
+    changes += [f"{', '.join(desired.others)} as asked"] if desired.others else []
+    head = UPDATED if changes else SKIPPED
+    return PublishPlan(desired.slug, head, ", ".join(changes) or SAME, is_new_version=is_new)
+
+
+def deadline_text(until: datetime | None, at: datetime) -> str:
+    """Describe a deadline in UTC; "" if there is none."""
+    if until is None:
+        return ""
+    suffix = ", which is over" if until <= at else ""
+    return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC{suffix}"
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Whether it is a dry run, and whether GPU types with entries may be dropped.
+
+    With `is_forced` a leaderboard may also get a deadline that is over.
     """
 
     is_dry: bool = False
@@ -37,181 +136,212 @@ class How:
 
 
 @dataclass(frozen=True)
-class Item:
-    """A problem to publish; what its contest says of it, if it is in one, and what was asked."""
+class PublishItem:
+    """A problem to publish, its entry in the contest file, if any, and the given options."""
 
     folder: Path
     problem: ProblemFiles
-    listed: Listed | None
+    listed: ContestProblem | None
     asked: Fields
 
     @property
-    def wanted(self) -> Wanted:
-        """How the problem is to be."""
-        asked = str(self.asked.get(DEADLINE, ""))
-        until = (self.listed.deadline_at if self.listed else None) or deadline(asked)
-        lifted = [DEADLINE] if asked and not until else []
-        return Wanted(
+    def wanted(self) -> DesiredProblem:
+        """The problem as it is to be."""
+        deadline_option = str(self.asked.get(DEADLINE, ""))
+        deadline_at = (self.listed.deadline_at if self.listed else None) or parse_deadline(
+            deadline_option
+        )
+        lifted = [DEADLINE] if deadline_option and not deadline_at else []
+        return DesiredProblem(
             self.problem.slug,
-            digest_of(self.problem),
-            self.gpus or manifest_of(self.problem)["gpus"],
-            until,
+            problem_digest(self.problem),
+            self.gpus or parse_manifest(self.problem)["gpus"],
+            deadline_at,
             has_gpus=bool(self.gpus),
             others=[*lifted, *sorted(self.asked.keys() - {DEADLINE, GPU})],
         )
 
     @property
     def gpus(self) -> Sequence[str]:
-        """The GPU types that are said of its leaderboards, whatever its files say."""
+        """The GPU types for its leaderboards, if given apart from its files."""
         return (self.listed.gpus if self.listed else ()) or self.asked.get(GPU, ())
 
     def fields(self) -> Fields:
-        """What is said of it beside its files; the contest goes before what was asked for all."""
-        until = self.wanted.deadline_at
-        dated = {DEADLINE: f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if until else {}
-        return {**self.asked, **dated, **({GPU: list(self.gpus)} if self.gpus else {})}
+        """Return its form fields; the contest file takes precedence over options."""
+        deadline_at = self.wanted.deadline_at
+        deadline_field = (
+            {DEADLINE: f"{deadline_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if deadline_at else {}
+        )
+        return {**self.asked, **deadline_field, **({GPU: list(self.gpus)} if self.gpus else {})}
 
 
-async def add(api: Api, tools: Tools, asked: Asked, how: How) -> int:
-    """Publish problems, and all those of contest files. Errors: Refused; Failed."""
-    _check_ahead("", deadline(str(asked.fields.get(DEADLINE, ""))), how)
-    entries = [(path, tools.disk.contest(path)) for path in asked.folders]
-    if not how.is_dry and not any(listed for _, listed in entries):
-        return await publishing.add(api, tools, asked, forced(how))
-    if asked.slug is not None:
-        raise Refused("usage", "--slug names one problem: of a contest the file names each")
-    items = _compiled(tools, entries, asked)
-    pairs = [(one, await _planned(api, one, how)) for one in items]
-    told = Told() if how.is_dry else await _published(api, tools, pairs, asked, how)
-    if how.is_dry:
+async def publish_paths(
+    api: Api, context: CheckContext, options: ProblemOptions, publish_options: PublishOptions
+) -> int:
+    """Publish problems, and all problems of contest files. Raises Refused and Failed."""
+    _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), publish_options)
+    entries = [(path, context.disk.contest(path)) for path in options.folders]
+    if not publish_options.is_dry and not any(problems for _, problems in entries):
+        return await publish_problems(api, context, options, force_fields(publish_options))
+    if options.slug is not None:
+        raise Refused(
+            "usage", "--slug names one problem, but a contest file names its own problems"
+        )
+    items = _compile_all(context, entries, options)
+    pairs = [(item, await _plan_item(api, item, publish_options)) for item in items]
+    summary = (
+        PublishSummary()
+        if publish_options.is_dry
+        else await _publish_items(api, context, pairs, options, publish_options)
+    )
+    if publish_options.is_dry:
         for _, plan in pairs:
-            told.tell(plan)
-    if asked.as_json:
-        tools.screen.json(told.document(is_dry=how.is_dry))
+            summary.tell(plan)
+    if options.as_json:
+        context.screen.json(summary.document(is_dry=publish_options.is_dry))
     else:
-        _say(tools, [plan for _, plan in pairs], told, how)
-    return FAILED if told.errors else OK
+        _print_summary(context, [plan for _, plan in pairs], summary, publish_options)
+    return FAILED if summary.errors else OK
 
 
-def forced(how: How) -> dict[str, str]:
-    """What says that GPU types with entries may be dropped, or a deadline may be over."""
-    return {"force": "true"} if how.is_forced else {}
+def force_fields(options: PublishOptions) -> dict[str, str]:
+    """Return the form field that permits dropping GPU types and deadlines that are over."""
+    return {"force": "true"} if options.is_forced else {}
 
 
-def _compiled(
-    tools: Tools, entries: Sequence[tuple[Path, Sequence[Listed]]], asked: Asked
-) -> list[Item]:
-    """All of them; what is wrong with one is said, and then keeps all others back."""
-    wanted: list[tuple[Path, Listed | None]] = []
-    for path, listed in entries:
-        wanted += [(Path(one.directory), one) for one in listed] or [(path, None)]
-    found, bad = [], []
-    for folder, one in wanted:
-        if one and one.warning:
-            tools.screen.note(f"{one.slug}: {one.warning}")
+def _compile_all(
+    context: CheckContext,
+    entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
+    options: ProblemOptions,
+) -> list[PublishItem]:
+    """Compile all problems; report each that does not compile, and then publish none."""
+    sources: list[tuple[Path, ContestProblem | None]] = []
+    for path, problems in entries:
+        sources += [(Path(entry.directory), entry) for entry in problems] or [(path, None)]
+    items, invalid = [], []
+    for folder, entry in sources:
+        if entry and entry.warning:
+            context.screen.note(f"{entry.slug}: {entry.warning}")
         try:
-            slug, own = (one.slug, one.gpus) if one else (None, ())
-            compile_it = compiled_on if own else compiled
-            problem = compile_it(tools.disk, folder, slug, own or asked.gpus, asked.settings)
-            found.append(Item(folder, problem, one, asked.fields))
+            slug, gpus = (entry.slug, entry.gpus) if entry else (None, ())
+            compile_problem = compile_for_gpus if gpus else compile_folder
+            problem = compile_problem(
+                context.disk, folder, slug, gpus or options.gpus, options.settings
+            )
+            items.append(PublishItem(folder, problem, entry, options.fields))
         except Refused as refused:
-            tools.screen.note(f"error: {refused.reason}")
-            bad.append(one.slug if one else folder.name)
-    if bad:
-        count = count_text(len(wanted), "problem")
-        what = f"{', '.join(bad)} of {count} cannot be read: mend what is said of each"
-        raise Refused("bad_problem", f"{what}; nothing was published")
-    _check_once([one.problem.slug for one in found])
-    return found
+            context.screen.note(f"error: {refused.reason}")
+            invalid.append(entry.slug if entry else folder.name)
+    if invalid:
+        count = count_text(len(sources), "problem")
+        reason = f"{', '.join(invalid)} of {count} do not compile: fix what is reported of each"
+        raise Refused("bad_problem", f"{reason}; nothing was published")
+    _check_once([item.problem.slug for item in items])
+    return items
 
 
 def _check_once(slugs: Sequence[str]) -> None:
-    twice = sorted({one for one in slugs if slugs.count(one) > 1})
-    if twice:
-        raise Refused("usage", f"{', '.join(twice)}: named twice; each is published once")
+    repeated = sorted({slug for slug in slugs if slugs.count(slug) > 1})
+    if repeated:
+        raise Refused("usage", f"{', '.join(repeated)}: named twice; each is published once")
 
 
-async def _planned(api: Reads, item: Item, how: How) -> Plan:
-    """What is to be done about a problem. Errors: Refused, if that would take something away."""
-    wanted = item.wanted
+async def _plan_item(api: ReadApi, item: PublishItem, options: PublishOptions) -> PublishPlan:
+    """Plan a problem. Raises Refused if that would take something away."""
+    desired = item.wanted
     try:
-        there = read(await api.get("problems", wanted.slug), Problem)
+        published = (await api.get(FullProblem, "problems", desired.slug)).value
     except Refused as refused:
         if refused.code != UNKNOWN:
             raise
-        there = None
-    if there is None or there.deadline_at != wanted.deadline_at:
-        _check_ahead(wanted.slug, wanted.deadline_at, how)
-    is_said = wanted.has_gpus or (there is not None and there.digest != wanted.digest)
-    known = {one.lower() for one in wanted.gpus}
-    for gpu in there.gpus if there and is_said and not how.is_forced else ():
-        if gpu.lower() not in known and await _has_entries(api, wanted.slug, gpu):
-            what = f"{wanted.slug}: GPU type {gpu} would be dropped, and has entries"
-            raise Refused("gpu_has_entries", f"{what}: --force drops it; nothing was published")
-    return contests.plan(wanted, there, now())
+        published = None
+    if published is None or published.deadline_at != desired.deadline_at:
+        _check_ahead(desired.slug, desired.deadline_at, options)
+    are_gpus_set = desired.has_gpus or (
+        published is not None and published.digest != desired.digest
+    )
+    desired_gpus = {name.lower() for name in desired.gpus}
+    for gpu in published.gpus if published and are_gpus_set and not options.is_forced else ():
+        if gpu.lower() not in desired_gpus and await _has_entries(api, desired.slug, gpu):
+            reason = f"{desired.slug}: GPU type {gpu} would be dropped, and has entries"
+            raise Refused("gpu_has_entries", f"{reason}: --force drops it; nothing was published")
+    return plan_problem(desired, published, now())
 
 
-def _check_ahead(slug: str, until: datetime | None, how: How) -> None:
-    """Refuse a new deadline that is over. Errors: Refused."""
-    if until is not None and until <= now() and not how.is_forced:
-        said = f"{slug}: the" if slug else "the"
-        what = f"{said} deadline {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC is over"
-        mend = "name one ahead, or say --force; nothing was published"
-        raise Refused("deadline_over", f"{what}: {mend}", DEADLINE)
+def _check_ahead(slug: str, deadline_at: datetime | None, options: PublishOptions) -> None:
+    """Refuse a new deadline that is over. Raises Refused."""
+    if deadline_at is not None and deadline_at <= now() and not options.is_forced:
+        subject = f"{slug}: the" if slug else "the"
+        reason = f"{subject} deadline {deadline_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC is over"
+        hint = "name one ahead, or say --force; nothing was published"
+        raise Refused("deadline_over", f"{reason}: {hint}", DEADLINE)
 
 
-async def _has_entries(api: Reads, slug: str, gpu: str) -> bool:
-    return bool((await api.get("leaderboards", slug, gpu, limit=1)).get("items"))
+async def _has_entries(api: ReadApi, slug: str, gpu: str) -> bool:
+    return bool((await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).value.items)
 
 
-async def _published(
-    api: Api, tools: Tools, pairs: Sequence[tuple[Item, Plan]], asked: Asked, how: How
-) -> Told:
-    """Publish what is to be, in order, after all of it was checked. Errors: Refused; Failed."""
+async def _publish_items(
+    api: Api,
+    context: CheckContext,
+    pairs: Sequence[tuple[PublishItem, PublishPlan]],
+    options: ProblemOptions,
+    publish_options: PublishOptions,
+) -> PublishSummary:
+    """Publish what changes, in order, after everything was checked. Raises Refused and Failed."""
     new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
-    vouchers = dict(
+    approvals = dict(
         zip(
             (problem.slug for _, problem in new),
-            await publishing.vouched(tools, new, asked) if new else (),
+            await approve_problems(context, new, options) if new else (),
             strict=True,
         )
     )
-    told = Told()
-    with tools.screen.live(["publish"]) as live:
-        for done, (item, plan) in enumerate(pairs):
-            if told.errors:
-                told.skip(plan.slug, f"{told.errors[0]['name']} was refused before it")
+    summary = PublishSummary()
+    with context.screen.live(["publish"]) as live:
+        for index, (item, plan) in enumerate(pairs):
+            if summary.errors:
+                summary.skip(plan.slug, f"{summary.errors[0]['name']} was refused before it")
             elif plan.head == SKIPPED:
-                told.tell(plan)
+                summary.tell(plan)
             else:
-                live.show("publish", News(plan.slug, done, len(pairs)))
-                voucher = vouchers.get(plan.slug, UNTOUCHED)
-                said = {**item.fields(), **forced(how)}
-                await _publish(api, tools, (item, plan, voucher), said, told)
-    return told
+                live.show("publish", ProgressText(plan.slug, index, len(pairs)))
+                approval = approvals.get(plan.slug, UNTOUCHED)
+                fields = {**item.fields(), **force_fields(publish_options)}
+                await _publish_item(api, context, (item, plan, approval), fields, summary)
+    return summary
 
 
-async def _publish(
-    api: Api, tools: Tools, one: tuple[Item, Plan, Voucher], said: Fields, told: Told
+async def _publish_item(
+    api: Api,
+    context: CheckContext,
+    step: tuple[PublishItem, PublishPlan, PublishApproval],
+    fields: Fields,
+    summary: PublishSummary,
 ) -> None:
-    item, plan, voucher = one
+    item, plan, approval = step
     try:
-        await publishing.publish(api, tools.screen, item.problem, voucher, said)
-        told.tell(plan)
+        await publish(api, context.screen, item.problem, approval, fields)
+        summary.tell(plan)
     except Refused as refused:
-        told.errors.append({"name": plan.slug, "error": refused.reason})
+        summary.errors.append({"name": plan.slug, "error": refused.reason})
 
 
-def _say(tools: Tools, plans: Sequence[Plan], told: Told, how: How) -> None:
-    """A line for each problem, in order, and one for all."""
-    errors = {one["name"]: one["error"] for one in told.errors}
-    skipped = {one["name"]: one["reason"] for one in told.skipped}
+def _print_summary(
+    context: CheckContext,
+    plans: Sequence[PublishPlan],
+    summary: PublishSummary,
+    options: PublishOptions,
+) -> None:
+    """Print a line for each problem, in order, and a note after a dry run."""
+    errors = {entry["name"]: entry["error"] for entry in summary.errors}
+    skipped = {entry["name"]: entry["reason"] for entry in summary.skipped}
     for plan in plans:
         if plan.slug in errors:
-            tools.screen.say(f"error    {plan.slug}: {errors[plan.slug]}")
+            context.screen.say(f"error    {plan.slug}: {errors[plan.slug]}")
         elif plan.slug in skipped:
-            tools.screen.say(f"skipped  {plan.slug}: {skipped[plan.slug]}")
+            context.screen.say(f"skipped  {plan.slug}: {skipped[plan.slug]}")
         else:
-            tools.screen.say(f"{plan.head}  {plan.slug}: {plan.what}")
-    if how.is_dry:
-        tools.screen.note("nothing was published, nor checked: leave --dry-run out to do it")
+            context.screen.say(f"{plan.head}  {plan.slug}: {plan.what}")
+    if options.is_dry:
+        context.screen.note("nothing was published, nor checked: leave --dry-run out to do it")

@@ -1,4 +1,4 @@
-"""What the commands need of the machine on which a platform runs."""
+"""The ports to the machine on which a platform runs."""
 
 import signal
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from warpboard.domain.answers import Answer
+from shared.presentation.responses import JsonObject
 from warpboard.domain.demand import Demand
 
 
@@ -15,22 +15,22 @@ class Row(Protocol):
 
     @property
     def name(self) -> str:
-        """Which service or server it is."""
+        """Its service or server."""
         ...
 
     @property
     def state(self) -> str:
-        """How it is."""
+        """Its state."""
         ...
 
     @property
     def pid(self) -> int | None:
-        """Its process, while it has one."""
+        """Its process number, while it runs."""
         ...
 
     @property
     def restarts(self) -> int:
-        """How often it was brought back."""
+        """How often it was restarted."""
         ...
 
     @property
@@ -44,17 +44,17 @@ class Platform(Protocol):
 
     @property
     def url(self) -> str:
-        """Where its API answers."""
+        """The URL of its API."""
         ...
 
     @property
     def rows(self) -> Sequence[Row]:
-        """How each of its processes is."""
+        """Its processes."""
         ...
 
 
 class Machine(Protocol):
-    """This machine, on which platforms run, each in its folder."""
+    """This machine, with platforms in folders."""
 
     async def supervise(
         self,
@@ -64,26 +64,26 @@ class Machine(Protocol):
         *,
         has_discord: bool = False,
     ) -> signal.Signals | None:
-        """Run a platform for as long as the work takes; the signal that ended it, if one did.
+        """Run a platform while `work` lasts; return the signal that ended it, if one did.
 
-        A demand that is not the operator's own gives way to what the environment says;
-        `has_discord` is with a simulated Discord, and a bot there.
-        Errors: Refused if the folder is in use; Failed; those of the work.
+        The environment takes precedence over a demand that is not the operator's own. `has_discord`
+        adds a simulated Discord with a bot. Raises Refused if the folder is in use, Failed, and the
+        errors of the work.
         """
         ...
 
     def describe(self, folder: Path) -> Sequence[Row]:
-        """How the processes of a folder's platform are; empty if it never ran there."""
+        """Return the state of the processes of a folder's platform; empty if it never ran."""
         ...
 
     def down(self, folder: Path) -> bool:
-        """Stop a folder's platform; False if it was not up. Errors: Failed."""
+        """Stop a folder's platform; false if it was not up. Raises Failed."""
         ...
 
 
 @dataclass(frozen=True)
-class Auditing:
-    """What is audited: a leaderboard, at a moment or now; of a file, no server is needed."""
+class AuditOptions:
+    """What to audit: a leaderboard now or at a moment; an audit of a file needs no server."""
 
     problem: str
     gpu: str
@@ -96,8 +96,8 @@ class Auditing:
 
 
 @dataclass(frozen=True)
-class Replaying:
-    """Which projection is folded anew, from where, and whether readers are to see it."""
+class ReplayOptions:
+    """Which projection to rebuild, from where, and whether readers see the result."""
 
     projection: str = "ranker"
     source: str = "stream"
@@ -106,11 +106,11 @@ class Replaying:
 
 
 @dataclass(frozen=True)
-class Repairing:
-    """How a damaged log is repaired: by way of a new file, in the name of an actor.
+class RepairOptions:
+    """How to repair a damaged log: through a new file, in the name of an actor.
 
-    `overwrite` takes the archive's event where the log has another one; `accept_loss` goes
-    on without events that are nowhere any more.
+    `overwrite` takes the archive's event where the log has a different one; `accept_loss` continues
+    without events that exist nowhere any more.
     """
 
     file: Path
@@ -119,35 +119,35 @@ class Repairing:
     accept_loss: bool = False
 
 
-class Books(Protocol):
-    """The log of a folder's platform, and what is made of it: by the ranker's own commands."""
+class LogMaintenance(Protocol):
+    """Maintenance of a folder's log and its projections, by the ranker's commands."""
 
-    async def replay(self, folder: Path, asked: Replaying) -> Answer:
-        """How a projection folded anew compares with the live one. Errors: Refused; Failed."""
+    async def replay(self, folder: Path, options: ReplayOptions) -> JsonObject:
+        """Compare a rebuilt projection with the live one. Raises Refused and Failed."""
         ...
 
-    async def audit(self, folder: Path, asked: Auditing) -> Answer:
-        """The report on a leaderboard. Errors: Refused; Failed."""
+    async def audit(self, folder: Path, options: AuditOptions) -> JsonObject:
+        """Audit a leaderboard. Raises Refused and Failed."""
         ...
 
-    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> Answer:
-        """What was backed up, whether the platform runs or not. Errors: as audit."""
+    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> JsonObject:
+        """Write a backup, whether the platform runs or not. Raises as audit does."""
         ...
 
     async def import_(
         self, folder: Path, file: Path, actor: str, *, is_incomplete_allowed: bool
-    ) -> Answer:
-        """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
+    ) -> JsonObject:
+        """Restore a backup into the empty log of a platform that is down. Raises as audit does."""
         ...
 
-    async def scrub(self, folder: Path) -> Answer:
-        """How the log compares with its archive, event by event. Errors: as audit."""
+    async def scrub(self, folder: Path) -> JsonObject:
+        """Compare the log with its archive, event by event. Raises as audit does."""
         ...
 
-    async def repair(self, folder: Path, asked: Repairing) -> Answer:
-        """What was put back into the log of a platform that is down. Errors: as audit."""
+    async def repair(self, folder: Path, options: RepairOptions) -> JsonObject:
+        """Restore missing events in the log of a platform that is down. Raises as audit does."""
         ...
 
-    async def collect(self, folder: Path, *, is_trial: bool) -> Answer:
-        """Which blobs that no event names were, or would be, removed. Errors: as audit."""
+    async def collect(self, folder: Path, *, is_trial: bool) -> JsonObject:
+        """Remove blobs that no event names, or list them with `is_trial`. Raises as audit does."""
         ...

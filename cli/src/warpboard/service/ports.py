@@ -1,40 +1,64 @@
-"""What the commands need of the world."""
+"""The ports of the commands."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
+from shared.api.leaderboards import LeaderboardMembership
+from shared.api.problems import PublishedVersion
+from shared.api.submissions import Progress, SubmissionReceipts
 from shared.errors import Failed
-from shared.problems.contest import Listed
-from warpboard.domain import charts
-from warpboard.domain.answers import Answer, Progress
-from warpboard.domain.demo import Solutions
-from warpboard.domain.problems import NO_FIELDS, Fields
-from warpboard.domain.progress import News
+from shared.presentation.report_parts import ProgressText
+from shared.presentation.responses import JsonObject
+from shared.problems.contest import ContestProblem
+from warpboard.domain.solutions import Solutions
 from warpboard.domain.tables import Table
+
+# Settings of a problem that are sent beside its files, as form fields.
+Fields = Mapping[str, str | Sequence[str]]
+NO_FIELDS: Fields = MappingProxyType({})
+
+T = TypeVar("T", bound=msgspec.Struct)
+T_co = TypeVar("T_co", bound=msgspec.Struct, covariant=True)
+
+
+@dataclass(frozen=True)
+class Response(Generic[T_co]):
+    """A response of the API: decoded, and its body as it came."""
+
+    value: T_co
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """The JSON document as it came, with fields that this version does not know."""
+        return msgspec.json.decode(self.body)
 
 
 class Unavailable(Failed):
-    """The platform does not answer; the same may be asked again, after `wait_s` if it said so."""
+    """The platform does not answer; the request may be repeated, after `wait_s` if given."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
 
 
-class Told(NamedTuple):
-    """Something of a submission's stream; a passing notice has no place in its history."""
+class StreamMessage(NamedTuple):
+    """A message of a submission's stream; transient notices have no place in the history."""
 
     place: int | None
     kind: str
-    data: Answer
+    data: JsonObject
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A submission as a participant wants it; no GPU types means what the file or problem says."""
+class SubmissionRequest:
+    """A submission to send; without GPU types, those of the file or the problem apply."""
 
     name: str
     source: bytes
@@ -47,160 +71,162 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Voucher:
-    """Why a problem may be published: what its check found, or an operator's reason for none."""
+class PublishApproval:
+    """Why a problem may be published: its check report, or an operator's reason for having none."""
 
     report: str = ""
     unchecked: str = ""
 
 
-class Reads(Protocol):
-    """What can be asked."""
+class ReadApi(Protocol):
+    """Reads from the API."""
 
-    async def get(self, *path: str | int, **query: str | float) -> Answer:
-        """What a read under /v1 answers. Errors: Refused; Unavailable; Failed."""
+    async def get(
+        self, expected_type: type[T], /, *path: str | int, **query: str | float
+    ) -> Response[T]:
+        """Read a resource under /v1. Raises Refused, Unavailable and Failed."""
         ...
 
 
-class Api(Reads, Protocol):
-    """The platform's HTTP API, as one participant."""
+class Api(ReadApi, Protocol):
+    """The platform's HTTP API, as one caller."""
 
-    async def act(self, method: str, *path: str | int, said: Mapping[str, object]) -> Answer:
-        """What a request under /v1 with a JSON body answers. Errors: as get."""
+    async def act(
+        self, expected_type: type[T], method: str, *path: str | int, body: Mapping[str, object]
+    ) -> Response[T]:
+        """Send a request with a JSON body under /v1. Raises the same as get."""
         ...
 
-    async def join(self, code: str) -> Answer:
-        """The leaderboards that an invite opens. Errors: as get."""
+    async def join(self, code: str) -> Response[LeaderboardMembership]:
+        """Accept an invite and return its leaderboards. Raises the same as get."""
         ...
 
-    async def history(self, number: int) -> list[Answer]:
-        """What happened to a submission so far, in order. Errors: as get."""
+    async def history(self, number: int) -> list[JsonObject]:
+        """Return the events of a submission so far, in order. Raises the same as get."""
         ...
 
-    def events(self, number: int, after: int) -> AsyncIterator[Told]:
-        """What happens to a submission, from after a place in its history; 0 is its beginning.
+    def events(self, number: int, after: int) -> AsyncIterator[StreamMessage]:
+        """Yield the events of a submission as they happen, after a place in its history (0: all).
 
-        Errors: as get; Unavailable too when the connection is cut.
+        Raises the same as get, and Unavailable when the connection is cut.
         """
         ...
 
     async def file(self, *path: str | int, **query: Sequence[str]) -> bytes:
-        """A small file under /v1, whole. Errors: as get."""
+        """Return a small file under /v1. Raises the same as get."""
         ...
 
-    async def submit(self, wish: Wish, key: str) -> Answer:
-        """The receipts of a submission; the same key never makes a second one. Errors: as get."""
+    async def submit(self, request: SubmissionRequest, key: str) -> Response[SubmissionReceipts]:
+        """Send a submission and return its receipts; a key never makes a second one. Raises the
+        same as get.
+        """
         ...
 
     async def publish(
-        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Fields = NO_FIELDS
-    ) -> Answer:
-        """The problem's newest version; `said` are further fields of the form. Errors: as get."""
+        self,
+        slug: str,
+        files: Mapping[str, bytes],
+        approval: PublishApproval,
+        settings: Fields = NO_FIELDS,
+    ) -> Response[PublishedVersion]:
+        """Publish a problem; `settings` are further form fields. Raises the same as get."""
         ...
 
     def download(self, number: int, name: str) -> AsyncIterator[bytes]:
-        """A file of a submission, piece by piece. Errors: as get."""
+        """Yield a file of a submission in pieces. Raises the same as get."""
         ...
 
 
 class Connect(Protocol):
-    """Opens the API at a URL: by a token, or as a participant; else as who runs the command."""
+    """Opens the API at a URL with a token, or as a participant, else as the current user."""
 
     def __call__(
         self, url: str, participant: str | None = None, token: str | None = None
     ) -> AbstractAsyncContextManager[Api]:
-        """The API for as long as the context lasts."""
+        """Open the API for as long as the context lasts."""
         ...
 
 
-class Plots(Protocol):
-    """Draws charts into files."""
-
-    def png(self, chart: charts.Progress | charts.Spread) -> bytes:
-        """A chart as a PNG file. Errors: Refused where that cannot be done."""
-        ...
-
-
-class Keys(Protocol):
-    """Where a person's tokens are kept, one for each platform."""
+class TokenStore(Protocol):
+    """Stores a person's tokens, one for each platform."""
 
     @property
     def place(self) -> str:
-        """Where that is."""
+        """Where the tokens are."""
         ...
 
     def token(self, url: str) -> str | None:
-        """The token of a platform. Errors: Refused."""
+        """Return the token of a platform. Raises Refused."""
         ...
 
     def keep(self, url: str, token: str) -> None:
-        """Keep a platform's token instead of the one before. Errors: Refused."""
+        """Store a platform's token, replacing the previous one. Raises Refused."""
         ...
 
     def forget(self, url: str) -> bool:
-        """Keep no token of a platform any more; False if there was none. Errors: Refused."""
+        """Remove the token of a platform; false if there was none. Raises Refused."""
         ...
 
 
-class Reports(Protocol):
-    """Where reports of checks are kept."""
+class ReportStore(Protocol):
+    """Stores check reports."""
 
     def found(self, key: str) -> str | None:
-        """A report that was kept under a key."""
+        """Return the report that was stored under a key."""
         ...
 
     def keep(self, key: str, text: str) -> None:
-        """Keep a report under a key, if that can be done."""
+        """Store a report under a key, if possible."""
         ...
 
 
-class Live(Protocol):
-    """Progress that is replaced by newer progress."""
+class LiveProgress(Protocol):
+    """Progress that newer progress replaces."""
 
-    def show(self, key: str, news: News) -> None:
-        """The newest word on one of the things that are under way."""
+    def show(self, key: str, news: ProgressText) -> None:
+        """Show the newest progress of one thing."""
         ...
 
 
 class Screen(Protocol):
-    """What people and programs read."""
+    """The output for people and programs."""
 
     def say(self, line: str) -> None:
-        """A line of the answer."""
+        """Print a line of the answer."""
         ...
 
     def note(self, line: str) -> None:
-        """A line beside the answer."""
+        """Print a line beside the answer."""
         ...
 
     def table(self, table: Table) -> None:
-        """A table of the answer."""
+        """Print a table of the answer."""
         ...
 
     def json(self, value: object) -> None:
-        """The whole answer for a program."""
+        """Print the whole answer as JSON."""
         ...
 
     def json_line(self, value: object) -> None:
-        """One of several documents for a program, on a line of its own, at once."""
+        """Print one of several JSON documents on its own line, at once."""
         ...
 
     def text(self, text: str) -> None:
-        """The answer as it is, such as a file's content."""
+        """Print text unchanged, such as a file's content."""
         ...
 
     def marked(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Lines of the answer, each with what it is: coloured by that on a terminal."""
+        """Print lines of the answer, each coloured by its kind on a terminal."""
         ...
 
-    def live(self, keys: Sequence[str]) -> AbstractContextManager[Live]:
-        """Progress of the things with these keys, for as long as the context lasts."""
+    def live(self, keys: Sequence[str]) -> AbstractContextManager[LiveProgress]:
+        """Show progress for these keys for as long as the context lasts."""
         ...
 
 
 @dataclass(frozen=True)
 class ProblemFiles:
-    """A problem directory that compiles: its files as they are sent, and the compiled version."""
+    """A problem directory that compiles: the files to send, and the compiled version."""
 
     slug: str
     files: Mapping[str, bytes]
@@ -211,99 +237,99 @@ class ProblemFiles:
 
 
 class Disk(Protocol):
-    """Files that a participant or an author names."""
+    """The files that a participant or an author names."""
 
     def source(self, file: Path) -> bytes:
-        """A submission's source. Errors: Refused."""
+        """Return a submission's source. Raises Refused."""
         ...
 
     def problem(self, folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
-        """A problem, compiled: a directory, or a file that is one.
+        """Compile a problem: a directory, or a file that is one.
 
-        Its slug is that of its contest, or its own name, if None. Errors: Refused.
+        If `slug` is None, its slug is that of its contest, or its own name. Raises Refused.
         """
         ...
 
-    def contest(self, file: Path) -> list[Listed]:
-        """What a contest file lists, with whole paths; nothing of any other. Errors: Refused."""
+    def contest(self, file: Path) -> list[ContestProblem]:
+        """Return the problems that a contest file lists, with full paths; empty for other files."""
         ...
 
     def level(self, folder: Path, level: int) -> list[Path]:
-        """The files of a level of a KernelBench checkout. Errors: Refused."""
+        """Return the files of a level of a KernelBench checkout. Raises Refused."""
         ...
 
     def solutions(self, folder: Path) -> list[Solutions]:
-        """The solutions of every problem directory in a folder. Errors: Refused."""
+        """Return the solutions of every problem directory in a folder. Raises Refused."""
         ...
 
     def samples(self, problem: Path, slug: str) -> Solutions:
-        """The solutions of one problem directory, as far as it has some. Errors: Refused."""
+        """Return the solutions of one problem directory, if there are any. Raises Refused."""
         ...
 
     def exists(self, file: Path) -> bool:
-        """Whether something is there."""
+        """Return whether a file or folder exists."""
         ...
 
     def page(self, name: str) -> str:
-        """A page that comes with the command line, such as what `init` writes."""
+        """Return a template that comes with the command line, such as one that `init` writes."""
         ...
 
     def write(self, file: Path, data: bytes) -> None:
-        """Write a file whole, or not at all, where its folder is. Errors: Refused."""
+        """Write a file completely or not at all. Raises Refused."""
         ...
 
     def lay_out(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write files into a folder, which is made if it is not there. Errors: Refused."""
+        """Write files into a folder, which is created if necessary. Raises Refused."""
         ...
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
-        """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
+        """Save a download completely or not at all, and return its path. Raises Refused."""
         ...
 
 
 @dataclass(frozen=True)
-class Terms:
-    """How much a run here must be isolated, and where what it leaves is kept."""
+class LocalRunTerms:
+    """How much a local run must be isolated, and where to keep its files."""
 
     level_min: str = "none"
     save: Path | None = None
 
 
 class Harness(Protocol):
-    """The agents' own harness, on this machine."""
+    """The agents' harness, on this machine."""
 
-    def code(self) -> Answer:
-        """Which harness that is: its version, its folder, and the digest of all its code."""
+    def code(self) -> JsonObject:
+        """Return the harness's version, folder and code digest."""
         ...
 
-    def offer(self) -> Answer:
-        """What this machine can give, in the keys of an Offer."""
+    def offer(self) -> JsonObject:
+        """Return what this machine offers, in the keys of an Offer."""
         ...
 
     async def run(
         self,
         problem: ProblemFiles,
-        wish: Wish,
-        told: Callable[[Progress], Awaitable[None]],
-        terms: Terms,
-    ) -> Answer:
-        """How one submission ends, in the keys of a submission's run; no verdict if we failed."""
+        submission: SubmissionRequest,
+        report_progress: Callable[[Progress], Awaitable[None]],
+        terms: LocalRunTerms,
+    ) -> JsonObject:
+        """Run one submission; return its end in the keys of a run, without a verdict if we fail."""
         ...
 
     async def duel(
         self,
         problem: ProblemFiles,
-        wishes: tuple[Wish, Wish],
-        told: Callable[[Progress], Awaitable[None]],
-        terms: Terms,
-    ) -> Answer:
-        """How a duel of two submissions ends, in the keys of a submission's run and `duel`."""
+        submissions: tuple[SubmissionRequest, SubmissionRequest],
+        report_progress: Callable[[Progress], Awaitable[None]],
+        terms: LocalRunTerms,
+    ) -> JsonObject:
+        """Run a duel of two submissions and return its end, in the keys of a run and `duel`."""
         ...
 
-    async def inspect(self, problem: ProblemFiles) -> Answer:
-        """What is found in a problem's own code: findings, or why there was no looking."""
+    async def inspect(self, problem: ProblemFiles) -> JsonObject:
+        """Inspect a problem's own code; return findings, or why it could not be inspected."""
         ...
 
     def warm(self) -> AbstractAsyncContextManager["Harness"]:
-        """The same, with a start for all runs instead of one for each, while the context lasts."""
+        """Return the same with one started harness for all runs, while the context lasts."""
         ...

@@ -1,39 +1,70 @@
-"""Waiting for submissions to be over, with what is known on the way."""
+"""Repeat requests while the platform does not answer, and wait until submissions are over."""
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
+from shared.api.submissions import FullSubmission
 from shared.errors import Failed
-from warpboard.domain.answers import Answer, Submission, read
-from warpboard.domain.progress import News, news
-from warpboard.domain.units import seconds_text
-from warpboard.service.patience import persist
-from warpboard.service.ports import Live, Reads, Screen
+from shared.presentation.report_parts import ProgressText, submission_progress
+from shared.presentation.units import seconds_text
+from warpboard.service.ports import LiveProgress, ReadApi, Response, Screen, Unavailable
 
-# Progress inside a run is no event, so an answer is held no longer than this.
+PAUSE_S_MIN = 0.2
+PAUSE_S_MAX = 2.0
+T = TypeVar("T")
+# Progress inside a run is no event, so the server holds an answer no longer than this.
 HOLD_S = 1.0
 PACE_S = 0.1
 SILENCE_S_MAX = 60.0
 WAIT_S_MAX = 3600.0
 
 
-async def until_over(
-    api: Reads, screen: Screen, numbers: Sequence[int], within_s: float
-) -> list[Answer]:
-    """Each submission whole, once all are over. Errors: Failed when `within_s` are over."""
+async def retry_until_available(
+    send_request: Callable[[], Awaitable[T]],
+    within_s: float,
+    report_trouble: Callable[[str], None],
+) -> T:
+    """Return the answer of a repeated request; `troubled` is called with each failure.
+
+    Raises Unavailable after `within_s`; all other errors at once.
+    """
+    deadline = time.monotonic() + within_s
+    pause_s = PAUSE_S_MIN
+    while True:
+        try:
+            return await send_request()
+        except Unavailable as trouble:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                raise
+            report_trouble(f"{trouble}; trying for {remaining_s:.0f} s more")
+            wait_s = max(pause_s, trouble.wait_s or 0.0)
+        await asyncio.sleep(min(wait_s, remaining_s))
+        pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+
+async def wait_until_over(
+    api: ReadApi, screen: Screen, numbers: Sequence[int], within_s: float
+) -> list[Response[FullSubmission]]:
+    """Return each submission once all are over. Raises Failed after `within_s`."""
     with screen.live([_key(number) for number in numbers]) as live:
-        waits = [asyncio.create_task(_one(api, live, number)) for number in numbers]
+        waits = [asyncio.create_task(_wait_for(api, live, number)) for number in numbers]
         try:
             async with asyncio.timeout(within_s):
                 return await asyncio.gather(*waits)
         except TimeoutError as late:
-            left = [n for n, one in zip(numbers, waits, strict=True) if not _is_told(one)]
-            names = ", ".join(str(number) for number in left)
+            open_numbers = [
+                n
+                for n, task in zip(numbers, waits, strict=True)
+                if not task.done() or task.cancelled()
+            ]
+            names = ", ".join(str(number) for number in open_numbers)
             raise Failed(
                 f"not over after {seconds_text(within_s)}: {names}; it goes on without you, "
-                f"warpboard show {left[0]} --wait waits again"
+                f"warpboard submission show {open_numbers[0]} --wait waits again"
             ) from late
         finally:
             for wait in waits:
@@ -45,22 +76,18 @@ def _key(number: int) -> str:
     return f"submission {number}"
 
 
-def _is_told(wait: asyncio.Task[Answer]) -> bool:
-    return wait.done() and not wait.cancelled()
-
-
-async def _one(api: Reads, live: Live, number: int) -> Answer:
-    """Ask for news until it is over; each answer names the version that the next must be after."""
+async def _wait_for(api: ReadApi, live: LiveProgress, number: int) -> Response[FullSubmission]:
+    """Poll until a submission is over; each request asks for a newer version than the last."""
     key, after = _key(number), -1
     while True:
         asked_at = time.monotonic()
-        answer = await persist(
-            partial(api.get, "submissions", number, after=after, wait_s=HOLD_S),
+        answer = await retry_until_available(
+            partial(api.get, FullSubmission, "submissions", number, after=after, wait_s=HOLD_S),
             SILENCE_S_MAX,
-            lambda trouble: live.show(key, News(trouble)),
+            lambda trouble: live.show(key, ProgressText(trouble)),
         )
-        submission = read(answer, Submission)
-        live.show(key, news(submission))
+        submission = answer.value
+        live.show(key, submission_progress(submission))
         if submission.is_over:
             return answer
         after = submission.version

@@ -1,1 +1,1 @@
-"""The terminal: commands come in from it, tables and progress go out to it."""
+"""The terminal: commands, and the output of tables and progress."""

@@ -1,4 +1,4 @@
-"""What is printed: answers to stdout, everything beside them to stderr."""
+"""The output: answers to stdout, everything else to stderr."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,12 +19,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from warpboard.domain.progress import News
+from shared.presentation.report_parts import ProgressText
+from shared.presentation.units import escape_control_characters
 from warpboard.domain.tables import NUMBERS, Table
-from warpboard.domain.units import harmless
-from warpboard.service.ports import Live
+from warpboard.service.ports import LiveProgress
 
-# Without a terminal a line is as long as it is: programs read it, nobody sees it wrap.
+# Lines for programs never wrap.
 UNBOUNDED = 100_000
 BAR_WIDTH = 12
 EMPTY = "nothing yet"
@@ -50,20 +50,20 @@ MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "
 
 
 class PlainConsole(Console):
-    """A Console that leaves it to the command how it ends when nobody reads any more."""
+    """A Console that lets the command decide what happens when nobody reads its output."""
 
     def on_broken_pipe(self) -> None:
-        """Say so to the command."""
+        """Tell the command."""
         raise BrokenPipeError
 
 
 class TerminalScreen:
-    """A Screen on two streams; a stream that is no terminal gets no colours and no wrapping."""
+    """A Screen on two streams; only terminals get colours and wrapping."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = _console(out)
         self._err = _console(err)
-        # What is said while bars are shown goes above them, where both are the same terminal.
+        # Lines that are printed while bars are shown go above them if both use the same terminal.
         self._above: Console | None = None
 
     @property
@@ -71,83 +71,84 @@ class TerminalScreen:
         return self._above or self._out
 
     def say(self, line: str) -> None:
-        """A line of the answer."""
+        """Print a line of the answer."""
         self._answer.print(_text(line))
 
     def note(self, line: str) -> None:
-        """A line beside the answer."""
+        """Print a line beside the answer."""
         self._err.print(_text(line))
 
     def table(self, table: Table) -> None:
-        """A table; without a terminal its columns stand apart by two spaces."""
+        """Print a table; without a terminal its columns are two spaces apart."""
         if not self._out.is_terminal:
-            self.text("\n".join((table.title, *_plain(table), "", "")))
+            self.text("\n".join((table.title, *_plain_lines(table), "", "")))
             return
-        shown = RichTable(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        rich_table = RichTable(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in table.columns:
-            shown.add_column(Text(name, "bold"), justify=_justify(name))
+            rich_table.add_column(Text(name, "bold"), justify=_justify(name))
         for row in table.rows:
-            shown.add_row(*(_cell(value) for value in row))
+            rich_table.add_row(*(Text(value, STYLES.get(value, "")) for value in row))
         self._answer.print(Text(table.title, "bold"))
-        self._answer.print(shown if table.rows else Text(EMPTY, "dim"))
+        self._answer.print(rich_table if table.rows else Text(EMPTY, "dim"))
         self._answer.print()
 
     def json(self, value: object) -> None:
-        """The whole answer for a program."""
+        """Print the whole answer as JSON."""
         self.text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def json_line(self, value: object) -> None:
-        """One of several documents for a program, on a line of its own, at once."""
+        """Print one of several JSON documents on its own line, at once."""
         self.text(json.dumps(value, ensure_ascii=False) + "\n")
 
     def text(self, text: str) -> None:
-        """The answer as it is."""
+        """Print text unchanged."""
         self._out.file.write(text)
         self._out.file.flush()
 
     def marked(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Lines of the answer, coloured by what they are."""
+        """Print lines of the answer, coloured by their kinds."""
         for mark, line in lines:
-            self._answer.print(Text(harmless(line), MARKS.get(mark, "")))
+            self._answer.print(Text(escape_control_characters(line), MARKS.get(mark, "")))
 
     @contextmanager
-    def live(self, keys: Sequence[str]) -> Iterator[Live]:
-        """Progress beside the answer: bars on a terminal, else a line a change."""
+    def live(self, keys: Sequence[str]) -> Iterator[LiveProgress]:
+        """Show progress beside the answer: bars on a terminal, else a line per change."""
         if not self._err.is_terminal:
-            yield _Lines(self)
+            yield _LineProgress(self)
             return
         with _bars(self._err) as progress:
             self._above = self._err if self._out.is_terminal else None
             try:
-                yield _Bars(progress, keys)
+                yield _BarProgress(progress, keys)
             finally:
                 self._above = None
 
 
-class _Lines:
-    """Progress where nothing can be replaced."""
+class _LineProgress:
+    """Progress as plain lines."""
 
     def __init__(self, screen: TerminalScreen) -> None:
         self._screen = screen
         self._last: dict[str, str] = {}
 
-    def show(self, key: str, news: News) -> None:
+    def show(self, key: str, news: ProgressText) -> None:
         if self._last.get(key) != news.sentence:
             self._last[key] = news.sentence
             self._screen.note(f"{key}: {news.whole}")
 
 
-class _Bars:
-    """Progress on a terminal: a line a thing, with the time until it is over."""
+class _BarProgress:
+    """Progress on a terminal: a line per key, with a bar if the total is known."""
 
     def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
         self._progress = progress
         self._tasks = {
-            key: progress.add_task(harmless(key), sentence="", total=None) for key in keys
+            key: progress.add_task(escape_control_characters(key), sentence="", total=None)
+            for key in keys
         }
 
-    def show(self, key: str, news: News) -> None:
-        task, sentence = self._tasks[key], harmless(news.whole)
+    def show(self, key: str, news: ProgressText) -> None:
+        task, sentence = self._tasks[key], escape_control_characters(news.whole)
         if news.is_over:
             self._progress.update(task, completed=1, total=1, sentence=sentence)
             self._progress.stop_task(task)
@@ -157,7 +158,7 @@ class _Bars:
 
 
 class _KnownBar(BarColumn):
-    """A bar where it is known how much there is, else nothing."""
+    """A bar if the total is known, else nothing."""
 
     def render(self, task: Task) -> ProgressBar | Text:  # type: ignore[override]
         return Text(" " * BAR_WIDTH) if task.total is None else super().render(task)
@@ -187,8 +188,8 @@ def _console(stream: TextIO) -> Console:
     )
 
 
-def _plain(table: Table) -> Iterator[str]:
-    """A table's lines for a pipe: as long as they are, and nothing at their ends."""
+def _plain_lines(table: Table) -> Iterator[str]:
+    """Yield a table's lines for a pipe, without padding at their ends."""
     if not table.rows:
         yield EMPTY
         return
@@ -208,9 +209,5 @@ def _justify(column: str) -> Literal["left", "right"]:
     return "right" if column in NUMBERS else "left"
 
 
-def _cell(value: str) -> Text:
-    return Text(value, STYLES.get(value, ""))
-
-
 def _text(line: str) -> Text:
-    return Text(harmless(line))
+    return Text(escape_control_characters(line))

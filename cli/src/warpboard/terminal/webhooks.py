@@ -1,36 +1,33 @@
-"""Webhooks: addresses of one's own that are told of events."""
+"""Commands for webhooks: addresses of yours that are notified of events."""
 
 import sys
 from typing import Any
 
 import click
 
-from warpboard.domain.webhooks import KINDS, KINDS_USUAL
 from warpboard.service import webhooks
-from warpboard.service.deeds import Deed, act
+from warpboard.service.webhooks import KINDS, KINDS_USUAL
 from warpboard.terminal import options
-from warpboard.terminal.desk import Desk, Place
+from warpboard.terminal.command_types import ActionCommand, ApiCommand
+from warpboard.terminal.context import AppContext, PlatformTarget
 
 SECRET_LENGTH_MAX = 200
+ID = click.argument("id_", metavar="ID")
+ID_EXAMPLE = "01a1fe70-a804-7827-b3a0-39e1f99403c8"
 
 
-@click.group()
-def webhook() -> None:
-    """Have addresses of yours told of what happens."""
-
-
-def _secret(said: str | None) -> str | None:
-    """The secret on stdin, where `-` asks for it."""
-    if said is None:
+def _read_secret(value: str | None) -> str | None:
+    """Return the secret from stdin if `-` is given."""
+    if value is None:
         return None
-    if said != "-":
-        what = "what is on a command line is seen by others: --secret - reads it from stdin"
-        raise click.UsageError(what)
+    if value != "-":
+        reason = "other users can see command lines: --secret - reads it from stdin"
+        raise click.UsageError(reason)
     stdin: Any = sys.stdin
     return stdin.readline(SECRET_LENGTH_MAX + 2).strip() if stdin else ""
 
 
-@webhook.command()
+@click.command()
 @click.argument("address", metavar="URL")
 @click.option(
     *("--event", "events"),
@@ -39,103 +36,76 @@ def _secret(said: str | None) -> str | None:
     default=KINDS_USUAL,
     show_default=True,
     metavar="EVENT",
-    help=f"What it is told of, may be repeated: {', '.join(KINDS)}.",
+    help=f"An event to send; may be repeated: {', '.join(KINDS)}.",
 )
-@click.option("--problem", "problems", multiple=True, metavar="SLUG", help="Of it alone.")
-@click.option("--secret", metavar="-", help="Sign with the secret on stdin; else a fresh one.")
+@click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="SLUG",
+    help="Only events of this problem; may be repeated.",
+)
+@click.option("--secret", metavar="-", help="Sign with the secret from stdin; default: a new one.")
 @options.as_json
-@options.place
-@click.pass_obj
-def add(desk: Desk, /, place: Place, *, as_json: bool, **asked: Any) -> int:
-    """Have URL told of events from now on; the secret that signs them is shown this once.
+@options.platform_options
+@options.pass_app
+def create(context: AppContext, /, place: PlatformTarget, *, as_json: bool, **values: Any) -> int:
+    """Send events to URL from now on.
+
+    The secret that signs them is shown only once.
 
     \b
     Example:
-      warpboard webhook add https://example.org/hook --event submission.ended
+      warpboard webhook create https://example.org/hook --event submission.ended
     """
-    said = {name: list(asked[name]) for name in ("events", "problems")} | {"url": asked["address"]}
-    secret = _secret(asked["secret"])
+    body = {name: list(values[name]) for name in ("events", "problems")} | {
+        "url": values["address"]
+    }
+    secret = _read_secret(values["secret"])
     if secret is not None:
-        said["secret"] = secret
-    return desk.ask(place, lambda api: webhooks.add(api, desk.screen, said, as_json=as_json))
-
-
-@webhook.command(name="list")
-@options.as_json
-@options.place
-@click.pass_obj
-def list_webhooks(desk: Desk, /, place: Place, *, as_json: bool) -> int:
-    """List your webhooks; one that is off took nothing for a day.
-
-    \b
-    Example:
-      warpboard webhook list
-    """
-    return desk.ask(place, lambda api: webhooks.listed(api, desk.screen, as_json=as_json))
-
-
-@webhook.command()
-@click.argument("id_", metavar="ID")
-@options.as_json
-@options.place
-@click.pass_obj
-def show(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int:
-    """Show your webhook ID, and why it is off if it is.
-
-    \b
-    Example:
-      warpboard webhook show 01a1fe70-a804-7827-b3a0-39e1f99403c8
-    """
-    return desk.ask(place, lambda api: webhooks.one(api, desk.screen, id_, as_json=as_json))
-
-
-@webhook.command()
-@click.argument("id_", metavar="ID")
-@options.as_json
-@options.place
-@click.pass_obj
-def remove(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int:
-    """Have your webhook ID told nothing any more; what it was told is forgotten.
-
-    \b
-    Example:
-      warpboard webhook remove 01a1fe70-a804-7827-b3a0-39e1f99403c8
-    """
-    deed = Deed("DELETE", (webhooks.ROUTE, id_), {})
-    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
-
-
-@webhook.command()
-@click.argument("id_", metavar="ID")
-@options.as_json
-@options.place
-@click.pass_obj
-def test(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int:
-    """Send a test to your webhook ID; one that is off and takes it is on again.
-
-    \b
-    Example:
-      warpboard webhook test 01a1fe70-a804-7827-b3a0-39e1f99403c8
-    """
-    return desk.ask(place, lambda api: webhooks.test(api, desk.screen, id_, as_json=as_json))
-
-
-@webhook.command()
-@click.argument("id_", metavar="ID")
-@click.option("--cursor", metavar="TEXT", help="What was before: the cursor that a page ends with.")
-@options.as_json
-@options.place
-@click.pass_obj
-def deliveries(desk: Desk, /, place: Place, id_: str, *, cursor: str | None, as_json: bool) -> int:
-    """List what your webhook ID was told, and what it answered, newest first.
-
-    \b
-    Example:
-      warpboard webhook deliveries 01a1fe70-a804-7827-b3a0-39e1f99403c8
-    """
-    return desk.ask(
-        place, lambda api: webhooks.deliveries(api, desk.screen, id_, cursor, as_json=as_json)
+        body["secret"] = secret
+    return context.ask(
+        place, lambda api: webhooks.create_webhook(api, context.screen, body, as_json=as_json)
     )
 
 
-COMMANDS = (webhook,)
+list_webhooks = ApiCommand(
+    webhooks.list_webhooks,
+    "List your webhooks; one that failed for a day is off.",
+    "webhook list",
+)
+
+show = ApiCommand(
+    webhooks.show_webhook,
+    "Show your webhook ID, and why it is off, if it is.",
+    f"webhook show {ID_EXAMPLE}",
+    (ID,),
+)
+
+delete = ActionCommand(
+    "DELETE webhooks/{id_}",
+    "Delete your webhook ID and its deliveries.",
+    f"webhook delete {ID_EXAMPLE}",
+    (ID,),
+    access=options.platform_options,
+)
+
+send_test = ApiCommand(
+    webhooks.send_test,
+    "Send a test to your webhook ID.\n\nIf it is off and the test succeeds, it is on again.",
+    f"webhook test {ID_EXAMPLE}",
+    (ID,),
+)
+
+list_deliveries = ApiCommand(
+    webhooks.list_deliveries,
+    "List what was sent to your webhook ID.\n\n"
+    "The newest is first, each with what the address answered.",
+    f"webhook deliveries {ID_EXAMPLE}",
+    (
+        ID,
+        click.option(
+            "--cursor", metavar="TEXT", help="Show older ones: the cursor at the end of a page."
+        ),
+    ),
+)

@@ -1,27 +1,20 @@
-"""Every operation that the simulator has, by Discord's names."""
+"""All operations of the simulator, with Discord's names."""
 
-from types import ModuleType
-
-from discord_sim.operations import (
-    application,
-    callbacks,
-    channels,
-    commands,
-    members,
-    messages,
-    threads,
-    webhooks,
-)
+from discord_sim.operations import application, channels, messages, responses
 from discord_sim.operations.operation import Operation
 
-MODULES = (application, commands, members, channels, threads, messages, callbacks, webhooks)
+MODULES = (application, channels, messages, responses)
 
 
 def every_operation() -> list[Operation]:
-    """All of them; a path without names in it comes before one with."""
-    found = [one for module in MODULES for one in _of(module)]
-    return sorted(found, key=lambda one: [part.startswith("{") for part in one.template.split("/")])
-
-
-def _of(module: ModuleType) -> list[Operation]:
-    return [one for one in vars(module).values() if isinstance(one, Operation)]
+    """Return all operations; paths without parameters come before those with."""
+    operations = [
+        value
+        for module in MODULES
+        for value in vars(module).values()
+        if isinstance(value, Operation)
+    ]
+    return sorted(
+        operations,
+        key=lambda operation: [part.startswith("{") for part in operation.template.split("/")],
+    )

@@ -1,4 +1,4 @@
-"""One operation of the API: where it lies, and what answers it."""
+"""The type of an operation of the API, with its path and handler."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -6,28 +6,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from discord_sim.cdn import Blob
-from discord_sim.parts import Parts
+from discord_sim.cdn import FileUpload
+from discord_sim.state import SimulatorState
 
 Answer = tuple[int, Any]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked, read and checked."""
+    """A parsed and validated request."""
 
     path: dict[str, str]
     query: dict[str, str]
     body: Any = None
-    files: dict[int, Blob] = field(default_factory=dict)
+    files: dict[int, FileUpload] = field(default_factory=dict)
 
 
-Handler = Callable[[Parts, Request], Awaitable[Answer]]
+Handler = Callable[[SimulatorState, Request], Awaitable[Answer]]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation, named as Discord's document names it; an open one needs no bot token."""
+    """An operation of Discord's document; `is_open` ones need no bot token."""
 
     id: str
     method: str
@@ -37,15 +37,15 @@ class Operation:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """What its paths look like."""
-        named = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template)
-        return re.compile(named)
+        """The pattern of its paths."""
+        pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template)
+        return re.compile(pattern)
 
 
 def operation(
     method: str, template: str, *, is_open: bool = False
 ) -> Callable[[Handler], Operation]:
-    """Make an operation of a function that has Discord's name for it."""
+    """Make an operation of a function that has the operation's name."""
 
     def make(handle: Handler) -> Operation:
         name = getattr(handle, "__name__", "")

@@ -1,1 +1,1 @@
-"""What can be timed, and by which clock."""
+"""What can be timed, and with which clock."""

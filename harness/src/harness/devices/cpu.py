@@ -1,28 +1,106 @@
-"""The processor of this machine, timed by the monotonic clock."""
+"""The processor of this machine, timed by the monotonic clock.
+
+A worker's core is kept awake until its call begins: waking it up takes tens of microseconds.
+"""
 
 import gc
 import importlib
+import mmap
 import os
 import platform
+import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from harness import code
-from harness.devices.device import Memory, Window
-from harness.devices.shared_memory import SharedMemory
+from harness.devices.device import Memory, SharedMemory, Window
+from harness.sandbox import linux
+
+_AWAKE, _RELEASED = 0, 1
+_WAKE_NS_MAX = 2_000_000
+_SPINS_MAX = 50_000_000
 
 # Sizes of the reference kernels: each takes about a tenth of a millisecond.
 _FMA_SIDE = 128
 _COPY_BYTES = 1024 * 1024
-_LOST_S = 0.003
+_TEST_DELAY_S = 0.003
 
 
-class Cpu:
-    """The cpu device: tier C1 where the worker is frozen between calls, C2 where it cannot be.
+class CoreKeepAwake:
+    """A process on the worker's core that spins from `wake` until `release`.
 
-    A frozen worker sees nothing of an input before the clock starts, so the copy of the input can
-    come first; a worker that may be awake must have the copy inside the window.
+    It leaves the core before the worker needs it. A worker that is woken first preempts it, because
+    it has the lowest priority there is. If the workers have no core of their own (None), it does
+    nothing.
+    """
+
+    def __init__(self, core: int | None) -> None:
+        self._child = 0
+        if core is None:
+            return
+        self._flags = mmap.mmap(-1, mmap.PAGESIZE)
+        read_end, self._request_pipe = os.pipe()
+        parent = os.pidfd_open(os.getpid())
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._request_pipe)
+            self._spin_on_request(read_end, core, parent)
+        os.close(read_end)
+        os.close(parent)
+
+    def wake(self) -> None:
+        """Wake the core up; return after 2 ms in any case."""
+        if not self._child:
+            return
+        self._flags[_AWAKE] = self._flags[_RELEASED] = 0
+        os.write(self._request_pipe, b".")
+        ends_ns = time.perf_counter_ns() + _WAKE_NS_MAX
+        while not self._flags[_AWAKE] and time.perf_counter_ns() < ends_ns:
+            continue
+
+    def release(self) -> None:
+        """Stop spinning."""
+        if not self._child:
+            return
+        self._flags[_RELEASED] = 1
+
+    def close(self) -> None:
+        """End the process."""
+        if not self._child:
+            return
+        os.close(self._request_pipe)
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+
+    def _spin_on_request(self, read_end: int, core: int, parent: int) -> NoReturn:
+        try:
+            linux.die_with_parent(parent)
+            os.sched_setaffinity(0, [core])
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            flags = self._flags
+            while os.read(read_end, 1):
+                flags[_AWAKE] = 1
+                for _ in range(_SPINS_MAX):
+                    if flags[_RELEASED]:
+                        break
+        finally:
+            os._exit(0)
+
+
+def reserve_core() -> list[int]:
+    """Keep this process on the first core; return the others, if any, for the workers."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if others:
+        os.sched_setaffinity(0, [first])
+    return others
+
+
+class CpuDevice:
+    """The cpu device: tier C1 if the worker is frozen between calls, C2 if it cannot be.
+
+    A frozen worker sees nothing of an input before the clock starts, so the input can be copied
+    first. If the worker may be awake, the copy must happen after the clock has started.
     """
 
     name = "cpu"
@@ -38,15 +116,15 @@ class Cpu:
         is_early: bool = True,
         is_late: bool = True,
     ) -> None:
-        """`is_early` and `is_late` say when the clock starts and stops: tests turn them off."""
+        """`is_early` and `is_late` say when the clock starts and stops; tests turn them off."""
         self.tier = "C1" if is_frozen else "C2"
         self._is_sealed = is_sealed
         self._is_early = is_early
         self._is_late = is_late
 
     def prepare(self) -> None:
-        """One thread for the references: the other cores belong to the worker."""
-        # The collector takes a tenth of this import's time, and then finds nothing.
+        """Use one thread for references: the other cores belong to the worker."""
+        # The collector takes a tenth of this import's time and frees nothing.
         gc.disable()
         torch: Any = importlib.import_module("torch")
         gc.freeze()
@@ -57,35 +135,35 @@ class Cpu:
         self._torch = torch
 
     def describe(self) -> dict[str, str]:
-        """Versions, processor and cores."""
+        """Return versions, processor and cores."""
         return describe()
 
-    def of_rank(self, rank: int) -> "Cpu":
-        """This one, for every rank."""
+    def of_rank(self, rank: int) -> "CpuDevice":
+        """Return this device, for every rank."""
         del rank
         return self
 
     def allocate(self, size: int, role: str) -> SharedMemory:
-        """A memory of so many bytes that the worker may map, whatever its role."""
+        """Return a memory of `size` bytes that the worker may map, for any role."""
         del role
         return SharedMemory(size, is_sealed=self._is_sealed)
 
     def flush(self) -> None:
-        """Nothing: the generator, the reference and the check of each call walk the caches."""
+        """Do nothing: generator, reference and check of each call displace the caches."""
 
     def timed(self, window: Window) -> float:
-        """One call; the garbage collector waits until it is over."""
+        """Time one call; the garbage collector waits until it is over."""
         gc.disable()
         try:
-            return self._timed(window)
+            return self._time_call(window)
         finally:
             gc.enable()
 
     def run_untimed(self, window: Window) -> None:
-        """One call of which no time is kept."""
+        """Make one call without keeping its time."""
         self.timed(window)
 
-    def _timed(self, window: Window) -> float:
+    def _time_call(self, window: Window) -> float:
         if self.tier == "C1":
             window.show()
             began_ns = time.perf_counter_ns()
@@ -94,8 +172,8 @@ class Cpu:
             window.show()
         window.go()
         if not self._is_early:
-            # A busy machine takes the core away here now and then: a test does not wait for that.
-            time.sleep(_LOST_S)
+            # A busy machine may take the core away here; tests do not wait for that to happen.
+            time.sleep(_TEST_DELAY_S)
             began_ns = time.perf_counter_ns()
         window.wait()
         ended_ns = time.perf_counter_ns()
@@ -105,7 +183,7 @@ class Cpu:
         return (ended_ns - began_ns) / 1000
 
     def reference(self, name: str) -> float:
-        """A product of two small matrices (`fma`) or a copy of a megabyte (`copy`)."""
+        """Time a product of two small matrices (`fma`) or a copy of a megabyte (`copy`)."""
         began_ns = time.perf_counter_ns()
         if name == "fma":
             self._torch.mm(self._square, self._square)
@@ -114,41 +192,41 @@ class Cpu:
         return (time.perf_counter_ns() - began_ns) / 1000
 
     def calibration(self) -> dict[str, float]:
-        """Nothing: the policy knows this clock."""
+        """Return {}: the policy knows this clock."""
         return {}
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Nothing."""
+        """Return {}."""
         del inputs
         return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Nothing: no input is shown before the clock starts."""
+        """Return "": no input is visible before the clock starts."""
         del inputs, null_spread_us
         return ""
 
     def unfit(self) -> list[str]:
-        """Nothing: what a shared processor does to times shows in its reference kernels."""
+        """Return []: disturbances of a shared processor show in its reference kernels."""
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def describe() -> dict[str, str]:
-    """Versions, processor and cores, without importing torch."""
+    """Return versions, processor and cores, without importing torch."""
     return {
         "harness_code": code.digest(),
         "python": platform.python_version(),
         "torch": _version_of("torch"),
-        "cpu": _model(),
+        "cpu": _cpu_model(),
         "cores": str(os.cpu_count()),
         "platform": platform.platform(),
     }
 
 
 def _version_of(distribution: str) -> str:
-    import importlib.metadata  # slow to import, and a worker should be on its way before
+    import importlib.metadata  # slow to import; the worker should be started before
 
     try:
         return importlib.metadata.version(distribution)
@@ -156,7 +234,7 @@ def _version_of(distribution: str) -> str:
         return "absent"
 
 
-def _model() -> str:
+def _cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

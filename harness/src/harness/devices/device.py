@@ -1,13 +1,23 @@
-"""The ports between a gate, which judges calls, and whatever is timed."""
+"""The ports between a gated call and the device that is timed, and memory that both sides map."""
 
+import fcntl
+import importlib
+import mmap
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
+
+# Missing from fcntl. Without the seals a worker could shrink the memory, and the supervisor's next
+# access would raise SIGBUS.
+_F_ADD_SEALS = 1033
+_SEALS = 0x1 | 0x2 | 0x4  # no further seals, no shrinking, no growing
 
 
 class Memory(Protocol):
     """A fixed piece of memory that supervisor and worker both reach.
 
-    `descriptor` goes to the worker, with what it is `told` of it; `bytes` is the supervisor's view.
+    `descriptor` is sent to the worker, with the layout in `told`; `bytes` is the
+    supervisor's view.
     """
 
     descriptor: int
@@ -15,7 +25,7 @@ class Memory(Protocol):
     told: dict[str, Any]
 
     def close(self) -> None:
-        """Lets go of the memory; it lives on in whoever else maps it."""
+        """Release the memory; it lives on in other processes that map it."""
 
 
 class Window(Protocol):
@@ -23,34 +33,34 @@ class Window(Protocol):
 
     @property
     def nonce(self) -> bytes:
-        """What the worker is told when the call begins, and must say when it is done."""
+        """What the worker gets when the call begins and must return when it is done."""
 
     @property
     def memories(self) -> Sequence[tuple[Memory, Memory]]:
         """Inputs and outputs of each rank."""
 
     def show(self) -> None:
-        """Copies the private inputs to where the worker sees them."""
+        """Copy the private inputs to where the worker sees them."""
 
     def go(self) -> None:
-        """Lets the worker run, and tells it the call's nonce."""
+        """Let the worker run, and send it the call's nonce."""
 
     def armed(self, within_s: float) -> bool:
-        """Waits for the word that all is enqueued, and stops the worker; False if it is late."""
+        """Wait until all work is enqueued, and freeze the worker; False if it is late."""
 
     def wait(self) -> None:
-        """Waits for the worker's word that it is done. Errors: CaseFailed."""
+        """Wait until the worker reports that it is done. Raises CaseFailed."""
 
     def hold(self) -> None:
-        """Copies the outputs to where only the supervisor reaches them."""
+        """Copy the outputs to where only the supervisor reaches them."""
 
 
 class Device(Protocol):
-    """One thing that runs kernels, and the trusted clock that its calls are timed by.
+    """Something that runs kernels, and the trusted clock that times its calls.
 
-    `tier` says how its times are obtained, a tier of the timing policy such as C1; `place` is
-    where torch puts its tensors; `flags` are what is to be known of the call that was timed last;
-    `architecture` is a GPU's for compilers, such as sm_90a, "" for a processor.
+    `tier` says how times are obtained, a tier of the timing policy such as C1; `place` is where
+    torch puts its tensors; `flags` describe the last timed call; `architecture` is a GPU's name for
+    compilers, such as sm_90a, "" for a processor.
     """
 
     name: str
@@ -60,56 +70,56 @@ class Device(Protocol):
     architecture: str
 
     def prepare(self) -> None:
-        """Sets this process up so that references do not disturb what is timed."""
+        """Set up this process so that references do not disturb what is timed."""
 
     def describe(self) -> dict[str, str]:
-        """What results should say of it, once it is prepared."""
+        """Return what results should record about it, once it is prepared."""
 
     def of_rank(self, rank: int) -> "Device":
-        """Where the memories of a rank are, and what its worker computes on."""
+        """Return where the memories of a rank are, and what its worker computes on."""
 
     def allocate(self, size: int, role: str) -> Memory:
-        """A shared memory of so many bytes for `inputs` or `outputs`. Errors: DeviceFault."""
+        """Return a shared memory of `size` bytes for `inputs` or `outputs`. Raises DeviceFault."""
 
     def flush(self) -> None:
-        """Empties the caches of what an earlier call left in them."""
+        """Empty the caches of what an earlier call left in them."""
 
     def timed(self, window: Window) -> float:
-        """One call from its reveal until its answer is held, in microseconds.
+        """Time one call from its reveal until its answer is copied, in microseconds.
 
-        Errors: DeviceFault, Foul, and those of the window.
+        Raises DeviceFault, RuleViolation, and errors of the window.
         """
 
     def run_untimed(self, window: Window) -> None:
-        """The same for a call of which no time is kept, however long it takes.
+        """Make one call without keeping its time, however long it takes.
 
-        Errors: DeviceFault, Foul, and those of the window.
+        Raises DeviceFault, RuleViolation, and errors of the window.
         """
 
     def reference(self, name: str) -> float:
-        """One call of a reference kernel, `fma` or `copy`, in microseconds."""
+        """Time one call of a reference kernel, `fma` or `copy`, in microseconds."""
 
     def calibration(self) -> dict[str, float]:
-        """What records should keep of its clock; `timer_step_ns` is the clock's step, if known."""
+        """Return facts about its clock for the records; `timer_step_ns` is its step, if known."""
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
-        """What a result should show of the calls with these inputs besides their times."""
+        """Return what a result should show about the calls with these inputs besides times."""
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Why the calls with these inputs are to be looked at, "" if nothing is odd.
+        """Return why the calls with these inputs are suspicious, "" if they are not.
 
         `null_spread_us` is how far calls with no work differ.
         """
 
     def unfit(self) -> Sequence[str]:
-        """Why the device is not fit to time anything now; nothing if it is."""
+        """Return why the device is unfit for timing now; nothing if it is fit."""
 
     def close(self) -> None:
-        """Lets go of the device."""
+        """Release the device."""
 
 
-class Foul(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The submission broke a rule that the device watches: `verdict` is what that means."""
+class RuleViolation(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The submission broke a rule that the device checks; `verdict` is the result."""
 
     def __init__(self, verdict: str, reason: str) -> None:
         super().__init__(reason)
@@ -118,3 +128,21 @@ class Foul(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an e
 
 class DeviceFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """The device does not work: the machine's fault, not the submission's."""
+
+
+class SharedMemory:
+    """A sealed memory of fixed size; `bytes` is its content, `descriptor` is for the worker."""
+
+    def __init__(self, size: int, *, is_sealed: bool = True) -> None:
+        torch: Any = importlib.import_module("torch")
+        self.descriptor = os.memfd_create("warpboard", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, size)
+        if is_sealed:
+            fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
+        self.told: dict[str, Any] = {}
+        self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
+
+    def close(self) -> None:
+        """Release the memory; it lives on in other processes that map it."""
+        os.close(self.descriptor)
+        self.bytes = None

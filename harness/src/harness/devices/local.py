@@ -4,9 +4,8 @@ import importlib
 import time
 from typing import Any, cast
 
-from harness.devices.cuda.rules import architecture, flush_bytes
-from harness.devices.device import DeviceFault, Memory, Window
-from harness.devices.shared_memory import SharedMemory
+from harness.devices.cuda.rules import architecture_name, flush_bytes
+from harness.devices.device import DeviceFault, Memory, SharedMemory, Window
 
 CLAIM_BYTES = 4096
 COPY_BYTES = 64 * 1024**2
@@ -14,7 +13,7 @@ FMA_SIDE = 1024
 
 
 class LocalMemory:
-    """Memory of the device here, and of the processor where the worker sees it."""
+    """Memory of the device here, and host memory where the worker sees it."""
 
     def __init__(self, size: int, place: str, claim: dict[str, Any]) -> None:
         torch: Any = importlib.import_module("torch")
@@ -26,27 +25,27 @@ class LocalMemory:
         self._claim = self._shared.bytes[size : size + 16].view(torch.float64)
 
     def push(self) -> None:
-        """Copies the device's content to where the worker sees it."""
+        """Copy the device's content to where the worker sees it."""
         self._shared.bytes[: self.size].copy_(self.bytes)
 
     def pull(self) -> None:
-        """Copies what the worker left back to the device."""
+        """Copy what the worker wrote back to the device."""
         self.bytes.copy_(self._shared.bytes[: self.size])
 
     def claim(self) -> tuple[float, bool]:
-        """What the worker says that its call took, in microseconds, and if its launch was seen."""
+        """Return the worker's claimed microseconds, and whether its launch was visible."""
         time_us, is_dry = self._claim.tolist()
         return time_us, bool(is_dry)
 
     def close(self) -> None:
-        """Lets go of both."""
+        """Release both memories."""
         self.bytes = None
         self._claim = None
         self._shared.close()
 
 
-class Local:
-    """A GPU by torch alone: `name` is cuda or hip, which torch calls cuda too."""
+class LocalDevice:
+    """A GPU through torch alone: `name` is cuda or hip, both called cuda by torch."""
 
     tier = "G0"
     place = "cuda:0"
@@ -57,46 +56,46 @@ class Local:
         self.architecture = ""
 
     def prepare(self) -> None:
-        """Opens the device. Errors: DeviceFault."""
+        """Open the device. Raises DeviceFault."""
         torch: Any = importlib.import_module("torch")
         self._torch = torch
         is_hip = getattr(torch.version, "hip", None) is not None
         if is_hip != (self.name == "hip"):
-            raise DeviceFault(f"{self.name} was asked for, this torch is built without it")
+            raise DeviceFault(f"{self.name} was requested, but this torch is built without it")
         try:
             torch.cuda.init()
             self._properties = torch.cuda.get_device_properties(self.place)
             self._square = torch.rand(FMA_SIDE, FMA_SIDE, device=self.place)
-            self._line = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=self.place)
-            self.architecture = architecture_of(self._properties)
+            self._copy_buffer = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=self.place)
+            self.architecture = torch_architecture(self._properties)
         except (AssertionError, RuntimeError) as error:
             raise DeviceFault(f"torch cannot use {self.place}: {error}") from error
 
     def describe(self) -> dict[str, str]:
-        """What a result should say about the device."""
+        """Return what a result should record about the device."""
         properties = self._properties
         return {
             "gpu": str(properties.name),
             "gpu_memory_mib": str(properties.total_memory // 1024**2),
             "multiprocessors": str(properties.multi_processor_count),
-            "flush_mib": str(self._flush() // 1024**2),
+            "flush_mib": str(self._flush_bytes() // 1024**2),
         }
 
-    def of_rank(self, rank: int) -> "Local":
-        """This one, for every rank."""
+    def of_rank(self, rank: int) -> "LocalDevice":
+        """Return this device, for every rank."""
         del rank
         return self
 
     def allocate(self, size: int, role: str) -> LocalMemory:
-        """Memory for a role, inputs or outputs; the claim lies beside the inputs."""
-        claim = {"flush": self._flush()} if role == "inputs" else {}
+        """Return memory for a role; the claim lies beside the inputs."""
+        claim = {"flush": self._flush_bytes()} if role == "inputs" else {}
         return LocalMemory(size, self.place, claim)
 
     def flush(self) -> None:
-        """Nothing: the worker empties the caches before its own clock starts."""
+        """Do nothing: the worker empties the caches before its own clock starts."""
 
     def timed(self, window: Window) -> float:
-        """One call: the worker's claim, in microseconds, where the wall clock allows it."""
+        """Return the worker's claim for one call, in microseconds, limited by the wall clock."""
         pairs = cast("list[tuple[LocalMemory, LocalMemory]]", window.memories)
         window.show()
         for inputs, outputs in pairs:
@@ -116,57 +115,57 @@ class Local:
         return claim_us if 0 < claim_us <= wall_us else wall_us
 
     def run_untimed(self, window: Window) -> None:
-        """One call of which no time is kept."""
+        """Make one call without keeping its time."""
         self.timed(window)
 
     def reference(self, name: str) -> float:
-        """A product of matrices (`fma`) or a copy (`copy`), in microseconds."""
+        """Time a product of matrices (`fma`) or a copy (`copy`), in microseconds."""
         before, after = (self._torch.cuda.Event(enable_timing=True) for _ in "12")
         before.record()
         if name == "fma":
             self._torch.mm(self._square, self._square)
         else:
-            self._line.clone()
+            self._copy_buffer.clone()
         after.record()
         after.synchronize()
         return 1000 * float(before.elapsed_time(after))
 
     def calibration(self) -> dict[str, float]:
-        """Nothing: a clock that never ranks needs none."""
+        """Return {}: a clock that never ranks needs no calibration."""
         return {}
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Nothing."""
+        """Return {}."""
         del inputs
         return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Nothing: these times are claims, and said to be."""
+        """Return "": these times are claims, and marked as such."""
         del inputs, null_spread_us
         return ""
 
     def unfit(self) -> list[str]:
-        """Nothing: what is never ranked needs no gates."""
+        """Return []: times that are never ranked need no fitness checks."""
         return []
 
     def close(self) -> None:
-        """Lets go of the device."""
-        self._square = self._line = None
+        """Release the device."""
+        self._square = self._copy_buffer = None
 
-    def _flush(self) -> int:
+    def _flush_bytes(self) -> int:
         cache = int(getattr(self._properties, "L2_cache_size", 0))
         return flush_bytes(str(self._properties.name), cache)
 
 
-def architecture_of(properties: Any) -> str:
-    """What compilers call the device that torch describes so.
+def torch_architecture(properties: Any) -> str:
+    """Return the compiler's name of the device that torch describes.
 
     >>> from types import SimpleNamespace as Properties
-    >>> architecture_of(Properties(gcnArchName="gfx942:sramecc+:xnack-"))
+    >>> torch_architecture(Properties(gcnArchName="gfx942:sramecc+:xnack-"))
     'gfx942'
-    >>> architecture_of(Properties(major=9, minor=0))
+    >>> torch_architecture(Properties(major=9, minor=0))
     'sm_90a'
     """
     if name := getattr(properties, "gcnArchName", ""):
         return str(name).partition(":")[0]
-    return architecture((properties.major, properties.minor))
+    return architecture_name((properties.major, properties.minor))

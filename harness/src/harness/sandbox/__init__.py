@@ -1,1 +1,1 @@
-"""The box that a submission lives in: its walls, who builds them, and who takes them down."""
+"""The box that a submission runs in: its walls, who builds them, and who removes them."""

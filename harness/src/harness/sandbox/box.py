@@ -1,71 +1,132 @@
-"""The ports: a box that a submission lives in, and who starts one."""
+"""The specification of a box: its walls, its limits and its content; and how a box can fail."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from harness.sandbox.spec import Spec
+WALLS = ("namespaces", "uid", "seccomp", "landlock", "memory", "pids", "freezer")
+LEVELS = ("none", "weak", "medium", "strong")
+
+# The account of a submission's processes where the supervisor is root; it owns nothing.
+WORKER_UID = 64001
+SCRATCH = "/scratch"
+SUBMISSION = "/submission"
+
+_STRONG = frozenset({"namespaces", "uid", "seccomp", "memory", "pids", "freezer"})
+_MEDIUM = frozenset({"namespaces", "seccomp"})
+_WEAK = frozenset({"uid", "landlock", "seccomp"})
+
+_GROUPS = ("memory", "pids", "freezer")
+_WALLS_WITHOUT = {
+    "strong": (),
+    # The uid stays, because a worker that is root can write to /proc/sys.
+    "medium": _GROUPS,
+    "weak": ("namespaces",),
+    "none": ("namespaces", "uid", "seccomp", "landlock"),
+}
+
+
+def isolation_level(walls: Collection[str]) -> str:
+    """Return the level of isolation that these walls make.
+
+    >>> (isolation_level(WALLS), isolation_level(("namespaces", "seccomp")),
+    ...     isolation_level(("seccomp",)))
+    ('strong', 'medium', 'none')
+    """
+    for level, needed in (("strong", _STRONG), ("medium", _MEDIUM), ("weak", _WEAK)):
+        if needed <= set(walls):
+            return level
+    return "none"
+
+
+def walls_at_level(level: str, walls: Collection[str]) -> tuple[str, ...]:
+    """Return the walls that remain if no more than a level is wanted.
+
+    >>> walls_at_level("weak", WALLS)
+    ('uid', 'seccomp', 'landlock', 'memory', 'pids', 'freezer')
+    >>> isolation_level(walls_at_level("medium", WALLS)), isolation_level(walls_at_level("none",
+    ...     WALLS))
+    ('medium', 'none')
+    """
+    return tuple(wall for wall in walls if wall not in _WALLS_WITHOUT[level])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a box may use of the machine; processes include threads, files are open ones.
+
+    Without a GPU, whose driver reserves more than a machine has, the address space of a process is
+    limited to `address_space_factor` times its memory, because page tables take 1/512 of what is
+    mapped. `cpu_weight` is the box's share of a busy core; the default of others is 100.
+    """
+
+    memory_bytes: int = 1024**3
+    processes_max: int = 64
+    files_max: int = 256
+    file_bytes_max: int = 64 * 1024**2
+    scratch_bytes: int = 64 * 1024**2
+    cpu_s: int = 60
+    address_space_factor: int = 64
+    cpu_weight: int = 100
+
+
+@dataclass(frozen=True)
+class BoxSpec:
+    """One box. A wall that is not in `walls` is not built.
+
+    `submission` is a folder of this machine, shown read-only, and `main` the file in it that is
+    run, in one process for each of `ranks`. `devices` are shown as devices and `read_only` as they
+    are, at their own paths. `scratch` is a folder of this machine for the worker where there are no
+    namespaces; it is given to the worker and emptied at the end. `cores` are the only cores that
+    the box may use; if empty, it may use all.
+    """
+
+    walls: tuple[str, ...]
+    limits: Limits
+    submission: str
+    main: str
+    environment: dict[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    ranks: int = 1
+    scratch: str = ""
+    cores: tuple[int, ...] = ()
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether the box has its own file system and process numbers."""
+        return "namespaces" in self.walls
+
+    @property
+    def home(self) -> str:
+        """Where the worker lives and may write, as it sees it."""
+        return SCRATCH if self.has_namespaces else self.scratch
+
+    @property
+    def path(self) -> str:
+        """The submitted file, as the worker sees it."""
+        folder = SUBMISSION if self.has_namespaces else self.submission
+        return f"{folder}/{self.main}"
+
+
+def spec_to_json(spec: BoxSpec) -> str:
+    """Return a spec as one line."""
+    return json.dumps(asdict(spec))
+
+
+def spec_from_json(text: str) -> BoxSpec:
+    """Return the spec from a line of `spec_to_json`."""
+    body: dict[str, Any] = json.loads(text)
+    body["limits"] = Limits(**body["limits"])
+    for name in ("walls", "devices", "read_only", "cores"):
+        body[name] = tuple(body[name])
+    return BoxSpec(**body)
 
 
 class SandboxFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """A box could not be built, stopped or emptied: the machine's fault, never a submission's."""
+    """A box could not be built, frozen or emptied: the machine's fault, never a submission's."""
 
 
 class StopTimeout(SandboxFault):
-    """What runs in a box did not stop in time: its own fault, unless an empty box is as slow."""
-
-
-class Box(Protocol):
-    """One box and all that runs in it. `pidfd` is readable when nothing of it is left."""
-
-    pidfd: int
-
-    @property
-    def can_freeze(self) -> bool:
-        """Whether the box has a freezer."""
-        ...
-
-    def freeze(self) -> None:
-        """Stops everything in the box where it is. Errors: StopTimeout."""
-
-    def thaw(self) -> None:
-        """Lets everything in the box run on."""
-
-    def cpu_us(self) -> int | None:
-        """Microseconds of processor that the box has used, where they can be read at once."""
-
-    def waited_us(self) -> float:
-        """Microseconds that its workers wanted a core and had none; 0 where nobody counts them."""
-        ...
-
-    def status(self, within_s: float) -> int | None:
-        """How the ranks ended: the first status that is not 0, negative for a signal; None if
-        they run on. Errors: SandboxFault, if the box broke.
-        """
-
-    def is_out_of_memory(self) -> bool:
-        """Whether the kernel killed something in the box because its memory limit was reached.
-
-        Errors: SandboxFault, if the memory of the machine was used up and not that of the box.
-        """
-
-    def usage(self) -> dict[str, float]:
-        """What the box used so far: cpu_s and peak_memory_mib, as far as they are known."""
-
-    def end(self) -> bool:
-        """Kills everything in the box and removes it; False if something would not die."""
-
-
-class Launcher(Protocol):
-    """Starts boxes; one process uses it at a time, which may be a fork of the one that made it."""
-
-    def start(self, spec: Spec, controls: Sequence[int], output: int) -> Box:
-        """A box whose walls are up: a control socket for each rank, a pipe for what is printed.
-
-        Errors: SandboxFault.
-        """
-
-    def clear(self) -> None:
-        """Ends every box that was started and is left. Errors: SandboxFault."""
-
-    def close(self) -> None:
-        """Ends every box and the launcher itself."""
+    """A box did not freeze in time: its own fault, unless an empty box is as slow."""

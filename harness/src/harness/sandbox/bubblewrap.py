@@ -1,136 +1,237 @@
-"""The walls of a box as options of bubblewrap, in the order in which they are built."""
+"""Starts boxes with bubblewrap and exec: the same walls built another way, a fresh interpreter.
+
+The walls are options of bubblewrap, in the order in which they are built.
+"""
 
 import os
 import shutil
+import socket
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
-from harness.sandbox import interpreter, ranks, root, seccomp
-from harness.sandbox.spec import SCRATCH, SUBMISSION, WORKER_UID, Spec
+from harness.sandbox import channel, fork_entry, linux, ranks, root, seccomp
+from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec
+from harness.sandbox.fork_entry import BoxWorkers
+from harness.sandbox.keeper import BoxEntry
+from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.settings import replace_environment
 
 _NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
-# As root: a uid that is only mapped would still be root to the kernel, so setpriv leaves it.
-_TO_LEAVE_ROOT = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+# As root: a mapped uid would still be root to the kernel, so setpriv changes it.
+_SETPRIV_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+
+_RECORD_BYTES_MAX = 4096
 
 
-def command(spec: Spec, inside: Sequence[str], record: int) -> list[str]:
-    """The command that runs a program in the box; it opens the filter's descriptor itself.
+def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> list[str]:
+    """Return the command that runs a program in the box.
 
-    `record` is where bubblewrap notes how the program ended. Errors: OSError.
+    It inherits the filter's descriptor, which is opened here. `record` is where bubblewrap notes
+    how the program ended. Raises OSError.
     """
     return [
-        _tool("bwrap"),
+        _require_tool("bwrap"),
         *("--json-status-fd", str(record)),
-        *_apart(spec),
-        *_system(spec),
-        *_devices(spec),
-        *_scratch(spec),
-        *_guest(),
+        *_namespace_options(spec),
+        *_system_options(spec),
+        *_device_options(spec),
+        *_scratch_options(spec),
+        *_worker_options(),
         *("--ro-bind", spec.submission, SUBMISSION, "--chdir", SCRATCH, "--remount-ro", "/"),
-        *_filter(spec),
+        *_filter_options(spec),
         "--",
-        *_leave_root(spec),
+        *_setpriv_command(spec),
         *inside,
     ]
 
 
-def require(spec: Spec) -> None:
-    """Errors: OSError, if a program that builds such a box is not installed."""
-    _tool("bwrap")
+def require_tools(spec: BoxSpec) -> None:
+    """Raise OSError if a program that builds such a box is not installed."""
+    _require_tool("bwrap")
     if "uid" in spec.walls:
-        _tool("setpriv")
+        _require_tool("setpriv")
 
 
-def _tool(name: str) -> str:
+def _require_tool(name: str) -> str:
     path = shutil.which(name, path=f"{os.defpath}:/usr/local/bin")
     if path is None:
         raise OSError(f"{name} is not installed")
     return path
 
 
-def _apart(spec: Spec) -> Iterator[str]:
+def _namespace_options(spec: BoxSpec) -> Iterator[str]:
     yield from _NAMESPACES
     yield from ("--unshare-cgroup-try", "--hostname", "box", "--die-with-parent")
     if os.geteuid() != 0:
-        # Bubblewrap's own pid 1 would be this user's too, and outside of the filter.
+        # Bubblewrap's own pid 1 would belong to this user too, outside of the filter.
         yield from ("--unshare-user", "--disable-userns", "--as-pid-1")
         return
     yield from ("--cap-drop", "ALL")
     if "uid" in spec.walls:
-        for capability in _TO_LEAVE_ROOT:
+        for capability in _SETPRIV_CAPABILITIES:
             yield from ("--cap-add", capability)
 
 
-def _system(spec: Spec) -> Iterator[str]:
+def _system_options(spec: BoxSpec) -> Iterator[str]:
     linked = []
-    for name in root.TOP:
+    for name in root.TOP_FOLDERS:
         top = Path("/", name)
         if top.is_symlink():
             yield from ("--symlink", str(top.readlink()), str(top))
             linked.append(str(top))
         elif top.is_dir():
             yield from ("--ro-bind", str(top), str(top))
-    for path in root.shown(spec):
-        if not any(interpreter.is_below(path, link) for link in linked) and Path(path).exists():
-            yield from _parents(path)
+    for path in root.shown_paths(spec):
+        if not any(root.is_below(path, link) for link in linked) and Path(path).exists():
+            yield from _parent_options(path)
             yield from ("--ro-bind", path, path)
     yield from ("--proc", "/proc")
     for path in root.MASKED:
         if Path(path).exists():
-            yield from ("--dev-bind", root.NOTHING, path)
+            yield from ("--dev-bind", root.NULL_DEVICE, path)
 
 
-def _parents(path: str) -> Iterator[str]:
-    """Bubblewrap would make them for itself alone, and the worker could not pass."""
+def _parent_options(path: str) -> Iterator[str]:
+    """Create parent folders; bubblewrap would make them inaccessible to the worker."""
     for folder in reversed(Path(path).parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(folder))
 
 
-def _devices(spec: Spec) -> Iterator[str]:
+def _device_options(spec: BoxSpec) -> Iterator[str]:
     yield from ("--perms", "0755", "--size", "65536", "--tmpfs", "/dev")
     for path in (*root.DEVICES, *spec.devices):
-        yield from _parents(path)
+        yield from _parent_options(path)
         yield from ("--dev-bind-try", path, path)
     for name, target in root.LINKS.items():
         yield from ("--symlink", f"/proc/self/{target}", f"/dev/{name}")
 
 
-def _scratch(spec: Spec) -> Iterator[str]:
+def _scratch_options(spec: BoxSpec) -> Iterator[str]:
     for path in ("/dev/shm", SCRATCH):  # noqa: S108
         size = str(spec.limits.scratch_bytes)
         yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
-    # The same user made it, where there is no other.
+    # Without another user, the worker's user has created it and could write to it.
     yield from ("--remount-ro", "/dev")
-    # An interpreter may lie there, and has been shown by now.
-    there = (*root.shown(spec), interpreter.package(), *spec.devices)
-    if not any(interpreter.is_below(path, "/tmp") for path in there):  # noqa: S108
+    # An interpreter may lie below /tmp and is mounted by now.
+    visible_paths = (*root.shown_paths(spec), root.package_folder(), *spec.devices)
+    if not any(root.is_below(path, "/tmp") for path in visible_paths):  # noqa: S108
         yield from ("--symlink", SCRATCH.lstrip("/"), "/tmp")  # noqa: S108
 
 
-def _guest() -> Iterator[str]:
-    """Nothing of the harness but what the worker imports, wherever it is installed."""
-    package = interpreter.package()
-    yield from _parents(package)
+def _worker_options() -> Iterator[str]:
+    """Show only the part of the harness that the worker imports, wherever it is installed."""
+    package = root.package_folder()
+    yield from _parent_options(package)
     yield from ("--perms", "0755", "--tmpfs", package)
-    for path in (*interpreter.guest_files(), ranks.__file__):
-        yield from _parents(path)
+    for path in (*root.worker_files(), ranks.__file__):
+        yield from _parent_options(path)
         yield from ("--ro-bind", path, path)
     yield from ("--remount-ro", package)
 
 
-def _filter(spec: Spec) -> Iterator[str]:
+def _filter_options(spec: BoxSpec) -> Iterator[str]:
     if "seccomp" not in spec.walls:
         return
     descriptor = os.memfd_create("filter", 0)
-    families = seccomp.families_for(spec.ranks)
-    os.write(descriptor, seccomp.program(families, keeps_cores=not spec.devices))
+    families = seccomp.socket_families(spec.ranks)
+    os.write(descriptor, seccomp.build_filter(families, keeps_cores=not spec.devices))
     os.lseek(descriptor, 0, os.SEEK_SET)
     yield from ("--seccomp", str(descriptor))
 
 
-def _leave_root(spec: Spec) -> Iterator[str]:
+def _setpriv_command(spec: BoxSpec) -> Iterator[str]:
     if "uid" not in spec.walls:
         return
-    yield _tool("setpriv")
+    yield _require_tool("setpriv")
     yield from (f"--reuid={WORKER_UID}", f"--regid={WORKER_UID}", "--clear-groups")
     yield from ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")
+
+
+class BubblewrapLauncher(ZygoteLauncher):
+    """The launcher that starts workers by exec, so that their memory holds nothing of ours."""
+
+    way = "exec"
+
+    def __init__(self, walls: Sequence[str] = ()) -> None:
+        """Return before it is ready; `walls` are those that no box may lack."""
+        super().__init__(walls, imports=())
+
+
+def choose_box_entry(spec: BoxSpec, box_workers: BoxWorkers) -> BoxEntry:
+    """Use bubblewrap, or our own walls where there are no namespaces; by exec in both cases."""
+    if spec.has_namespaces:
+        return BubblewrapEntry(spec, box_workers)
+    imported = root.worker_files()
+    return fork_entry.ForkEntry(
+        spec, replace(box_workers, serve=lambda _: _exec_worker(spec), imported=imported)
+    )
+
+
+def _exec_worker(spec: BoxSpec) -> NoReturn:
+    replace_environment(spec.environment)
+    program = ranks.worker_command(spec.path)
+    os.execv(program[0], program)  # noqa: S606  (a program of our own)
+
+
+class BubblewrapEntry:
+    """Enters a box with bubblewrap."""
+
+    def __init__(self, spec: BoxSpec, box_workers: BoxWorkers) -> None:
+        self._spec = spec
+        self._box_workers = box_workers
+        # Where bubblewrap notes that the program inside was started, and how it ended.
+        self._record = os.memfd_create("record")
+        self.kept: Sequence[int] = (self._record,)
+
+    def prepare(self) -> None:
+        """Check the tools; bubblewrap makes its own namespaces. Raises OSError."""
+        require_tools(self._spec)
+
+    def begin(self) -> NoReturn:
+        """Become bubblewrap. Raises OSError."""
+        box_workers, spec = self._box_workers, self._spec
+        count = len(box_workers.controls)
+        moved = fork_entry.move_descriptors(
+            [*box_workers.controls, box_workers.output, box_workers.report.fileno(), self._record]
+        )
+        box_workers.report.detach()
+        output, report, record = moved[count:]
+        controls = range(ranks.CONTROL, ranks.CONTROL + count)
+        for place, control in zip(controls, moved, strict=False):
+            os.dup2(control, place)
+        linux.silence_streams()
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        linux.keep_descriptors([*controls, report, record])
+        os.set_inheritable(record, True)
+        fork_entry.die_first_of_memory()
+        # An ordinary user's other processes count until the box has a user namespace.
+        fork_entry.set_limits(spec, has_processes=os.geteuid() == 0)
+        report_socket = socket.socket(fileno=report)
+        program = bubblewrap_command(spec, _inner_command(spec, controls), record)
+        channel.send_message(report_socket, {"built": count})
+        os.execve(program[0], program, spec.environment)  # noqa: S606  (a program of our own)
+
+    def fault(self, code: int) -> str:
+        """Return why the program inside never started; "" if bubblewrap noted how it ended."""
+        record = os.pread(self._record, _RECORD_BYTES_MAX, 0)
+        if code < 0 or b"exit-code" in record:
+            return ""
+        return f"bubblewrap could not build the box and exited with status {code}"
+
+
+def _inner_command(spec: BoxSpec, controls: Sequence[int]) -> list[str]:
+    """Return the worker's command, behind a starter that reaps where one is needed.
+
+    It is needed for several workers, and where the program would be pid 1.
+    """
+    is_root = os.geteuid() == 0
+    if len(controls) == 1 and is_root:
+        return ranks.worker_command(spec.path)
+    is_limited = is_root or "pids" in spec.walls
+    processes_max = 0 if is_limited else spec.limits.processes_max
+    numbers = map(str, (processes_max, *controls))
+    return [sys.executable, *ranks.FLAGS, ranks.__file__, spec.path, *numbers]

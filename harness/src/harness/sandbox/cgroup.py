@@ -1,44 +1,131 @@
-"""The control groups of one box: limits, freezer, what was used, and the certain kill."""
+"""The control groups of one box: limits, freezer, resource usage, and a reliable kill.
+
+The freezer works through files that are already open, in microseconds.
+"""
 
 import contextlib
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness.sandbox import processes
-from harness.sandbox.cgroup_places import PREFIX, Places
-from harness.sandbox.freezer import Switch
-from harness.sandbox.spec import Limits, Spec
+from harness.sandbox.box import BoxSpec, Limits
+from harness.sandbox.host import PREFIX, CgroupParents
+
+FREEZE_S_MAX = 5.0
+
+_STATE_BYTES_MAX = 128
 
 _REMOVE_S_MAX = 5.0
 _PAUSE_S = 0.001
 _MIB = 1024**2
-# Memory is charged to a group some pages at a time.
+# Memory is charged to a group several pages at a time.
 _CHARGE_BYTES = _MIB
 MemoryKill = Literal["", "box", "machine"]
-# v1 counts in shares, of which others have 1024.
+# v1 counts in shares; the default is 1024.
 _SHARES_OF_WEIGHT = 10
 
 
-class Group:
-    """A box's groups, one folder for each hierarchy; the process that makes it is its owner."""
+@dataclass(frozen=True)
+class FreezerCommands:
+    """What is written to a freezer, and what it reports when everything is frozen."""
 
-    def __init__(self, places: Places, spec: Spec) -> None:
-        """Errors: OSError, if one cannot be made or limited."""
+    freeze: bytes
+    thaw: bytes
+    frozen: bytes
+
+
+_COMMANDS = {
+    1: FreezerCommands(b"FROZEN", b"THAWED", b"FROZEN\n"),
+    2: FreezerCommands(b"1", b"0", b"frozen 1"),
+}
+
+
+@dataclass(frozen=True)
+class Freezer:
+    """The open files of a freezer of control groups v1 or v2: one to write, one to read.
+
+    `spent` is the file of the group's CPU time, in v2 only. A group that no longer exists holds
+    nothing that could run, so it counts as frozen.
+    """
+
+    version: int
+    write: int
+    read: int
+    spent: int = -1
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The open files, in the order of the fields."""
+        return tuple(
+            descriptor for descriptor in (self.write, self.read, self.spent) if descriptor >= 0
+        )
+
+    def freeze(self) -> bool:
+        """Freeze everything in the group; False if something still runs."""
+        commands = _COMMANDS[self.version]
+        if not self._write_command(commands.freeze):
+            return True
+        ends_at = 0.0
+        while not self._has_state(commands.frozen):
+            now = time.monotonic()
+            ends_at = ends_at or now + FREEZE_S_MAX
+            if now > ends_at:
+                return False
+        return True
+
+    def thaw(self) -> None:
+        """Let everything in the group run again."""
+        self._write_command(_COMMANDS[self.version].thaw)
+
+    def close(self) -> None:
+        """Close the files without changing the group."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+    def cpu_us(self) -> int | None:
+        """Return the CPU microseconds of the group, if they are counted."""
+        if self.spent < 0:
+            return None
+        try:
+            return int(os.pread(self.spent, _STATE_BYTES_MAX, 0).split(maxsplit=2)[1])
+        except (IndexError, OSError, ValueError):
+            return None
+
+    def _write_command(self, word: bytes) -> bool:
+        try:
+            os.pwrite(self.write, word, 0)
+        except OSError:
+            return False
+        return True
+
+    def _has_state(self, state: bytes) -> bool:
+        try:
+            return state in os.pread(self.read, _STATE_BYTES_MAX, 0)
+        except OSError:
+            return True
+
+
+class ControlGroup:
+    """A box's groups, one folder per hierarchy; the process that creates it is its owner."""
+
+    def __init__(self, places: CgroupParents, spec: BoxSpec) -> None:
+        """Raises OSError if a group cannot be created or limited."""
         self._walls = spec.walls
         self._unified = places.unified
-        name = _name(os.getpid())
-        self._folder = {"": Path(places.unified) / name} if places.unified else {}
+        name = f"{_prefix()}{os.getpid()}-{processes.started_at(os.getpid())}"
+        self._folders = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():
             if controller in spec.walls or (controller in ("cpu", "cpuset") and self._has_limits):
-                self._folder[controller] = Path(parent) / name
+                self._folders[controller] = Path(parent) / name
         try:
-            for folder in self._folder.values():
+            for folder in self._folders.values():
                 folder.mkdir()
-            self._limit(places, spec.limits)
+            self._set_limits(places, spec.limits)
             if self._has_limits:
-                self._share_processor(places, spec)
+                self._set_cpu_share(places, spec)
         except OSError:
             self.remove()
             raise
@@ -48,64 +135,66 @@ class Group:
         """Whether this box is limited by control groups at all."""
         return "memory" in self._walls or "pids" in self._walls
 
-    def switch(self) -> Switch | None:
-        """The freezer's files, newly opened, for a process that may not open them itself."""
+    def switch(self) -> Freezer | None:
+        """Open the freezer's files, for a process that may not open them itself."""
         if "freezer" not in self._walls:
             return None
-        if "" in self._folder:
-            version, folder = 2, self._folder[""]
+        if "" in self._folders:
+            version, folder = 2, self._folders[""]
             names = ("cgroup.freeze", "cgroup.events")
         else:
-            version, folder = 1, self._folder["freezer"]
+            version, folder = 1, self._folders["freezer"]
             names = ("freezer.state", "freezer.state")
         read = os.O_RDONLY | os.O_CLOEXEC
         write = os.open(folder / names[0], os.O_WRONLY | os.O_CLOEXEC)
-        spent = os.open(folder / "cpu.stat", read) if version == 2 else -1
-        return Switch(version, write, os.open(folder / names[1], read), spent)
+        cpu_stat = os.open(folder / "cpu.stat", read) if version == 2 else -1
+        return Freezer(version, write, os.open(folder / names[1], read), cpu_stat)
 
     def join(self) -> None:
-        """Puts this process, and all it will start, into the groups."""
-        for folder in self._folder.values():
+        """Put this process, and everything it starts, into the groups."""
+        for folder in self._folders.values():
             (folder / "cgroup.procs").write_text("0")
 
     def kill(self) -> None:
-        """Kills all that is inside, frozen or not, as far as this kernel can."""
-        for folder in self._folder.values():
+        """Kill everything inside, frozen or not, as far as this kernel can."""
+        for folder in self._folders.values():
             kill_members(folder)
 
     def memory_kill(self) -> MemoryKill:
-        """Whether the kernel killed a process inside for want of memory, and whose limit it met."""
-        folder = self._folder.get("memory") or self._folder.get("")
+        """Return whether the kernel killed a process for memory, and whose limit was reached."""
+        folder = self._folders.get("memory") or self._folders.get("")
         if folder is None:
             return ""
         files = ("memory.events", "memory.oom_control")
-        if not any(_number(folder / file, "oom_kill") for file in files):
+        if not any(_read_number(folder / file, "oom_kill") for file in files):
             return ""
         if (folder / files[0]).exists():
-            return "box" if _number(folder / files[0], "oom") else "machine"
-        # v1 does not count every time that a group met its limit.
+            return "box" if _read_number(folder / files[0], "oom") else "machine"
+        # v1 does not count how often a group reached its limit.
         peak, limit = ("memory.max_usage_in_bytes", "memory.limit_in_bytes")
-        is_full = _number(folder / peak, "") + _CHARGE_BYTES >= _number(folder / limit, "")
+        is_full = _read_number(folder / peak, "") + _CHARGE_BYTES >= _read_number(
+            folder / limit, ""
+        )
         return "box" if is_full else "machine"
 
     def usage(self) -> dict[str, float]:
-        """Seconds of processor and the peak of memory, where the kernel counts them."""
-        found = {}
-        if "" in self._folder:
-            found["cpu_s"] = _number(self._folder[""] / "cpu.stat", "usage_usec") / 1e6
-        memory = self._folder.get("memory") or self._folder.get("")
+        """Return CPU seconds and peak memory, where the kernel counts them."""
+        usage = {}
+        if "" in self._folders:
+            usage["cpu_s"] = _read_number(self._folders[""] / "cpu.stat", "usage_usec") / 1e6
+        memory = self._folders.get("memory") or self._folders.get("")
         for file in ("memory.peak", "memory.max_usage_in_bytes"):
-            if memory is not None and (bytes_max := _number(memory / file, "")):
-                found["peak_memory_mib"] = bytes_max / _MIB
-        return found
+            if memory is not None and (bytes_max := _read_number(memory / file, "")):
+                usage["peak_memory_mib"] = bytes_max / _MIB
+        return usage
 
     def remove(self) -> bool:
-        """Removes the folders; False if a process is still inside."""
-        until = time.monotonic() + _REMOVE_S_MAX
-        gone = [_remove(folder, until) for folder in self._folder.values()]
-        return all(gone)
+        """Remove the folders; False if a process is still inside."""
+        ends_at = time.monotonic() + _REMOVE_S_MAX
+        removed = [_remove_folder(folder, ends_at) for folder in self._folders.values()]
+        return all(removed)
 
-    def _limit(self, places: Places, limits: Limits) -> None:
+    def _set_limits(self, places: CgroupParents, limits: Limits) -> None:
         if "memory" in self._walls:
             if "memory" in places.controllers:
                 self._write("", "memory.max", limits.memory_bytes)
@@ -113,49 +202,51 @@ class Group:
                 self._write("", "memory.oom.group", 1, is_optional=True)
             else:
                 self._write("memory", "memory.limit_in_bytes", limits.memory_bytes)
-                # Counts memory and swap together, where swap is counted at all.
+                # Counts memory and swap together, where swap is counted.
                 name = "memory.memsw.limit_in_bytes"
                 self._write("memory", name, limits.memory_bytes, is_optional=True)
         if "pids" in self._walls:
-            where = "" if "pids" in places.controllers else "pids"
-            self._write(where, "pids.max", limits.processes_max)
+            controller = "" if "pids" in places.controllers else "pids"
+            self._write(controller, "pids.max", limits.processes_max)
 
-    def _share_processor(self, places: Places, spec: Spec) -> None:
-        """Keeps the box to its cores, and to its share of those that it has not to itself."""
+    def _set_cpu_share(self, places: CgroupParents, spec: BoxSpec) -> None:
+        """Restrict the box to its cores, and to its share of cores that it shares."""
         weight, cores = spec.limits.cpu_weight, ",".join(map(str, spec.cores))
         if "cpu" in places.controllers:
             self._write("", "cpu.weight", weight)
-        elif "cpu" in self._folder:
+        elif "cpu" in self._folders:
             self._write("cpu", "cpu.shares", weight * _SHARES_OF_WEIGHT)
         if "cpuset" in places.controllers and cores:
             self._write("", "cpuset.cpus", cores)
-        elif "cpuset" in self._folder:
-            # In v1 both are empty in a new group, and nothing may join it then.
-            above = self._folder["cpuset"].parent
+        elif "cpuset" in self._folders:
+            # In v1 both are empty in a new group, and then nothing may join it.
+            parent = self._folders["cpuset"].parent
             for file, value in (("cpuset.cpus", cores), ("cpuset.mems", "")):
-                self._write("cpuset", file, value or (above / file).read_text().strip())
+                self._write("cpuset", file, value or (parent / file).read_text().strip())
 
-    def _write(self, where: str, file: str, value: int | str, *, is_optional: bool = False) -> None:
-        if where not in self._folder:
+    def _write(
+        self, controller: str, file: str, value: int | str, *, is_optional: bool = False
+    ) -> None:
+        if controller not in self._folders:
             raise OSError(f"no control group can limit {file}")
-        path = self._folder[where] / file
+        path = self._folders[controller] / file
         if is_optional and not path.exists():
             return
         path.write_text(str(value))
 
 
-def sweep(places: Places) -> None:
-    """Kills and removes what owners that are no more left behind."""
+def sweep_orphans(places: CgroupParents) -> None:
+    """Kill and remove groups whose owners are gone."""
     for parent in {places.unified, *places.separate.values()} - {""}:
         for folder in Path(parent).glob(f"{_prefix()}*"):
             pid, _, started = folder.name.removeprefix(_prefix()).partition("-")
             if not pid.isdecimal() or processes.started_at(int(pid)) != started:
                 kill_members(folder)
-                _remove(folder, time.monotonic() + _REMOVE_S_MAX)
+                _remove_folder(folder, time.monotonic() + _REMOVE_S_MAX)
 
 
 def kill_members(folder: Path) -> None:
-    """Kills all that is in one group. What v1 froze must be thawed to die."""
+    """Kill everything in one group. What v1 froze must be thawed to die."""
     for file, value in (("cgroup.kill", "1"), ("freezer.state", "THAWED")):
         if (folder / file).exists():
             with contextlib.suppress(OSError):
@@ -166,31 +257,27 @@ def kill_members(folder: Path) -> None:
 
 
 def _prefix() -> str:
-    """Of the groups whose owners' pids mean something here."""
+    """Return the prefix of groups whose owners' pids are valid in this pid namespace."""
     return f"{PREFIX}{Path('/proc/self/ns/pid').stat().st_ino}-"
 
 
-def _name(owner: int) -> str:
-    return f"{_prefix()}{owner}-{processes.started_at(owner)}"
-
-
-def _remove(folder: Path, until: float) -> bool:
+def _remove_folder(folder: Path, ends_at: float) -> bool:
     while True:
         try:
             folder.rmdir()
         except FileNotFoundError:
             return True
         except OSError:
-            # Those that were killed leave their group a moment after their parent heard of it.
-            if time.monotonic() > until:
+            # Killed processes leave their group a moment after their parent was notified.
+            if time.monotonic() > ends_at:
                 return False
             time.sleep(_PAUSE_S)
         else:
             return True
 
 
-def _number(file: Path, key: str) -> int:
-    """The number after a key, or alone, in a file that may not be there; then 0."""
+def _read_number(file: Path, key: str) -> int:
+    """Return the number after a key, or the only one, in a file; 0 if there is none."""
     try:
         for line in file.read_text().splitlines():
             name, _, value = line.rpartition(" ")

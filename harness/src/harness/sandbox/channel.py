@@ -1,4 +1,4 @@
-"""Messages on a SEQPACKET socket: a JSON object each, with descriptors beside it."""
+"""Messages on a SEQPACKET socket: one JSON object each, with descriptors."""
 
 import contextlib
 import json
@@ -10,39 +10,41 @@ from typing import Any
 _BYTES_MAX = 128 * 1024
 _DESCRIPTORS_MAX = 64
 _TEXT_CHARS_MAX = 2000
-# An end that left with a message of ours unread is told of first, and only once: its own last
-# words are still to be had.
+# If the other end closed with a message of ours unread, the first receive reports that, once; its
+# own last messages can still be read.
 _TRIES = 2
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends."""
+def make_pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected ends."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def tell(to: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Sends one message. Errors: OSError, if nobody is there to hear it."""
+def send_message(
+    to: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()
+) -> None:
+    """Send one message. Raises OSError if the other end is closed."""
     socket.send_fds(to, [json.dumps(message).encode()], descriptors, socket.MSG_NOSIGNAL)
 
 
-def hear(at: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message and its descriptors; None when the other end is closed."""
+def receive_message(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Return the next message and its descriptors; None when the other end is closed."""
     for _ in range(_TRIES):
         with contextlib.suppress(ConnectionError):
-            return _heard(at)
+            return _receive_once(source)
     return None
 
 
-def _heard(at: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    said, descriptors, _, _ = socket.recv_fds(at, _BYTES_MAX, _DESCRIPTORS_MAX)
-    if not said:
+def _receive_once(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    data, descriptors, _, _ = socket.recv_fds(source, _BYTES_MAX, _DESCRIPTORS_MAX)
+    if not data:
         return None
-    message: dict[str, Any] = json.loads(said)
+    message: dict[str, Any] = json.loads(data)
     return message, descriptors
 
 
-def worded(error: BaseException) -> str:
-    """An error as one line that fits a message."""
+def describe_error(error: BaseException) -> str:
+    """Return an error as one line that fits a message."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError):
         text = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
@@ -50,6 +52,6 @@ def worded(error: BaseException) -> str:
 
 
 def close_all(descriptors: Sequence[int]) -> None:
-    """Closes what came with a message that nobody wants."""
+    """Close descriptors that came with an unwanted message."""
     for descriptor in descriptors:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Landlock: files, TCP, abstract sockets and signals, for where there are no namespaces."""
+"""Landlock: limits files, TCP, abstract sockets and signals where there are no namespaces."""
 
 import contextlib
 import ctypes
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from harness.sandbox import linux
 
-# The first version that also holds back abstract sockets and signals.
+# The first version that also restricts abstract sockets and signals.
 ABI_MIN = 6
 
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
-_VERSION_WANTED = 1
+_GET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 
 _EXECUTE = 1 << 0
@@ -31,8 +31,8 @@ _ALL_FILES = (1 << 16) - 1
 _TCP = 0b11  # bind, connect; UDP is not covered
 _SCOPES = 0b11  # abstract unix sockets, signals
 
-# A rule on a file may carry no right that only a folder has: EINVAL.
-_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+# A rule on a file must not contain rights that only folders have (EINVAL).
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _LIST = _READ_DIR
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _DEVICE = _READ_FILE | _READ_DIR | _WRITE_FILE | _IOCTL_DEV
@@ -40,8 +40,8 @@ _WRITE = _ALL_FILES & ~_MAKE_CHAR & ~_MAKE_BLOCK
 
 
 @dataclass(frozen=True)
-class Paths:
-    """What stays within reach: to list, to read and execute, to write below, and as devices."""
+class AllowedPaths:
+    """Paths that stay accessible: to list, to read and execute, to write below, as devices."""
 
     listed: Sequence[str] = ()
     read: Sequence[str] = ()
@@ -49,34 +49,38 @@ class Paths:
     devices: Sequence[str] = ()
 
 
-def abi() -> int:
-    """The kernel's Landlock version; 0 where it has none."""
+def abi_version() -> int:
+    """Return the kernel's Landlock version; 0 if it has none."""
     try:
         return linux.system_call(
-            "landlock", _CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_WANTED)
+            "landlock", _CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_GET_VERSION)
         )
     except OSError:
         return 0
 
 
-def restrict(paths: Paths) -> None:
-    """Denies this process all files but these, TCP, and signals to the outside, irrevocably.
+def restrict_paths(paths: AllowedPaths) -> None:
+    """Deny this process all other files, TCP, and signals to the outside, irrevocably.
 
-    Errors: OSError, if the kernel's Landlock is older than ABI_MIN or a path is out of reach.
+    Raises OSError if the kernel's Landlock is older than ABI_MIN or a path cannot be opened.
     """
-    if abi() < ABI_MIN:
-        raise OSError(f"Landlock {abi()} is too old, at least {ABI_MIN} is needed")
-    wish = struct.pack("QQQ", _ALL_FILES, _TCP, _SCOPES)
+    if abi_version() < ABI_MIN:
+        raise OSError(f"Landlock {abi_version()} is too old, at least {ABI_MIN} is needed")
+    attributes = struct.pack("QQQ", _ALL_FILES, _TCP, _SCOPES)
     ruleset = linux.system_call(
-        "landlock ruleset", _CREATE_RULESET, wish, ctypes.c_size_t(len(wish)), ctypes.c_uint32(0)
+        "landlock ruleset",
+        _CREATE_RULESET,
+        attributes,
+        ctypes.c_size_t(len(attributes)),
+        ctypes.c_uint32(0),
     )
-    for some, rights in (
+    for group, rights in (
         (paths.listed, _LIST),
         (paths.read, _READ),
         (paths.written, _WRITE),
         (paths.devices, _DEVICE),
     ):
-        for path in some:
+        for path in group:
             with contextlib.suppress(FileNotFoundError):
                 _allow(ruleset, path, rights)
     linux.forbid_new_privileges()
@@ -85,17 +89,17 @@ def restrict(paths: Paths) -> None:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            rights &= _OF_A_FILE
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _FILE_RIGHTS
         linux.system_call(
             f"landlock rule for {path}",
             _ADD_RULE,
             ctypes.c_int(ruleset),
             ctypes.c_int(_RULE_PATH_BENEATH),
-            struct.pack("<Qi", rights, place),
+            struct.pack("<Qi", rights, descriptor),
             ctypes.c_uint32(0),
         )
     finally:
-        os.close(place)
+        os.close(descriptor)

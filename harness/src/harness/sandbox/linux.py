@@ -1,4 +1,4 @@
-"""Kernel calls that the standard library lacks; each raises OSError with what it tried."""
+"""Kernel calls that the standard library lacks; each raises OSError naming what it tried."""
 
 import ctypes
 import fcntl
@@ -61,7 +61,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> int:
+def _check_result(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -69,155 +69,158 @@ def _checked(result: int, what: str) -> int:
 
 
 def system_call(what: str, number: int, *arguments: object) -> int:
-    """A system call by its number, for which libc has no name."""
-    return _checked(_libc().syscall(ctypes.c_long(number), *arguments), what)
+    """Make a system call by its number, for which libc has no name."""
+    return _check_result(_libc().syscall(ctypes.c_long(number), *arguments), what)
 
 
 def unshare(flags: int, what: str) -> None:
-    """Leaves the namespaces of the flags for new ones."""
-    _checked(_libc().unshare(flags), f"unshare {what}")
+    """Leave the namespaces of the flags for new ones."""
+    _check_result(_libc().unshare(flags), f"unshare {what}")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mounts, binds or remounts, as the flags say."""
+    """Mount, bind or remount, as the flags say."""
     data = options.encode() or None
     result = _libc().mount(
         source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data
     )
-    _checked(result, f"mount {kind or source} at {target}")
+    _check_result(result, f"mount {kind or source} at {target}")
 
 
 def make_read_only(target: str) -> None:
-    """Read-only, no setuid and no devices, for a mount and, unlike a remount, for all below it."""
+    """Make a mount, and all mounts below it, read-only, without setuid and without devices."""
     attributes = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
-    wish = struct.pack("QQQQ", attributes, 0, 0, 0)
+    request = struct.pack("QQQQ", attributes, 0, 0, 0)
     system_call(
         f"make {target} read-only (Linux 5.12 or later)",
         _MOUNT_SETATTR,
         _AT_FDCWD,
         target.encode(),
         _AT_RECURSIVE,
-        wish,
-        ctypes.c_size_t(len(wish)),
+        request,
+        ctypes.c_size_t(len(request)),
     )
 
 
 def move_into(root: str) -> None:
-    """Makes a mount the root of this mount namespace and lets go of the old one."""
+    """Make a mount the root of this mount namespace and unmount the old root."""
     os.chdir(root)
-    # With the same folder twice the old root lies on top of the new one, so no place is needed.
-    _checked(_libc().pivot_root(b".", b"."), "pivot_root")
-    _checked(_libc().umount2(b".", _MNT_DETACH), "umount the old root")
+    # With the same folder twice, the old root is stacked on the new one; no other folder is needed.
+    _check_result(_libc().pivot_root(b".", b"."), "pivot_root")
+    _check_result(_libc().umount2(b".", _MNT_DETACH), "umount the old root")
     os.chdir("/")
 
 
 def set_hostname(name: str) -> None:
-    """The name that uname tells in this namespace."""
-    _checked(_libc().sethostname(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
+    """Set the host name of this namespace."""
+    _check_result(_libc().sethostname(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
 
 def raise_loopback() -> None:
-    """Brings up `lo`, the one interface of a new network namespace."""
+    """Bring up `lo`, the only interface of a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh22x", b"lo", 0)
-        found = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request)
-        (flags,) = struct.unpack_from("h", found, 16)
+        response = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request)
+        (flags,) = struct.unpack_from("h", response, 16)
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | _IFF_UP))
 
 
 def keep_descriptors(kept: Sequence[int]) -> None:
-    """Closes all descriptors but the standard streams and these."""
+    """Close all descriptors except the standard streams and these."""
     low = 3
-    for descriptor in (*sorted(one for one in kept if one >= low), os.sysconf("SC_OPEN_MAX")):
+    for descriptor in (
+        *sorted(descriptor for descriptor in kept if descriptor >= low),
+        os.sysconf("SC_OPEN_MAX"),
+    ):
         os.closerange(low, descriptor)
         low = descriptor + 1
 
 
 def silence_streams() -> None:
-    """Standard input, output and error lead nowhere from here on."""
+    """Connect standard input, output and error to /dev/null."""
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     os.close(null)
 
 
-def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """This process gets the signal when its parent ends, and ends now if that came first.
+def die_with_parent(parent: int, signal_number: signal.Signals = signal.SIGKILL) -> None:
+    """Make this process get the signal when its parent ends, or exit now if it already has.
 
-    `parent` is a pidfd, since a pid means nothing across pid namespaces.
+    `parent` is a pidfd, because a pid means nothing across pid namespaces.
     """
-    _prctl(_PR_SET_PDEATHSIG, by, what="PDEATHSIG")
+    _prctl(_PR_SET_PDEATHSIG, signal_number, what="PDEATHSIG")
     if select.select([parent], [], [], 0)[0]:
         os._exit(1)
 
 
 def become_reaper() -> None:
-    """Descendants whose parents end become children of this process, however they hid."""
+    """Make this process the parent of descendants whose own parents end."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, what="CHILD_SUBREAPER")
 
 
 def become_unreadable() -> None:
-    """Other processes of this user can no longer read this one's memory or descriptors."""
+    """Forbid other processes of this user to read this one's memory or descriptors."""
     _prctl(_PR_SET_DUMPABLE, 0, what="DUMPABLE")
 
 
 def become_readable() -> None:
-    """Gives /proc/self back to its own user, who loses it with a change of uid."""
+    """Give /proc/self back to its user, who loses it with a change of uid."""
     _prctl(_PR_SET_DUMPABLE, 1, what="DUMPABLE")
 
 
 def forbid_new_privileges() -> None:
-    """No exec after this gains anything by setuid bits or file capabilities."""
+    """Make setuid bits and file capabilities ineffective for later execs."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, what="NO_NEW_PRIVS")
 
 
 def install_filter(program: bytes) -> None:
-    """Loads a seccomp filter, irrevocably, for this thread and all that it starts."""
+    """Load a seccomp filter, irrevocably, for this thread and everything it starts."""
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
-    where = ctypes.create_string_buffer(header, len(header))
-    result = _libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, where, 0, 0)
-    _checked(result, "load the seccomp filter")
+    header_buffer = ctypes.create_string_buffer(header, len(header))
+    result = _libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header_buffer, 0, 0)
+    _check_result(result, "load the seccomp filter")
 
 
-def become(uid: int, *, keep_reading: bool = False) -> None:
-    """Irrevocably another user, in no other group, without capabilities.
+def become_user(uid: int, *, keep_reading: bool = False) -> None:
+    """Become another user irrevocably, without other groups and capabilities.
 
-    `keep_reading` keeps one capability, to read and pass everything, which a fork needs that must
-    still import from below a folder closed to its new user.
+    `keep_reading` keeps one capability, to read and traverse everything, for a fork that must still
+    import from below a folder closed to its new user.
     """
-    kept = 1 << CAP_DAC_READ_SEARCH if keep_reading else 0
-    # A change of user clears what this process is to get when its parent ends.
-    at_the_end = ctypes.c_int()
-    _libc().prctl(_PR_GET_PDEATHSIG, ctypes.byref(at_the_end), 0, 0, 0)
+    capabilities = 1 << CAP_DAC_READ_SEARCH if keep_reading else 0
+    # A change of user clears the parent death signal, so it is set again.
+    death_signal = ctypes.c_int()
+    _libc().prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
     _prctl(_PR_SET_KEEPCAPS, int(keep_reading), what="KEEPCAPS")
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    drop_capabilities(kept)
-    _prctl(_PR_SET_PDEATHSIG, at_the_end.value, what="PDEATHSIG")
+    drop_capabilities(capabilities)
+    _prctl(_PR_SET_PDEATHSIG, death_signal.value, what="PDEATHSIG")
 
 
 def empty_bounding_set() -> None:
-    """No program that this process starts can ever have a capability."""
+    """Make capabilities unobtainable for every program that this process starts."""
     for capability in range(_CAPABILITIES):
-        # Refused without CAP_SETPCAP and beyond the last one; NO_NEW_PRIVS holds in any case.
+        # Fails without CAP_SETPCAP and beyond the last capability; NO_NEW_PRIVS applies anyway.
         if _libc().prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             return
 
 
 def drop_capabilities(kept: int = 0) -> None:
-    """Gives up every capability but those in the mask, and makes sure of it."""
+    """Give up every capability except those in the mask, and verify it."""
     _libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # Effective, permitted, inheritable; the low half of each, then the high half.
-    wish = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
-    _checked(_libc().capset(header, wish), "give up capabilities")
-    found = (ctypes.c_uint32 * 6)()
-    _checked(_libc().capget(header, found), "read capabilities")
-    if list(found) != list(wish):
-        raise OSError(f"capabilities are left: {[hex(half) for half in found]}")
+    requested = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
+    _check_result(_libc().capset(header, requested), "give up capabilities")
+    actual = (ctypes.c_uint32 * 6)()
+    _check_result(_libc().capget(header, actual), "read capabilities")
+    if list(actual) != list(requested):
+        raise OSError(f"some capabilities could not be dropped: {[hex(half) for half in actual]}")
 
 
 def _prctl(option: int, value: int, *, what: str) -> None:
-    _checked(_libc().prctl(option, value, 0, 0, 0), f"prctl {what}")
+    _check_result(_libc().prctl(option, value, 0, 0, 0), f"prctl {what}")

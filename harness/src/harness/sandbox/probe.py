@@ -1,4 +1,8 @@
-"""What this machine can confine a worker by: every wall is tried, none is assumed."""
+"""Finds out how this machine can confine a worker, by trying every wall.
+
+For a wall that cannot be built it says why, and what an operator can do about it. As a program, it
+prints the result as one line of JSON.
+"""
 
 import json
 import os
@@ -11,180 +15,310 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from harness.sandbox import (
-    bubblewrap,
-    cgroup_places,
-    channel,
-    interpreter,
-    jail,
-    landlock,
-    linux,
-    mends,
-    root,
-    seccomp,
+from harness.sandbox import bubblewrap, channel, fork_entry, landlock, linux, root, seccomp
+from harness.sandbox.box import WALLS, WORKER_UID, BoxSpec, Limits, isolation_level, walls_at_level
+from harness.sandbox.host import find_cgroup_parents
+
+_RUN_AS_ROOT = "run the agent as root: it drops root before any foreign code runs"
+_CONTAINER = (
+    "docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
+    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined, "
+    "or a virtual machine for each trust domain"
 )
-from harness.sandbox.mends import Host, Missing
-from harness.sandbox.spec import WALLS, WORKER_UID, Limits, Spec, level_of, walls_at
+_GROUPS_IN_CONTAINER = "docker run --cgroupns private -v /sys/fs/cgroup:/sys/fs/cgroup:rw"
+_DELEGATE = (
+    "set Delegate=yes in the agent's systemd unit, "
+    "or start by systemd-run --user --scope -p Delegate=yes"
+)
+_CGROUP_KERNEL = "boot a kernel with control groups (cgroup_enable=memory on some boards)"
+_USER_NAMESPACES = (
+    ("proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
+    (
+        "proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run the agent as root",
+    ),
+)
+_CONTAINERS = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
+_GROUPS = "sys/fs/cgroup"
 
 _TRIAL_S_MAX = 10.0
 _REASON_BYTES_MAX = 2000
 
 
 @dataclass(frozen=True)
+class MissingWall:
+    """A wall that cannot be built here: why, and what an operator can do."""
+
+    wall: str
+    reason: str
+    mend: str
+
+
+@dataclass(frozen=True)
+class HostMachine:
+    """The examined machine: the user, and the folder below which its files lie."""
+
+    uid: int
+    root: Path = Path("/")
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the process runs as root."""
+        return self.uid == 0
+
+    def says(self, file: str) -> str:
+        """Return the content of a small file; "" if it does not exist."""
+        try:
+            return (self.root / file).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def is_contained(self) -> bool:
+        """Return whether this looks like a container, whose runtime removes rights."""
+        is_filtered = "Seccomp:\t2" in self.says("proc/self/status")
+        return is_filtered or any((self.root / mark).exists() for mark in _CONTAINERS)
+
+
+def explain_namespaces(host: HostMachine, reason: str) -> MissingWall:
+    """Explain why a box cannot have its own namespaces."""
+    if not host.is_root:
+        for file, blocking_value, fix in _USER_NAMESPACES:
+            if host.says(file) == blocking_value:
+                return MissingWall("namespaces", f"{reason} (/{file} is {blocking_value})", fix)
+        if "proc" in reason:
+            fix = "docker run --security-opt systempaths=unconfined, or run the agent as root"
+            return MissingWall("namespaces", f"{reason} (parts of /proc are masked)", fix)
+    if "5.12" in reason:
+        return MissingWall("namespaces", reason, "boot Linux 5.12 or later")
+    if host.is_contained():
+        return MissingWall("namespaces", f"{reason} (this container lacks the right)", _CONTAINER)
+    return MissingWall("namespaces", reason, _RUN_AS_ROOT)
+
+
+def explain_uid(host: HostMachine, reason: str) -> MissingWall:
+    """Explain why a worker cannot run as another user."""
+    if not host.is_root:
+        return MissingWall("uid", f"uid {host.uid} cannot become another user", _RUN_AS_ROOT)
+    mend = "docker run --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"
+    return MissingWall("uid", reason, mend)
+
+
+def explain_reach(path: str) -> MissingWall:
+    """Explain why a worker that is another user cannot import, where nothing can be mounted."""
+    return MissingWall(
+        "uid",
+        f"uid {WORKER_UID} cannot reach {path}, and there are no namespaces to mount it in",
+        f"chmod o+x each folder above {path}, or install Python below /usr or /opt",
+    )
+
+
+def explain_seccomp(reason: str) -> MissingWall:
+    """Explain why a seccomp filter cannot be loaded."""
+    return MissingWall(
+        "seccomp", reason, "boot a kernel with CONFIG_SECCOMP_FILTER on x86-64 or arm64"
+    )
+
+
+def explain_landlock(abi: int, needed: int) -> MissingWall:
+    """Explain why Landlock cannot replace namespaces."""
+    if abi == 0:
+        mend = "boot Linux 6.12 or later with landlock in its lsm= list"
+        return MissingWall("landlock", "this kernel has no Landlock, or forbids it", mend)
+    mend = "boot Linux 6.12 or later"
+    return MissingWall("landlock", f"Landlock {abi} is too old, at least {needed} is needed", mend)
+
+
+def explain_group(host: HostMachine, wall: str) -> MissingWall:
+    """Explain why no control group can enforce memory, pids or the freezer."""
+    controller = "control group" if wall == "freezer" else f"{wall} controller"
+    reason = f"no {controller} can be created and written to here"
+    groups = host.root / _GROUPS
+    if not groups.is_dir() or not any(groups.iterdir()):
+        return MissingWall(wall, "no control groups are mounted", _CGROUP_KERNEL)
+    if not host.is_root:
+        return MissingWall(wall, reason, f"{_DELEGATE}; or {_RUN_AS_ROOT}")
+    if host.is_contained():
+        return MissingWall(wall, reason, _GROUPS_IN_CONTAINER)
+    if (groups / "cgroup.controllers").exists():
+        return MissingWall(wall, f"{reason} (pure v2)", _DELEGATE)
+    return MissingWall(wall, reason, _CGROUP_KERNEL)
+
+
+def explain_launcher(reason: str) -> MissingWall:
+    """Explain why the second launcher cannot build the walls that the first one can."""
+    if not reason.endswith("is not installed"):
+        mend = "bubblewrap 0.8 or later, and Python below /usr or /opt; the zygote needs neither"
+        return MissingWall("bubblewrap", reason, mend)
+    package = "util-linux" if reason.startswith("setpriv") else "bubblewrap"
+    return MissingWall("bubblewrap", reason, f"apt install {package} (bubblewrap 0.8 or later)")
+
+
+@dataclass(frozen=True)
 class Isolation:
-    """The walls that can be built here, the level they make, and why the others are missing.
+    """The walls that can be built here, the level they make, and why others are missing.
 
     `has_bubblewrap` says whether the second launcher works; if not, `launchers` says why.
     """
 
     walls: tuple[str, ...]
     level: str
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingWall, ...]
     kernel: str
     landlock: int
     has_bubblewrap: bool
-    launchers: tuple[Missing, ...] = ()
+    launchers: tuple[MissingWall, ...] = ()
 
     def lowered(self, level: str) -> "Isolation":
-        """The same machine, asked for no more than a level."""
-        walls = walls_at(level, self.walls)
-        return replace(self, walls=walls, level=level_of(walls))
+        """Return the same machine limited to a level."""
+        walls = walls_at_level(level, self.walls)
+        return replace(self, walls=walls, level=isolation_level(walls))
 
     def minus(self, walls: Collection[str]) -> "Isolation":
-        """The same machine without some walls: for tests that these walls hold something back."""
-        kept = tuple(wall for wall in self.walls if wall not in walls)
-        return replace(self, walls=kept, level=level_of(kept))
+        """Return the same machine without some walls, to test what these walls prevent."""
+        remaining = tuple(wall for wall in self.walls if wall not in walls)
+        return replace(self, walls=remaining, level=isolation_level(remaining))
 
     def to_json(self) -> str:
-        """One line."""
+        """Return one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> "Isolation":
-        """The isolation in a line that to_json made."""
+        """Return the isolation from a line of `to_json`."""
         body: dict[str, Any] = json.loads(line)
         for name in ("missing", "launchers"):
-            body[name] = tuple(Missing(**one) for one in body[name])
+            body[name] = tuple(MissingWall(**wall) for wall in body[name])
         return cls(**body | {"walls": tuple(body["walls"])})
 
 
-def probe() -> Isolation:
-    """Tries every wall. It forks, so it is to be called before there are threads."""
-    found = list(_found())
-    missing = tuple(one for one in found if one.wall in WALLS)
-    walls = tuple(wall for wall in WALLS if wall not in {one.wall for one in missing})
-    launchers = tuple(_of_bubblewrap(walls))
+def probe_isolation() -> Isolation:
+    """Try every wall. It forks, so call it before there are threads."""
+    all_missing = list(_find_missing())
+    missing = tuple(wall for wall in all_missing if wall.wall in WALLS)
+    walls = tuple(wall for wall in WALLS if wall not in {wall.wall for wall in missing})
+    launchers = tuple(_find_missing_launchers(walls))
     return Isolation(
         walls=walls,
-        level=level_of(walls),
+        level=isolation_level(walls),
         missing=missing,
         kernel=platform.release(),
-        landlock=landlock.abi(),
+        landlock=landlock.abi_version(),
         has_bubblewrap=not launchers,
         launchers=launchers,
     )
 
 
-def _found() -> Iterator[Missing]:
-    host = Host(os.geteuid())
-    namespaces = _trial(_enter_namespaces)
+def _find_missing() -> Iterator[MissingWall]:
+    host = HostMachine(os.geteuid())
+    namespaces = _run_trial(_enter_namespaces)
     if namespaces:
-        yield mends.of_namespaces(host, namespaces)
-    uid = _trial(_become_worker) if host.is_root else "not root"
+        yield explain_namespaces(host, namespaces)
+    uid = _run_trial(_become_worker) if host.is_root else "not root"
     if uid:
-        yield mends.of_uid(host, uid)
-    elif namespaces and (path := _trial(_reach_interpreter)):
-        yield mends.of_reach(path)
-    if reason := _trial(seccomp.install):
-        yield mends.of_seccomp(reason)
-    if (abi := landlock.abi()) < landlock.ABI_MIN:
-        yield mends.of_landlock(abi, landlock.ABI_MIN)
-    held = cgroup_places.find().walls()
+        yield explain_uid(host, uid)
+    elif namespaces and (path := _run_trial(_reach_interpreter)):
+        yield explain_reach(path)
+    if reason := _run_trial(seccomp.install_worker_filter):
+        yield explain_seccomp(reason)
+    if (abi := landlock.abi_version()) < landlock.ABI_MIN:
+        yield explain_landlock(abi, landlock.ABI_MIN)
+    group_walls = find_cgroup_parents().walls()
     for wall in ("memory", "pids", "freezer"):
-        if wall not in held:
-            yield mends.of_group(host, wall)
+        if wall not in group_walls:
+            yield explain_group(host, wall)
 
 
 def _enter_namespaces() -> None:
-    """The same steps as a box's, to the end: any of them may be what is forbidden."""
+    """Take the same steps as a box, to the end: any of them may be forbidden."""
     with tempfile.TemporaryDirectory() as folder:
-        spec = Spec(("namespaces",), Limits(), submission=folder, main="")
-        jail.leave_pid_namespace()
-        if reason := _trial(lambda: jail.build(spec)):
+        spec = BoxSpec(("namespaces",), Limits(), submission=folder, main="")
+        fork_entry.leave_pid_namespace()
+        if reason := _run_trial(lambda: fork_entry.build_namespaces(spec)):
             raise OSError(reason)
 
 
 def _become_worker() -> None:
     linux.empty_bounding_set()
-    linux.become(WORKER_UID)
+    linux.become_user(WORKER_UID)
 
 
 def _reach_interpreter() -> None:
-    """Errors: OSError, whose text is the first path that is out of a worker's reach."""
-    folders = [*root.SYSTEM[:1], *interpreter.folders()]
-    linux.become(WORKER_UID)
+    """Raise OSError with the first path that is out of a worker's reach."""
+    folders = [*root.SYSTEM_PATHS[:1], *root.interpreter_folders()]
+    linux.become_user(WORKER_UID)
     for folder in folders:
         if not os.access(folder, os.R_OK | os.X_OK):
             raise OSError(folder)
 
 
-def _of_bubblewrap(walls: tuple[str, ...]) -> Iterator[Missing]:
-    if "namespaces" in walls and (reason := _trial(lambda: _wrap(walls))):
-        yield mends.of_launcher(reason)
+def _find_missing_launchers(walls: tuple[str, ...]) -> Iterator[MissingWall]:
+    if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
+        yield explain_launcher(reason)
 
 
-def _wrap(walls: tuple[str, ...]) -> None:
-    """Has bubblewrap build those of the walls that it builds, around a program that does nothing.
+def _try_bubblewrap(walls: tuple[str, ...]) -> None:
+    """Let bubblewrap build its part of the walls around a program that does nothing.
 
-    Errors: OSError, with the last that it said.
+    Raises OSError with its last message.
     """
     with tempfile.TemporaryDirectory() as folder:
-        spec = Spec(walls, Limits(), submission=folder, main="")
-        # In a file of its own: on the same stream it would hide what went wrong.
+        spec = BoxSpec(walls, Limits(), submission=folder, main="")
+        # In its own file: on the same stream it would hide the error.
         record = os.memfd_create("record", 0)
-        program = bubblewrap.command(spec, [sys.executable, "-I", "-c", ""], record)
-        done = subprocess.run(
+        program = bubblewrap.bubblewrap_command(spec, [sys.executable, "-I", "-c", ""], record)
+        process = subprocess.run(
             program, close_fds=False, capture_output=True, timeout=_TRIAL_S_MAX, check=False
         )
-    if done.returncode != 0:
-        raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+    if process.returncode != 0:
+        raise OSError(process.stderr.decode(errors="replace").strip().rpartition("\n")[2])
 
 
-def _trial(step: Callable[[], object]) -> str:
-    """Why a step fails in a process of its own; "" if it does not."""
-    heard, said = os.pipe()
+def _run_trial(step: Callable[[], object]) -> str:
+    """Run a step in its own process; return why it failed, "" if it did not."""
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _try(step, said)
-    os.close(said)
-    reason = _hear(heard, time.monotonic() + _TRIAL_S_MAX)
-    os.close(heard)
+        _run_step(step, write_end)
+    os.close(write_end)
+    reason = _read_reason(read_end, time.monotonic() + _TRIAL_S_MAX)
+    os.close(read_end)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return reason
 
 
-def _try(step: Callable[[], object], said: int) -> None:
+def _run_step(step: Callable[[], object], write_end: int) -> None:
     reason = ""
     try:
         step()
-    except Exception as error:  # noqa: BLE001  (whatever it was, it is why this does not work)
-        reason = channel.worded(error)
+    except Exception as error:  # noqa: BLE001  (any error is a reason why this does not work)
+        reason = channel.describe_error(error)
     finally:
-        os.write(said, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
+        os.write(write_end, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
         os._exit(0)
 
 
-def _hear(pipe: int, until: float) -> str:
-    said = b""
-    while not said.endswith(b"\0"):
-        left_s = max(0.0, until - time.monotonic())
+def _read_reason(pipe: int, ends_at: float) -> str:
+    data = b""
+    while not data.endswith(b"\0"):
+        left_s = max(0.0, ends_at - time.monotonic())
         if not select.select([pipe], [], [], left_s)[0]:
             return f"it did not answer within {_TRIAL_S_MAX} s"
         chunk = os.read(pipe, _REASON_BYTES_MAX)
         if not chunk:
             return "the kernel killed the trial"
-        said += chunk
-    return said[:-1].decode(errors="replace")
+        data += chunk
+    return data[:-1].decode(errors="replace")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(probe_isolation().to_json() + "\n")

@@ -1,4 +1,4 @@
-"""Processes beneath this one: how they are found and ended."""
+"""Finds and ends processes beneath this one."""
 
 import contextlib
 import os
@@ -7,16 +7,16 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-# A killed process goes once its memory is returned: 2 s for 1 GiB of page tables (2026-11).
+# A killed process ends after its memory is freed: 2 s for 1 GiB of page tables (2026-11).
 END_S_MAX = 45.0
 _PAUSE_S = 0.001
 
 
 def end_descendants(within_s: float = END_S_MAX) -> bool:
-    """Kills and reaps all that descends from this process, a reaper; True when none is left."""
-    until = time.monotonic() + within_s
-    while _has_children():
-        if time.monotonic() > until:
+    """Kill and reap all descendants of this process, a reaper; True when none is left."""
+    ends_at = time.monotonic() + within_s
+    while _reap_children():
+        if time.monotonic() > ends_at:
             return False
         kill(descendants(os.getpid()))
         time.sleep(_PAUSE_S)
@@ -24,10 +24,10 @@ def end_descendants(within_s: float = END_S_MAX) -> bool:
 
 
 def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
-    """Kills and reaps what descends from this process, a reaper, and from nobody known before."""
-    until = time.monotonic() + within_s
+    """Kill and reap descendants of this process, a reaper, except known ones and theirs."""
+    ends_at = time.monotonic() + within_s
     while others := set(descendants(os.getpid(), known)):
-        if time.monotonic() > until:
+        if time.monotonic() > ends_at:
             return False
         kill(others)
         for pid in others:
@@ -38,70 +38,70 @@ def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Sends SIGKILL to each that is still there and ours to kill."""
+    """Send SIGKILL to each process that still exists and may be killed."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def descendants(ancestor: int, but: Collection[int] = ()) -> list[int]:
-    """The processes beneath one, parents before their children, without some and all of theirs."""
+    """Return the processes beneath one, parents first, without those in `but` and theirs."""
     children: dict[int, list[int]] = {}
-    for pid, fields in _stats():
+    for pid, fields in _read_stats():
         if pid not in but:
             children.setdefault(int(fields[1]), []).append(pid)
-    found, at = list(children.get(ancestor, [])), 0
-    while at < len(found):
-        found += children.get(found[at], [])
-        at += 1
-    return found
+    pids, index = list(children.get(ancestor, [])), 0
+    while index < len(pids):
+        pids += children.get(pids[index], [])
+        index += 1
+    return pids
 
 
 def is_any_running(ancestor: int, but: int) -> bool:
-    """Whether a process beneath one, but for another, is on a core or waits for one."""
-    beneath = set(descendants(ancestor)) - {but}
-    return any(fields[0] == "R" for pid, fields in _stats() if pid in beneath)
+    """Return whether a process beneath one, except another, is running or waits for a core."""
+    pids = set(descendants(ancestor)) - {but}
+    return any(fields[0] == "R" for pid, fields in _read_stats() if pid in pids)
 
 
 def parent_of(pid: int) -> int:
-    """The pid of a process's parent; 0 if there is none."""
+    """Return the pid of a process's parent; 0 if there is none."""
     try:
-        return int(_fields(Path(f"/proc/{pid}/stat"))[1])
+        return int(_read_fields(Path(f"/proc/{pid}/stat"))[1])
     except OSError:
         return 0
 
 
 def cpu_s(pid: int) -> float:
-    """The processor time of a process and its threads; 0 if there is none."""
+    """Return the CPU time of a process and its threads; 0 if it does not exist."""
     try:
-        fields = _fields(Path(f"/proc/{pid}/stat"))
+        fields = _read_fields(Path(f"/proc/{pid}/stat"))
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def started_at(pid: int) -> str:
-    """When a process started, in the kernel's ticks; "" if there is none. With its pid unique."""
+    """Return when a process started, in kernel ticks; "" if there is none. Unique with the pid."""
     try:
-        return _fields(Path(f"/proc/{pid}/stat"))[19]
+        return _read_fields(Path(f"/proc/{pid}/stat"))[19]
     except OSError:
         return ""
 
 
-def _stats() -> Iterator[tuple[int, list[str]]]:
+def _read_stats() -> Iterator[tuple[int, list[str]]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
-                yield int(entry.name), _fields(entry / "stat")
+                yield int(entry.name), _read_fields(entry / "stat")
 
 
-def _fields(stat: Path) -> list[str]:
-    """What follows the name, which may be anything, parentheses and line breaks included."""
+def _read_fields(stat: Path) -> list[str]:
+    """Return what follows the name, which may contain anything, even parentheses."""
     return stat.read_bytes().rpartition(b")")[2].decode("ascii").split()
 
 
-def _has_children() -> bool:
-    """Reaps those that ended; whether others are left."""
+def _reap_children() -> bool:
+    """Reap children that ended; return whether others are left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

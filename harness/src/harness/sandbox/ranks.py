@@ -1,7 +1,7 @@
-"""Ranks of one box: how their ends become one, and how exec starts several.
+"""The ranks of one box: how several statuses become one, and how exec starts several ranks.
 
-Run inside a box as a program of its own, so it imports nothing of ours. Its arguments are the
-submitted file, the limit of processes (0: none is to be set), then the control socket of each rank.
+Run inside a box as its own program, so it imports nothing of ours. Its arguments are the submitted
+file, the limit of processes (0 for none), and the control socket of each rank.
 """
 
 import ctypes
@@ -18,60 +18,63 @@ _SIGNALLED = 128
 _PR_SET_DUMPABLE = 4
 
 
-def wait(workers: Iterable[int]) -> int:
-    """The first status that is not 0, with which all other ranks are ended; reaps all the while."""
-    left, status = set(workers), 0
-    while left:
-        pid, ended = os.wait()
-        if pid not in left:
+def wait_for_ranks(workers: Iterable[int]) -> int:
+    """Return the first status that is not 0, after which the other ranks are killed.
+
+    Reaps all children while it waits.
+    """
+    running, status = set(workers), 0
+    while running:
+        pid, wait_status = os.wait()
+        if pid not in running:
             continue
-        left.remove(pid)
-        code = os.waitstatus_to_exitcode(ended)
+        running.remove(pid)
+        code = os.waitstatus_to_exitcode(wait_status)
         if status == 0 and code != 0:
             status = code
-            for other in left:
+            for other in running:
                 os.kill(other, signal.SIGKILL)
     return status
 
 
-def command(path: str) -> list[str]:
-    """The program that serves a submitted file on the socket CONTROL."""
-    return [sys.executable, *FLAGS, "-m", "harness.worker", str(CONTROL), path]
+def worker_command(path: str) -> list[str]:
+    """Return the program that serves a submitted file on the socket CONTROL."""
+    return [sys.executable, *FLAGS, "-m", "harness.worker.server", str(CONTROL), path]
 
 
 def _become_unreadable() -> None:
-    """As pid 1 it is the workers' own user, who could otherwise change it."""
+    """Protect pid 1, which runs as the workers' own user, from them."""
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _start(path: str, control: int, controls: list[int]) -> int:
+def _start_rank(path: str, control: int, controls: list[int]) -> int:
     pid = os.fork()
     if pid == 0:
-        _become(path, control, controls)
+        _exec_rank(path, control, controls)
     return pid
 
 
-def _become(path: str, control: int, controls: list[int]) -> NoReturn:
+def _exec_rank(path: str, control: int, controls: list[int]) -> NoReturn:
     try:
-        mine = os.dup(control)
-        for one in controls:
-            os.close(one)
-        os.dup2(mine, CONTROL)
-        if mine != CONTROL:
-            os.close(mine)
-        program = command(path)
+        own_control = os.dup(control)
+        for descriptor in controls:
+            os.close(descriptor)
+        os.dup2(own_control, CONTROL)
+        if own_control != CONTROL:
+            os.close(own_control)
+        program = worker_command(path)
         os.execv(program[0], program)  # noqa: S606  (a program of our own)
     finally:
         os._exit(1)
 
 
 def main() -> None:
-    """Starts the ranks, and leaves as the first of them that failed, as a shell would tell it."""
+    """Start the ranks, and exit like a shell with the status of the first that failed."""
     _become_unreadable()
     if processes_max := int(sys.argv[2]):
         resource.setrlimit(resource.RLIMIT_NPROC, (processes_max, processes_max))
-    controls = [int(one) for one in sys.argv[3:]]
-    status = wait([_start(sys.argv[1], one, controls) for one in controls])
+    controls = [int(descriptor) for descriptor in sys.argv[3:]]
+    status = wait_for_ranks([_start_rank(sys.argv[1], control, controls) for control in controls])
     sys.exit(status if status >= 0 else _SIGNALLED - status)
 
 

@@ -1,39 +1,99 @@
-"""The new root of a box: a small read-only file system with what a worker needs, and no more."""
+"""The new root of a box: a small read-only file system with only what a worker needs.
 
+That includes the running interpreter, from which a worker imports modules.
+"""
+
+import functools
 import os
+import sys
+import sysconfig
 from pathlib import Path
 
-from harness.sandbox import interpreter, linux
-from harness.sandbox.spec import SCRATCH, SUBMISSION, Spec
+from harness.sandbox import linux
+from harness.sandbox.box import SCRATCH, SUBMISSION, BoxSpec
 
-SYSTEM = ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
+_PACKAGE = Path(__file__).parent.parent
+
+SYSTEM_PATHS = ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
 # Links into /usr on a merged system, folders elsewhere.
-TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+TOP_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-# Switches of the whole machine, which the user root may turn even without a capability.
-# They tell of a user's keys outside of the box.
+# These list a user's keys outside of the box.
 MASKED = ("/proc/keys", "/proc/key-users")
-NOTHING = "/dev/null"
-_OF_THE_MACHINE = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+NULL_DEVICE = "/dev/null"
+# Settings of the whole machine, which the user root may change even without a capability.
+_MACHINE_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 
-# Any folder will do to hang the new root at, unless something below it is to be shown.
-_HOOKS = ("/mnt", "/media", "/srv", "/run", "/opt", "/tmp", "/dev/shm", "/var")  # noqa: S108
+# Any folder can be the mount point of the new root, unless something below it is to be shown.
+_MOUNT_POINTS = ("/mnt", "/media", "/srv", "/run", "/opt", "/tmp", "/dev/shm", "/var")  # noqa: S108
 _FILES_MAX = 65536
-_NOT_HERE = linux.MS_NOSUID | linux.MS_NODEV
+_NO_SUID_OR_DEVICES = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def enter(spec: Spec) -> None:
-    """Builds the root in this mount namespace, which must be new, and moves into it.
+@functools.cache
+def interpreter_folders() -> tuple[str, ...]:
+    """Return every folder that the interpreter imports from, except our editable source."""
+    paths = {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib")}
+    paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    paths |= {os.path.realpath(path) for path in paths}
+    return tuple(sorted(path for path in paths if Path(path).is_dir() and path != "/"))
 
-    Errors: OSError, with the mount that was refused.
+
+def package_folder() -> str:
+    """Return the harness's own folder, which workers must not see."""
+    return str(_PACKAGE)
+
+
+def worker_files() -> list[str]:
+    """Return the part of the harness that a worker started by exec imports."""
+    return [f"{_PACKAGE}/__init__.py", f"{_PACKAGE}/worker"]
+
+
+def outermost(paths: list[str]) -> list[str]:
+    """Return the paths that lie below no other, shortest first.
+
+    >>> outermost(["/usr/lib", "/usr", "/usrx"])
+    ['/usr', '/usrx']
+    """
+    outer: list[str] = []
+    for path in sorted(set(paths), key=lambda item: (len(item), item)):
+        if not any(is_below(path, other) for other in outer):
+            outer.append(path)
+    return outer
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is the folder or lies in it.
+
+    >>> is_below("/usr/lib", "/usr"), is_below("/usrx", "/usr")
+    (True, False)
+    """
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def list_around(folder: str, hidden: str) -> list[str]:
+    """Return the paths of everything in a folder except a hidden path deep inside it."""
+    paths: list[str] = []
+    for entry in sorted(os.scandir(folder), key=lambda item: item.name):
+        if not is_below(hidden, entry.path):
+            paths.append(entry.path)
+        elif entry.path != hidden:
+            paths += list_around(entry.path, hidden)
+    return paths
+
+
+def enter_root(spec: BoxSpec) -> None:
+    """Build the root in this mount namespace, which must be new, and move into it.
+
+    Raises OSError with the mount that failed.
     """
     if not Path(spec.submission).is_dir():
-        raise OSError(f"{spec.submission} is no folder")
+        raise OSError(f"{spec.submission} is not a folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    over = shown(spec)
-    root = _Root(_hook([*over, *spec.devices, spec.submission]))
-    root.show_system(over)
+    visible_paths = shown_paths(spec)
+    root = _Root(_find_mount_point([*visible_paths, *spec.devices, spec.submission]))
+    root.show_system(visible_paths)
     root.show_devices(spec)
     root.make_scratch("/dev/shm", spec.limits.scratch_bytes)  # noqa: S108
     root.make_scratch(SCRATCH, spec.limits.scratch_bytes)
@@ -41,36 +101,36 @@ def enter(spec: Spec) -> None:
     if not root.has("/tmp"):  # noqa: S108
         root.link("/tmp", SCRATCH.lstrip("/"))  # noqa: S108
     root.bind(spec.submission, SUBMISSION)
-    root.hide(interpreter.package())
+    root.hide(package_folder())
     root.make_proc()
     linux.move_into(root.point)
-    flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NOT_HERE
+    flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SUID_OR_DEVICES
     linux.mount("none", "/", flags=flags)
 
 
-def shown(spec: Spec) -> list[str]:
-    """What a box shows read-only at its own path, besides the system's links."""
-    return interpreter.outermost([*SYSTEM, *interpreter.folders(), *spec.read_only])
+def shown_paths(spec: BoxSpec) -> list[str]:
+    """Return what a box shows read-only at its own path, besides the system's links."""
+    return outermost([*SYSTEM_PATHS, *interpreter_folders(), *spec.read_only])
 
 
-def _hook(shown: list[str]) -> str:
-    for hook in _HOOKS:
-        if Path(hook).is_dir() and not any(interpreter.is_below(path, hook) for path in shown):
-            return hook
-    raise OSError(f"no folder of {', '.join(_HOOKS)} is free to hang the new root at")
+def _find_mount_point(shown: list[str]) -> str:
+    for folder in _MOUNT_POINTS:
+        if Path(folder).is_dir() and not any(is_below(path, folder) for path in shown):
+            return folder
+    raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")
 
 
 class _Root:
-    """A new root while it is furnished, mounted at `point`."""
+    """A new root that is being built, mounted at `point`."""
 
     def __init__(self, point: str) -> None:
         self.point = point
-        linux.mount("tmpfs", point, "tmpfs", _NOT_HERE, "mode=0755,size=1m")
+        linux.mount("tmpfs", point, "tmpfs", _NO_SUID_OR_DEVICES, "mode=0755,size=1m")
 
     def show_system(self, shown: list[str]) -> None:
-        """Programs, libraries and the interpreter, read-only at their own paths."""
+        """Show programs, libraries and the interpreter, read-only at their own paths."""
         linked = []
-        for name in TOP:
+        for name in TOP_FOLDERS:
             top = Path("/", name)
             if top.is_symlink():
                 self.link(str(top), str(top.readlink()))
@@ -78,53 +138,63 @@ class _Root:
             elif top.is_dir():
                 self.bind(str(top))
         for path in shown:
-            if not any(interpreter.is_below(path, link) for link in linked):
+            if not any(is_below(path, link) for link in linked):
                 self.bind(path)
 
-    def show_devices(self, spec: Spec) -> None:
-        """A /dev of its own with the harmless nodes, and those that were asked for."""
-        self._folder("/dev")
-        linux.mount("tmpfs", self._at("/dev"), "tmpfs", linux.MS_NOSUID, "mode=0755,size=64k")
+    def show_devices(self, spec: BoxSpec) -> None:
+        """Create a /dev with the harmless nodes and the requested ones."""
+        self._make_folder("/dev")
+        linux.mount(
+            "tmpfs", self._inner_path("/dev"), "tmpfs", linux.MS_NOSUID, "mode=0755,size=64k"
+        )
         for path in (*DEVICES, *spec.devices):
             self.bind(path, is_device=True)
         for name, target in LINKS.items():
             self.link(f"/dev/{name}", f"/proc/self/{target}")
 
     def make_scratch(self, path: str, size: int) -> None:
-        """A folder in memory that anybody may write to."""
-        self._folder(path)
+        """Create a folder in memory that everybody may write to."""
+        self._make_folder(path)
         options = f"mode=1777,size={size},nr_inodes={_FILES_MAX}"
-        linux.mount("tmpfs", self._at(path), "tmpfs", _NOT_HERE, options)
+        linux.mount("tmpfs", self._inner_path(path), "tmpfs", _NO_SUID_OR_DEVICES, options)
 
     def shut(self, path: str) -> None:
-        """Lets nobody add to a folder that is furnished, not even the user who made it."""
+        """Make a completed folder read-only, even for the user who created it."""
         flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID
-        linux.mount("none", self._at(path), flags=flags)
+        linux.mount("none", self._inner_path(path), flags=flags)
 
     def make_proc(self) -> None:
-        """The processes of this pid namespace, and no others."""
-        self._folder("/proc")
-        linux.mount("proc", self._at("/proc"), "proc", _NOT_HERE | linux.MS_NOEXEC)
-        for name in _OF_THE_MACHINE:
-            place = self._at(f"/proc/{name}")
+        """Show the processes of this pid namespace alone."""
+        self._make_folder("/proc")
+        linux.mount(
+            "proc", self._inner_path("/proc"), "proc", _NO_SUID_OR_DEVICES | linux.MS_NOEXEC
+        )
+        for name in _MACHINE_SETTINGS:
+            place = self._inner_path(f"/proc/{name}")
             if Path(place).exists():
                 linux.mount(place, place, flags=linux.MS_BIND | linux.MS_REC)
                 linux.make_read_only(place)
         for path in MASKED:
-            if Path(self._at(path)).exists():
-                linux.mount(NOTHING, self._at(path), flags=linux.MS_BIND)
+            if Path(self._inner_path(path)).exists():
+                linux.mount(NULL_DEVICE, self._inner_path(path), flags=linux.MS_BIND)
 
     def hide(self, path: str) -> None:
-        """Lays an empty folder over one that came along with what is shown."""
-        if Path(self._at(path)).is_dir():
+        """Mount an empty folder over one that is shown but must be hidden."""
+        if Path(self._inner_path(path)).is_dir():
             options = "mode=0755,size=4k,ro"
-            linux.mount("tmpfs", self._at(path), "tmpfs", _NOT_HERE | linux.MS_RDONLY, options)
+            linux.mount(
+                "tmpfs",
+                self._inner_path(path),
+                "tmpfs",
+                _NO_SUID_OR_DEVICES | linux.MS_RDONLY,
+                options,
+            )
 
     def bind(self, path: str, target: str = "", *, is_device: bool = False) -> None:
-        """Shows a file or folder of the machine, if it is there, at its own path or another."""
+        """Show a file or folder of the machine, if it exists, at its own path or another."""
         if not Path(path).exists() or (Path(path).is_symlink() and not target):
             return
-        place = self._at(target or path)
+        place = self._inner_path(target or path)
         if Path(path).is_dir():
             Path(place).mkdir(parents=True, exist_ok=True)
         else:
@@ -135,15 +205,15 @@ class _Root:
             linux.make_read_only(place)
 
     def link(self, path: str, target: str) -> None:
-        """A symbolic link."""
-        Path(self._at(path)).symlink_to(target)
+        """Create a symbolic link."""
+        Path(self._inner_path(path)).symlink_to(target)
 
     def has(self, path: str) -> bool:
-        """Whether anything is at a path by now."""
-        return os.path.lexists(self._at(path))
+        """Return whether something is at a path by now."""
+        return os.path.lexists(self._inner_path(path))
 
-    def _folder(self, path: str) -> None:
-        Path(self._at(path)).mkdir(parents=True, exist_ok=True)
+    def _make_folder(self, path: str) -> None:
+        Path(self._inner_path(path)).mkdir(parents=True, exist_ok=True)
 
-    def _at(self, path: str) -> str:
+    def _inner_path(self, path: str) -> str:
         return f"{self.point}/{path.lstrip('/')}"

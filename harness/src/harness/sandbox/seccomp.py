@@ -1,7 +1,7 @@
-"""A seccomp filter assembled by hand: what a worker has no business with is refused.
+"""A hand-assembled seccomp filter that refuses system calls a worker has no use for.
 
-A deny list, since a worker needs hundreds of calls (CUDA, compilers, threads) and an allow list
-would be widened until it held nothing back.
+It is a deny list: a worker needs hundreds of calls (CUDA, compilers, threads), and an allow list
+would be widened until it prevented nothing.
 """
 
 import platform
@@ -15,11 +15,11 @@ AF_INET = 2
 AF_INET6 = 10
 AF_NETLINK = 16
 FAMILIES_ALONE = (AF_UNIX,)
-# Ranks find each other by TCP over a loopback of their own. AF_VSOCK never, for it leaves the
-# machine whatever the network namespace.
+# Ranks connect by TCP over their own loopback. Never AF_VSOCK, which leaves the machine whatever
+# the network namespace.
 FAMILIES_OF_RANKS = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
 
-# Each is answered EPERM; by name, its number on x86-64 and on aarch64 (-1: not there).
+# Each fails with EPERM; by name, its number on x86-64 and on aarch64 (-1: does not exist).
 REFUSED = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -74,7 +74,7 @@ REFUSED = {
     "settimeofday": (164, 170),
     "swapoff": (168, 225),
     "swapon": (167, 224),
-    # These wait for the disks of the whole machine, and who waits so cannot be frozen.
+    # These wait for the disks of the whole machine, and a waiting process cannot be frozen.
     "sync": (162, 81),
     "syncfs": (306, 267),
     "syslog": (103, 116),
@@ -83,7 +83,7 @@ REFUSED = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-# Answered ENOSYS, at which libraries that test addresses take msync instead. One call over all
+# Fails with ENOSYS, so libraries that test addresses use msync instead. One call over all
 # addresses takes 10 s, and no signal ends it.
 UNAVAILABLE = {"mincore": (27, 232)}
 _PINNING = {"sched_setaffinity": (203, 122)}
@@ -92,15 +92,15 @@ _AARCH64 = 0xC000_00B7
 _MACHINES = {"x86_64": (0, _X86_64), "aarch64": (1, _AARCH64)}
 _CLONE = {_X86_64: 56, _AARCH64: 220}
 _SOCKET = {_X86_64: 41, _AARCH64: 198}
-_SOCKETPAIR = {_X86_64: 53, _AARCH64: 199}
-# Of the kinds of pairs, those that can never be pointed elsewhere: a SOCK_DGRAM of a pair can.
+_SOCKETPAIR_NUMBERS = {_X86_64: 53, _AARCH64: 199}
+# The kinds of socket pairs that can never be reconnected; a SOCK_DGRAM pair can.
 _BOUND_KINDS = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
 _KIND_MASK = 0xF  # the rest of the argument are flags
 _IOCTL = {_X86_64: 16, _AARCH64: 29}
 _CLONE3 = 435
 _X32 = 0x4000_0000
 _CLONE_NEW_ANY = 0x7E02_0000
-_TERMINAL_COMMANDS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+_TERMINAL_COMMANDS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into another terminal
 
 _EPERM = 0x0005_0001
 _ENOSYS = 0x0005_0026
@@ -115,7 +115,7 @@ _ANY_BIT = 0x45
 _RETURN = 0x06
 _AND = 0x54
 
-# Where struct seccomp_data holds what a filter looks at; both machines are little-endian.
+# Offsets in struct seccomp_data; both machines are little-endian.
 _AT_NUMBER = 0
 _AT_MACHINE = 4
 _AT_FIRST = 16
@@ -124,82 +124,88 @@ _AT_SECOND = 24
 Instruction = tuple[int, int, int, int]
 
 
-def families_for(ranks: int, *, has_unix: bool = True) -> tuple[int, ...]:
-    """The socket families that a box of so many workers needs.
+def socket_families(ranks: int, *, has_unix: bool = True) -> tuple[int, ...]:
+    """Return the socket families that a box with this many workers needs.
 
-    Without `has_unix` no unix socket can be made but connected pairs: for a box that sees folders
-    of the machine, where any socket that is open to everybody could be connected to.
+    Without `has_unix`, unix sockets can only be created as connected pairs: for a box that sees
+    folders of the machine, with sockets that are open to everybody.
     """
     families = FAMILIES_OF_RANKS if ranks > 1 else FAMILIES_ALONE
     return tuple(family for family in families if has_unix or family != AF_UNIX)
 
 
-def program(
+def build_filter(
     families: Sequence[int] = FAMILIES_ALONE, machine: str = "", *, keeps_cores: bool = False
 ) -> bytes:
-    """The filter for a machine (this one by default), which lets sockets of these families be.
+    """Return the filter for a machine (by default this one) that allows these socket families.
 
-    With `keeps_cores` a process cannot choose other cores than those it was given: a GPU's driver
-    chooses them for its threads, a submission on a processor must not.
+    With `keeps_cores`, a process cannot change its cores: a GPU's driver must choose them for its
+    threads, but a submission on a processor must not.
 
-    Errors: OSError on a machine whose numbers are not known here.
+    Raises OSError on a machine whose system call numbers are unknown.
     """
     name = machine or platform.machine()
     if name not in _MACHINES:
         raise OSError(f"no seccomp filter for {name}: only {', '.join(_MACHINES)}")
     column, audit = _MACHINES[name]
     refused = REFUSED | (_PINNING if keeps_cores else {})
-    numbers = [both[column] for both in refused.values()]
+    numbers = [numbers_by_machine[column] for numbers_by_machine in refused.values()]
     code = [
-        *_foreign(audit),
-        *_answer(_CLONE3, _ENOSYS),  # libc falls back to clone, whose flags can be seen
-        *(step for number in numbers if number >= 0 for step in _answer(number, _EPERM)),
-        *_clone(_CLONE[audit]),
-        *(step for both in UNAVAILABLE.values() for step in _answer(both[column], _ENOSYS)),
-        *_socket(_SOCKET[audit], families),
-        *_socketpair(_SOCKETPAIR[audit], is_bound=AF_UNIX not in families),
-        *_ioctl(_IOCTL[audit]),
+        *_check_machine(audit),
+        *_answer_call(_CLONE3, _ENOSYS),  # libc falls back to clone, whose flags can be seen
+        *(step for number in numbers if number >= 0 for step in _answer_call(number, _EPERM)),
+        *_check_clone(_CLONE[audit]),
+        *(
+            step
+            for numbers_by_machine in UNAVAILABLE.values()
+            for step in _answer_call(numbers_by_machine[column], _ENOSYS)
+        ),
+        *_check_socket(_SOCKET[audit], families),
+        *_check_socketpair(_SOCKETPAIR_NUMBERS[audit], is_bound=AF_UNIX not in families),
+        *_check_ioctl(_IOCTL[audit]),
         _return(_ALLOW),
     ]
-    return assembled(code)
+    return assemble_filter(code)
 
 
-def install(families: Sequence[int] = FAMILIES_ALONE, *, keeps_cores: bool = False) -> None:
-    """Confines this thread and all it starts; needs no privilege and cannot be undone."""
+def install_worker_filter(
+    families: Sequence[int] = FAMILIES_ALONE, *, keeps_cores: bool = False
+) -> None:
+    """Confine this thread and everything it starts; needs no privilege, irrevocable."""
     linux.forbid_new_privileges()
-    linux.install_filter(program(families, keeps_cores=keeps_cores))
+    linux.install_filter(build_filter(families, keeps_cores=keeps_cores))
 
 
-def refusing(names: Sequence[str], machine: str = "") -> bytes:
-    """A filter that refuses these calls and new namespaces alone, as container runtimes do."""
+def build_refusing_filter(names: Sequence[str], machine: str = "") -> bytes:
+    """Return a filter that refuses only these calls and new namespaces, like containers."""
     column, audit = _MACHINES[machine or platform.machine()]
     numbers = [REFUSED[name][column] for name in names]
     code = [
-        *_foreign(audit),
-        *_answer(_CLONE3, _ENOSYS),
-        *(step for number in numbers if number >= 0 for step in _answer(number, _EPERM)),
-        *_clone(_CLONE[audit]),
+        *_check_machine(audit),
+        *_answer_call(_CLONE3, _ENOSYS),
+        *(step for number in numbers if number >= 0 for step in _answer_call(number, _EPERM)),
+        *_check_clone(_CLONE[audit]),
         _return(_ALLOW),
     ]
-    return assembled(code)
+    return assemble_filter(code)
 
 
-def assembled(code: Sequence[Instruction]) -> bytes:
-    """Instructions (operation, constant, jump if true, jump if false) as the kernel reads them."""
-    return b"".join(struct.pack("<HBBI", one[0], one[2], one[3], one[1]) for one in code)
+def assemble_filter(code: Sequence[Instruction]) -> bytes:
+    """Encode instructions (operation, constant, jump if true, jump if false) for the kernel."""
+    return b"".join(struct.pack("<HBBI", step[0], step[2], step[3], step[1]) for step in code)
 
 
 def _return(value: int) -> Instruction:
     return _RETURN, value, 0, 0
 
 
-def _answer(number: int, value: int) -> Iterator[Instruction]:
+def _answer_call(number: int, value: int) -> Iterator[Instruction]:
     yield _EQUAL, number, 0, 1
     yield _return(value)
 
 
-def _foreign(audit: int) -> Iterator[Instruction]:
-    """Another ABI's numbers mean other calls: 32-bit is killed, x32 answered ENOSYS."""
+def _check_machine(audit: int) -> Iterator[Instruction]:
+    """Reject other ABIs, whose numbers mean other calls: kill 32-bit, ENOSYS for x32."""
     yield _LOAD, _AT_MACHINE, 0, 0
     yield _EQUAL, audit, 1, 0
     yield _return(_KILL_PROCESS)
@@ -209,8 +215,8 @@ def _foreign(audit: int) -> Iterator[Instruction]:
         yield _return(_ENOSYS)
 
 
-def _clone(number: int) -> Iterator[Instruction]:
-    """Threads and processes, but in no new namespace."""
+def _check_clone(number: int) -> Iterator[Instruction]:
+    """Allow threads and processes, but no new namespace."""
     yield _EQUAL, number, 0, 4
     yield _LOAD, _AT_FIRST, 0, 0
     yield _ANY_BIT, _CLONE_NEW_ANY, 0, 1
@@ -218,7 +224,7 @@ def _clone(number: int) -> Iterator[Instruction]:
     yield _return(_ALLOW)
 
 
-def _socket(number: int, families: Sequence[int]) -> Iterator[Instruction]:
+def _check_socket(number: int, families: Sequence[int]) -> Iterator[Instruction]:
     count = len(families)
     yield _EQUAL, number, 0, count + 3
     yield _LOAD, _AT_FIRST, 0, 0
@@ -228,11 +234,11 @@ def _socket(number: int, families: Sequence[int]) -> Iterator[Instruction]:
     yield _return(_ALLOW)
 
 
-def _socketpair(number: int, *, is_bound: bool) -> Iterator[Instruction]:
-    """Pairs of unix sockets; if they are to stay bound to each other, only such kinds."""
+def _check_socketpair(number: int, *, is_bound: bool) -> Iterator[Instruction]:
+    """Allow pairs of unix sockets; if they must stay connected, only certain kinds."""
     kinds = _BOUND_KINDS if is_bound else ()
-    looks = len(kinds) + 3 if is_bound else 0
-    yield _EQUAL, number, 0, looks + 4
+    extra_steps = len(kinds) + 3 if is_bound else 0
+    yield _EQUAL, number, 0, extra_steps + 4
     yield _LOAD, _AT_FIRST, 0, 0
     yield _EQUAL, AF_UNIX, 1, 0
     yield _return(_EAFNOSUPPORT)
@@ -245,7 +251,7 @@ def _socketpair(number: int, *, is_bound: bool) -> Iterator[Instruction]:
     yield _return(_ALLOW)
 
 
-def _ioctl(number: int) -> Iterator[Instruction]:
+def _check_ioctl(number: int) -> Iterator[Instruction]:
     first, second = _TERMINAL_COMMANDS
     yield _EQUAL, number, 0, 5
     yield _LOAD, _AT_SECOND, 0, 0

@@ -1,4 +1,4 @@
-"""A known kernel, run as a submission: a machine where it fails is not fit to judge others."""
+"""A known kernel, run as a submission: a machine where it fails must not judge others."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ _SIZE = 4096
 _BUDGET_S = 60
 
 
-def prepare(folder: Path) -> tuple[Path, Path, Path]:
+def write_self_test(folder: Path) -> tuple[Path, Path, Path]:
     """Write the problem to a folder. Return the problem, the kernel and an empty output folder."""
     problem, out = folder / "problem", folder / "out"
     problem.mkdir()

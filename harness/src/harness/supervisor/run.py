@@ -3,15 +3,27 @@
 import functools
 import hashlib
 import itertools
-import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
+from harness.build import submission
+from harness.build.command import BUILD_S_MAX
+from harness.build.plan import adapt_tools
+from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
+from harness.check import calls, forms, memory
+from harness.check.author import AuthorCode, is_memory_shortage
+from harness.check.calls import WARM_UP, GatedCase, WarmUps
+from harness.check.inputs import KEY_BYTES, Shape, derive_seed
+from harness.check.judging import JudgeContext
 from harness.devices import cpu
+from harness.devices.access import find_device_access, open_device
+from harness.devices.cpu import CoreKeepAwake, reserve_core
 from harness.devices.device import DeviceFault
-from harness.messages import (
+from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.report import verdict
+from harness.report.messages import (
     DUEL,
     SIDES,
     STAGES,
@@ -24,119 +36,83 @@ from harness.messages import (
     RunRequest,
     StageFinished,
     Started,
-    failed,
+    failed_run,
 )
-from harness.problem import Case, MemoryShortage, ProblemFault
-from harness.sandbox.box import Launcher, SandboxFault
-from harness.sandbox.spec import WALLS, level_of
-from harness.supervisor import building, driven, memory, shapes, verdict
-from harness.supervisor.author import Author, is_shortage
-from harness.supervisor.calls import Gate
-from harness.supervisor.compat import Compat
-from harness.supervisor.defences import ALL, Defences
-from harness.supervisor.duel import Duel, Side, SideFailed, require_walls
-from harness.supervisor.guests import Guests, Place
-from harness.supervisor.home import Home
-from harness.supervisor.inputs import KEY_BYTES, Shape, seed_of
-from harness.supervisor.judging import Court
-from harness.supervisor.outfit import fitted, opened, outfit
-from harness.supervisor.profiled import Profiler
-from harness.supervisor.purse import Purse
-from harness.supervisor.team import Team
-from harness.supervisor.timed import Clock, Timer
-from harness.supervisor.verdict import CaseFailed
-from harness.supervisor.warm_ups import WARM_UP, WarmUps
-from harness.supervisor.warmth import Warmer
-from harness.timing.gates import Noisy
-from harness.toolchains.cache import Cache
-from harness.toolchains.command import BUILD_S_MAX
-from harness.toolchains.plan import Workshop
+from harness.report.verdict import CaseFailed
+from harness.run_directory import RunDirectory
+from harness.sandbox.box import SandboxFault
+from harness.sandbox.team import Team
+from harness.supervisor.folders import leave_history, read_history
+from harness.supervisor.program_run import ProgramRun, Tell
+from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
+from harness.time.process import NoisyMachine
+from harness.time.stage import StageTimer, TimingContext
+from harness.time.unranked import Profiler
 
-_OLDEST = "compute_75"
+_OLDEST_ARCHITECTURE = "compute_75"
 _TIMED = ("time", DUEL)
 
-Tell = Callable[[Started | Progress | StageFinished], None]
 
-
-@dataclass(frozen=True)
-class Machine:
-    """Where runs happen: how workers are started here, and within which walls."""
-
-    launcher: Launcher
-    walls: tuple[str, ...]
-    workshop: Workshop
-    cache: Cache
-    defences: Defences = ALL
-
-    @property
-    def level(self) -> str:
-        """What these walls make."""
-        return level_of(self.walls)
-
-    @property
-    def hides_network(self) -> bool:
-        """Whether a run can be put, and is, into an empty network namespace."""
-        return "namespaces" in self.walls and self.defences.hides_network
-
-    @property
-    def missing(self) -> list[str]:
-        """The walls that are not there."""
-        return [wall for wall in WALLS if wall not in self.walls]
-
-
-def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> RunReport:
-    """One run in this process; nothing of its workers is left when this returns."""
+def execute_run(
+    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+) -> RunReport:
+    """Execute one run in this process; no worker of it is left when this returns."""
     began = time.monotonic()
     usage: dict[str, float] = {}
     try:
-        run = _run(request, home, machine, tell)
+        run = _make_run(request, directory, machine, tell)
         try:
             report = run.execute()
         finally:
-            usage = run.guests.usage()
+            usage = run.worker_teams.usage()
     except ProblemFault as fault:
-        report = failed("problem_fault", verdict.printable(str(fault)))
+        report = failed_run("problem_fault", verdict.make_printable(str(fault)))
     except SandboxFault as fault:
-        report = failed("sandbox", str(fault))
+        report = failed_run("sandbox", str(fault))
     except DeviceFault as fault:
-        report = failed("device", str(fault))
-    except Noisy as noisy:
-        report = failed("noisy", str(noisy))
+        report = failed_run("device", str(fault))
+    except NoisyMachine as noisy:
+        report = failed_run("noisy", str(noisy))
     except MemoryShortage as shortage:
-        report = failed("memory", verdict.printable(str(shortage)))
+        report = failed_run("memory", verdict.make_printable(str(shortage)))
     except (MemoryError, RuntimeError) as error:
-        if not is_shortage(error):
+        if not is_memory_shortage(error):
             raise
-        report = failed("memory", "this machine has too little memory left for the run")
+        report = failed_run("memory", "this machine has too little memory left for the run")
     took_s = time.monotonic() - began
     return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
 
 
-def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run | Compat":
-    """A run by our harness, or by the problem's own program. Errors: as every run's."""
+def _make_run(
+    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+) -> "_StagedRun | ProgramRun":
+    """Return a run by our harness, or by the problem's own program. Raises every run's errors."""
     if request.mode == DUEL:
-        return _DuelRun(request, home, machine, tell)
-    if not home.problem.main:
-        return _Run(request, home, machine, tell)
-    given = outfit(request.device, home.problem.ranks, request.gpus)
+        return _DuelRun(request, directory, machine, tell)
+    if not directory.problem.main:
+        return _StagedRun(request, directory, machine, tell)
+    access = find_device_access(request.device, directory.problem.ranks, request.gpus)
     if request.device == "cpu":
-        memory.offer(home.problem, given.limits)
-    # Nobody has asked the GPU what it is: what is built for the oldest is fitted when it is loaded.
-    workshop = fitted(machine.workshop, _OLDEST if request.device == "cuda" else "")
-    cores, defences = _share_cores(), machine.defences
-    place = Place(machine.launcher, machine.walls, workshop, cores, given, defences)
-    return Compat(request, home, Guests(place, home, request.mode, 1), machine.level, tell)
+        memory.measure_available_memory(directory.problem, access.limits)
+    # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
+    build_tools = adapt_tools(
+        machine.build_tools, _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
+    )
+    setup = WorkerSetup(replace(machine, build_tools=build_tools), reserve_core(), access)
+    return ProgramRun(request, directory, WorkerTeams(setup, directory, request.mode, 1), tell)
 
 
-class _Run:
-    """What one run knows: its request and its key, and the cases it has judged so far."""
+class _StagedRun:
+    """One run: its request, its key, and the cases judged so far."""
 
-    def __init__(self, request: RunRequest, home: Home, machine: Machine, tell: Tell) -> None:
+    def __init__(
+        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+    ) -> None:
         self._request = request
-        self._home = home
-        self._problem = home.problem
+        self._directory = directory
+        self._problem = directory.problem
         self._machine = machine
-        self._tell = tell
+        self._report_progress = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
         self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
@@ -151,40 +127,43 @@ class _Run:
             "profile": self._profile,
         }
         self._stage = ""
-        self._has_left = False
+        self._has_survivors = False
         self._first_failed: CaseReport | None = None
-        ranks, cores = max((one.ranks for one in self._every_case()), default=1), _share_cores()
-        self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
-        given = outfit(request.device, ranks, request.gpus)
-        # A GPU's memory is not the machine's: an allocation there fails by itself.
+        ranks, cores = max((case.ranks for case in self._list_cases()), default=1), reserve_core()
+        is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
+        self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
+        access = find_device_access(request.device, ranks, request.gpus)
+        # A GPU has its own memory, where an allocation that is too large simply fails.
         is_cpu = request.device == "cpu"
-        self._offer = memory.offer(self._problem, given.limits) if is_cpu else None
-        # After the fork of the warmer, which must not inherit a GPU's context.
-        self._device = opened(request.device, given, machine.walls, machine.defences)
-        workshop = fitted(machine.workshop, self._device.architecture)
-        place = Place(machine.launcher, machine.walls, workshop, cores, given, machine.defences)
-        self.guests = Guests(place, home, request.mode, ranks)
+        self._offer = (
+            memory.measure_available_memory(self._problem, access.limits) if is_cpu else None
+        )
+        # After the fork of CoreKeepAwake, which must not inherit a GPU context.
+        self._device = open_device(request.device, access, machine.walls, machine.defences)
+        build_tools = adapt_tools(machine.build_tools, self._device.architecture)
+        setup = WorkerSetup(replace(machine, build_tools=build_tools), cores, access)
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, ranks)
         seeds = functools.partial(self._seeds, WARM_UP)
-        self._warm_ups = WarmUps(seeds, self.guests.import_s)
+        self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
     def execute(self) -> RunReport:
-        """The stages in order, until one does not pass. Errors: those of problem and machine."""
+        """Run the stages in order until one does not pass. Raises problem and machine errors."""
         try:
-            self._tell(self._started())
+            self._report_progress(self._started())
             self._run_stages()
         finally:
             try:
-                self.guests.end()
+                self.worker_teams.end()
             except CaseFailed as failure:
-                self._has_left = True
-                self._first_failed = verdict.report("", self._stage, failure)
+                self._has_survivors = True
+                self._first_failed = verdict.failed_case_report("", self._stage, failure)
             finally:
                 self._device.close()
-                self._warmer.close()
-                self._home.keep("log.txt", self.guests.log.whole().encode())
+                self._core_keep_awake.close()
+                self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
         return self._report()
 
-    def _every_case(self) -> Iterator[Case]:
+    def _list_cases(self) -> Iterator[Case]:
         mode = self._request.mode
         for stage in STAGES[mode]:
             yield from self._problem.cases(stage, mode)
@@ -203,170 +182,188 @@ class _Run:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
-            purse = Purse(self._problem.budget_s(stage, self._request.mode))
-            cases = self._steps[stage](stage, purse)
+            budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
+            cases = self._steps[stage](stage, budget)
             self._cases += [case for case in cases if stage != "build"]
             self._first_failed = verdict.first_failed(cases)
-            ended = self._first_failed.verdict if self._first_failed else "passed"
-            self._tell(StageFinished(stage, ended, time.monotonic() - began, len(cases)))
+            stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
+            self._report_progress(
+                StageFinished(stage, stage_verdict, time.monotonic() - began, len(cases))
+            )
             if self._first_failed:
                 return
 
-    def _build(self, _: str, purse: Purse) -> list[CaseReport]:
-        """While the worker loads the submission, the shapes of all cases are found out."""
+    def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
+        """Build the submission; find all shapes while the worker loads it."""
         try:
             began = time.monotonic()
-            building.prepare(self.guests, self._machine.cache, began + BUILD_S_MAX)
-            # What a compiler took is not taken from the import.
-            purse.pardon(time.monotonic() - began)
-            self._team = self.guests.start(next((case.ranks for case in self._every_case()), 1))
-            self._look_around()
-            self.guests.welcome(self._team, purse.ends_at)
+            submission.prepare_submission(
+                self.worker_teams, self._machine.cache, began + BUILD_S_MAX
+            )
+            # The compiler's time does not count for the import.
+            budget.extend(time.monotonic() - began)
+            self._team = self.worker_teams.start(
+                next((case.ranks for case in self._list_cases()), 1)
+            )
+            self._call_author_first()
+            self.worker_teams.wait_until_ready(self._team, budget.ends_at)
         except CaseFailed as failure:
-            return [verdict.report("", "build", failure)]
+            return [verdict.failed_case_report("", "build", failure)]
         return []
 
-    def _look_around(self) -> None:
-        """Call the author's code for the first time, as far as the memory of the machine goes."""
+    def _call_author_first(self) -> None:
+        """Call the author's code for the first time, within the machine's memory."""
         if self._offer is not None:
             self._offer.limit()
-        workshop, cache = self.guests.place.workshop, self._machine.cache
-        native = functools.partial(driven.functions, self._home, workshop, cache)
-        author = Author(self._problem, self._home.mark, self._device.name, native)
-        self._court = Court(author, self._device, self._warmer, self._machine.defences)
+        build_tools, cache = self.worker_teams.setup.machine.build_tools, self._machine.cache
+        native = functools.partial(forms.load_native_functions, self._directory, build_tools, cache)
+        author = AuthorCode(self._problem, self._directory.mark, self._device.name, native)
+        self._judge_context = JudgeContext(
+            author, self._device, self._core_keep_awake, self._machine.defences
+        )
         is_checked = self._problem.is_checked
-        cases = self._every_case()
+        cases = self._list_cases()
         try:
-            self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
+            self._shapes = calls.probe_shapes(
+                self._judge_context, cases, self._key, is_checked=is_checked
+            )
         except (MemoryError, MemoryShortage, RuntimeError) as error:
-            if self._offer is not None and is_shortage(error):
+            if self._offer is not None and is_memory_shortage(error):
                 self._require_estimates(self._offer)
             raise
         if self._offer is not None:
             self._require_memory(self._offer)
 
-    def _require_estimates(self, offer: memory.MemoryOffer) -> None:
-        """Raise MemoryShortage with figures for a case whose shapes there was no memory for."""
-        author, mode = self._court.author, self._request.mode
+    def _require_estimates(self, offer: memory.AvailableMemory) -> None:
+        """Raise MemoryShortage with figures for a case that was too large to probe."""
+        author, mode = self._judge_context.author, self._request.mode
         for stage in STAGES[mode]:
             for case in self._problem.cases(stage, mode):
-                if sizes := memory.estimate(author, case):
+                if sizes := memory.estimate_sizes(author, case):
                     offer.require(case, [sizes], is_timed=stage in _TIMED)
 
-    def _require_memory(self, offer: memory.MemoryOffer) -> None:
-        """Raise MemoryShortage before the submission sees a case that this machine cannot run."""
+    def _require_memory(self, offer: memory.AvailableMemory) -> None:
+        """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
         mode = self._request.mode
         for stage in STAGES[mode]:
             for case in self._problem.cases(stage, mode):
-                found = [memory.sizes_of(shape) for shape in self._shapes[case.name]]
+                sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
                 is_timed = stage in _TIMED
-                offer.require(case, found, is_timed=is_timed)
-                shared = max(shared, memory.shared_bytes(found, is_timed=is_timed))
+                offer.require(case, sizes, is_timed=is_timed)
+                shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
-    def _judge_all(self, stage: str, purse: Purse) -> list[CaseReport]:
-        """Every case of a stage; those after the worker's end are skipped."""
+    def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        """Judge every case of a stage; those after the worker's end are skipped."""
         cases = self._problem.cases(stage, self._request.mode)
         reports: list[CaseReport] = []
         is_over = False
-        for done, case in enumerate(cases):
+        for done_count, case in enumerate(cases):
             report = CaseReport(case.name, stage, "skipped")
             if not is_over:
-                self._tell(Progress(stage, case.name, done, len(cases)))
-                report, is_over = self._judge(stage, case, purse)
-            reports.append(verdict.hidden(report) if stage == "hidden_check" else report)
+                self._report_progress(Progress(stage, case.name, done_count, len(cases)))
+                report, is_over = self._judge_case(stage, case, budget)
+            reports.append(verdict.hide_details(report) if stage == "hidden_check" else report)
         return reports
 
-    def _judge(self, stage: str, case: Case, purse: Purse) -> tuple[CaseReport, bool]:
-        """One case, and whether the worker is of no more use."""
+    def _judge_case(self, stage: str, case: Case, budget: StageBudget) -> tuple[CaseReport, bool]:
+        """Judge one case; also return whether the worker is unusable afterwards."""
         seeds = self._seeds(stage, case)
         try:
-            self._team = self.guests.fitted(self._team, case.ranks, purse)
+            self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
         except CaseFailed as failure:
-            return verdict.report(case.name, stage, failure), True
+            return verdict.failed_case_report(case.name, stage, failure), True
         try:
-            with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
-                self._warm_ups.warm_up(gate, purse)
+            with GatedCase(self._judge_context, self._team, case, self._shapes[case.name]) as gate:
+                self._warm_ups.warm_up(gate, budget)
                 for _ in range(self._problem.calls):
-                    purse.spend(gate.call(next(seeds), purse.until()))
+                    budget.spend(gate.call(next(seeds), budget.until()))
         except CaseFailed as failure:
-            return verdict.report(case.name, stage, failure), failure.is_last
+            return verdict.failed_case_report(case.name, stage, failure), failure.is_last
         return CaseReport(case.name, stage, "passed"), False
 
-    def _time(self, _: str, purse: Purse) -> list[CaseReport]:
+    def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
-        clock = Clock(self._court, self._shapes, seeds, self._home.history())
-        timer = Timer(self.guests, clock, self._warm_ups, self._request.mode, self._tell)
+        clock = TimingContext(
+            self._judge_context, self._shapes, seeds, read_history(self._directory)
+        )
+        timer = StageTimer(
+            self.worker_teams, clock, self._warm_ups, self._request.mode, self._report_progress
+        )
         try:
-            return timer.run(self._team, cases, purse)
+            return timer.run(self._team, cases, budget)
         finally:
             self._figures = timer.sigma_run, timer.tie_us
-            self._home.keep("samples.json.gz", timer.record())
-            self._home.leave_history(timer.history)
+            self._directory.keep("samples.json.gz", timer.record())
+            leave_history(self._directory, timer.history)
 
-    def _profile(self, stage: str, purse: Purse) -> list[CaseReport]:
-        """Every timed case once more under the profiler, in the worker that was checked."""
+    def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        """Profile every timed case in the worker that was checked."""
         reports: list[CaseReport] = []
-        profiler = Profiler(self._court, self.guests, self._warm_ups)
+        profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups)
         self._artefacts = profiler.artefacts
         cases = self._problem.cases(stage, self._request.mode, self._request.case)
         for number, case in enumerate(cases):
             seeds = self._seeds(stage, case)
             try:
-                self._team = self.guests.fitted(self._team, case.ranks, purse)
-                profiler.warm(self._team, purse.ends_at)
-                profiler.run(case, number, (self._shapes[case.name], seeds), purse)
+                self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
+                profiler.warm(self._team, budget.ends_at)
+                profiler.run(case, number, (self._shapes[case.name], seeds), budget)
             except CaseFailed as failure:
-                return [*reports, verdict.report(case.name, stage, failure)]
+                return [*reports, verdict.failed_case_report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))
         return reports
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:
-        """A seed for each call; a checked case begins with the published one, to be repeated."""
+        """Yield a seed for each call; a checked case starts with its published seed."""
         bits = self._shapes[case.name][0].seed_bits
         for call in itertools.count():
             if stage == "check" and call == 0 and case.seed is not None:
                 yield case.seed
             else:
-                at = call if self._machine.defences.has_fresh_inputs else 0
-                yield seed_of(self._key, stage, case.name, at, bits)
+                index = call if self._machine.defences.has_fresh_inputs else 0
+                yield derive_seed(self._key, stage, case.name, index, bits)
 
     def _report(self) -> RunReport:
-        head, tail = self.guests.log.ends()
+        head, tail = self.worker_teams.log.ends()
         failure = self._first_failed
         return RunReport(
             verdict=failure.verdict if failure else "passed",
             stage=self._stage,
-            reason=verdict.sentence(failure),
+            reason=verdict.describe_outcome(failure),
             took_s=0.0,
             key=self._key.hex(),
             cases=self._cases,
             log_head=head,
             log_tail=tail,
-            log_bytes=self.guests.log.bytes,
+            log_bytes=self.worker_teams.log.bytes,
             artefacts=self._artefacts,
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
-            has_left=self._has_left,
+            has_left=self._has_survivors,
         )
 
 
-class _DuelRun(_Run):
+class _DuelRun(_StagedRun):
     """A run of two submissions: each is built and checked, then both are timed in alternation.
 
-    A is the request's source, whose log and usage are the run's; B is its rival.
+    A is the request's source, and its log and usage are the run's; B is its rival.
     """
 
-    def __init__(self, request: RunRequest, home: Home, machine: Machine, tell: Tell) -> None:
-        if home.problem.main:
-            raise ProblemFault("a problem that times its submissions itself has no duels")
-        if home.rival is None:
+    def __init__(
+        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+    ) -> None:
+        if directory.problem.main:
+            raise ProblemFault("a problem that times its submissions itself cannot have duels")
+        if directory.rival is None:
             raise ProblemFault("a duel needs two submissions: name the rival")
-        super().__init__(request, home, machine, tell)
-        rival = Guests(self.guests.place, home.rival, request.mode, self.guests.ranks)
-        self._all_guests = dict(zip(SIDES, (self.guests, rival), strict=True))
+        super().__init__(request, directory, machine, tell)
+        rival = WorkerTeams(
+            self.worker_teams.setup, directory.rival, request.mode, self.worker_teams.ranks
+        )
+        self._all_worker_teams = dict(zip(SIDES, (self.worker_teams, rival), strict=True))
         self._teams: dict[str, Team] = {}
         self._duel: DuelReport | None = None
         self._steps |= {
@@ -385,86 +382,79 @@ class _DuelRun(_Run):
         return report
 
     def _end_rival(self) -> None:
-        """Leave nothing of B; its end cannot fail without a process of it that lives on."""
-        rival = self._all_guests["B"]
+        """End everything of B. This fails only if one of its processes cannot be killed."""
+        rival = self._all_worker_teams["B"]
         try:
             rival.end()
         except CaseFailed as failure:
             raise SandboxFault(failure.message) from failure
         finally:
-            self._home.keep("rival-log.txt", rival.log.whole().encode())
+            self._directory.keep("rival-log.txt", rival.log.whole().encode())
 
-    def _build(self, stage: str, purse: Purse) -> list[CaseReport]:
-        require_walls(self.guests.place)
-        # No cache is open any more once the author's code is there.
-        for name, guests in self._all_guests.items():
+    def _build(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        require_walls(self._machine)
+        # The cache must be closed before the author's code is loaded.
+        for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
             is_last = name == SIDES[-1]
             cache = self._machine.cache
             try:
-                building.prepare(guests, cache, began + BUILD_S_MAX, is_last=is_last)
+                submission.prepare_submission(
+                    worker_teams, cache, began + BUILD_S_MAX, is_last=is_last
+                )
             except CaseFailed as failure:
-                return self._fail(name, verdict.report("", stage, failure))
-            purse.pardon(time.monotonic() - began)
-        ranks = next((case.ranks for case in self._every_case()), 1)
-        for name, guests in self._all_guests.items():
+                return self._fail_side(name, verdict.failed_case_report("", stage, failure))
+            budget.extend(time.monotonic() - began)
+        ranks = next((case.ranks for case in self._list_cases()), 1)
+        for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
-            self._teams[name] = guests.start(ranks)
+            self._teams[name] = worker_teams.start(ranks)
             if not self._shapes:
-                self._look_around()
+                self._call_author_first()
             try:
-                guests.welcome(self._teams[name], began + purse.left_s)
+                worker_teams.wait_until_ready(self._teams[name], began + budget.left_s)
                 self._teams[name].freeze()
             except CaseFailed as failure:
-                return self._fail(name, verdict.report("", stage, failure))
+                return self._fail_side(name, verdict.failed_case_report("", stage, failure))
         return []
 
-    def _judge_both(self, stage: str, purse: Purse) -> list[CaseReport]:
+    def _judge_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         reports: list[CaseReport] = []
-        budget_s = purse.left_s
+        budget_s = budget.left_s
         for name in SIDES:
-            self._team, guests = self._teams[name], self.guests
-            self.guests = self._all_guests[name]
+            self._team, worker_teams = self._teams[name], self.worker_teams
+            self.worker_teams = self._all_worker_teams[name]
             try:
-                found = self._judge_all(stage, Purse(budget_s))
+                case_reports = self._judge_all(stage, StageBudget(budget_s))
             finally:
-                self._teams[name], self.guests = self._team, guests
-            if failed_case := verdict.first_failed(found):
-                return self._fail(name, failed_case)
-            reports = reports or found
+                self._teams[name], self.worker_teams = self._team, worker_teams
+            if failed_case := verdict.first_failed(case_reports):
+                return self._fail_side(name, failed_case)
+            reports = reports or case_reports
         return reports
 
-    def _time_both(self, stage: str, purse: Purse) -> list[CaseReport]:
+    def _time_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases(stage, self._request.mode)
         seeds = functools.partial(self._seeds, stage)
-        clock = Clock(self._court, self._shapes, seeds, self._home.history())
-        one, other = (
-            Side(name, self._all_guests[name], self._teams[name], Purse(purse.left_s))
+        clock = TimingContext(
+            self._judge_context, self._shapes, seeds, read_history(self._directory)
+        )
+        side_a, side_b = (
+            DuelSide(
+                name, self._all_worker_teams[name], self._teams[name], StageBudget(budget.left_s)
+            )
             for name in SIDES
         )
-        duel = Duel((one, other), clock, self._warm_ups, self._tell)
+        duel = Duel((side_a, side_b), clock, self._warm_ups, self._report_progress)
         try:
-            self._duel = duel.run(cases, self._problem.ranking_by, purse.left_s)
+            self._duel = duel.run(cases, self._problem.ranking_by, budget.left_s)
         except SideFailed as failed_side:
-            return self._fail(failed_side.side, failed_side.report)
+            return self._fail_side(failed_side.side, failed_side.report)
         finally:
-            self._home.keep("samples.json.gz", duel.record())
+            self._directory.keep("samples.json.gz", duel.record())
         return [CaseReport(case.name, stage, "passed") for case in cases]
 
-    def _fail(self, side: str, report: CaseReport) -> list[CaseReport]:
-        """The duel ends with the verdict of the side that did not pass."""
+    def _fail_side(self, side: str, report: CaseReport) -> list[CaseReport]:
+        """End the duel with the verdict of the side that did not pass."""
         self._duel = DuelReport(winner="", failed=side)
         return [report]
-
-
-def _is_timed(mode: str) -> bool:
-    """Whether anybody will see how long a call took."""
-    return any(stage in STAGES[mode] for stage in _TIMED)
-
-
-def _share_cores() -> list[int]:
-    """This process keeps to the first core and leaves the others, none or more, to the workers."""
-    first, *others = sorted(os.sched_getaffinity(0))
-    if others:
-        os.sched_setaffinity(0, [first])
-    return others

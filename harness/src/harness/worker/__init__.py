@@ -1,1 +1,1 @@
-"""The guest process: it holds the submission and is believed in nothing."""
+"""The worker process: it holds the submission and is not trusted."""

@@ -7,14 +7,14 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
-from harness.worker.protocol import is_alike
+from harness.worker.protocol import is_compatible_answer
 
 Node = list[Any]
 Place = tuple[Any, tuple[int, ...], tuple[int, ...]]
 
 
-class Mismatch(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """What custom_kernel returned is not of the promised structure, shape or dtype."""
+class AnswerMismatch(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """What custom_kernel returned does not have the expected structure, shape or dtype."""
 
 
 class SharedCase:
@@ -30,8 +30,8 @@ class SharedCase:
         case = json.loads(layout)
         self._data: Node = case["data"]
         self._answer: Node = case["answer"]
-        shown, held = (self._map(descriptor) for descriptor in descriptors)
-        self._inputs = [self._place(shown, leaf) for leaf in case["inputs"]]
+        shown_map, held = (self._map(descriptor) for descriptor in descriptors)
+        self._inputs = [self._place(shown_map, leaf) for leaf in case["inputs"]]
         self._outputs = [self._place(held, leaf) for leaf in case["outputs"]]
         self._held_at = held.data_ptr()
         self._held = held
@@ -41,18 +41,20 @@ class SharedCase:
         self._classes: dict[str, type[SimpleNamespace]] = {}
 
     def data(self, scalars: bytes) -> Any:
-        """The data of one call: new tensor objects every time, on the shared memory."""
+        """Return the data of one call: new tensor objects each time, on the shared memory."""
         return self._build(self._data, json.loads(scalars) if scalars else [])
 
     def tensors(self) -> tuple[list[Any], list[Any]]:
-        """The inputs and the outputs, for a native submission that is given both."""
-        return [_tensor(one) for one in self._inputs], [_tensor(one) for one in self._outputs]
+        """Return the inputs and outputs, for a native submission that gets both."""
+        return [_tensor(place) for place in self._inputs], [
+            _tensor(place) for place in self._outputs
+        ]
 
     def commit(self, value: Any) -> bytes:
-        """Copies what was returned into the answer's memory. Errors: Mismatch.
+        """Copy what was returned into the answer's memory. Raises AnswerMismatch.
 
-        What is to be said of an answer that looks otherwise, where the problem's check may judge
-        it: [[output, dtype, shape], ...] as JSON.
+        Returns the declaration of an answer of another form, if the problem's check may judge it:
+        [[output, dtype, shape], ...] as JSON.
         """
         if value is None and self._is_written(self._answer):
             return b""
@@ -66,54 +68,54 @@ class SharedCase:
         return self._torch.frombuffer(memory, dtype=self._torch.uint8)
 
     def _place(self, memory: Any, leaf: list[Any]) -> Place:
-        """A leaf as its typed memory, its shape and its stride: what a new tensor is made from."""
+        """Return a leaf's typed memory, shape and stride, from which tensors are made."""
         offset, size, dtype, shape, stride = leaf
         flat = memory[offset : offset + size].view(getattr(self._torch, dtype))
         return flat, tuple(shape), tuple(stride)
 
     def _build(self, node: Node, scalars: list[Any]) -> Any:
-        kind, rest = node
+        kind, content = node
         if kind == "tensor":
-            return _tensor(self._inputs[rest])
+            return _tensor(self._inputs[content])
         if kind == "buffer":
-            return _tensor(self._outputs[rest])
+            return _tensor(self._outputs[content])
         if kind == "scalar":
-            return scalars[rest]
+            return scalars[content]
         if kind in ("dict", "object"):
-            pairs = rest if kind == "dict" else rest[2]
-            own = {key: self._build(item, scalars) for key, item in pairs}
-            return own if kind == "dict" else self._class(rest[1])(**own)
+            pairs = content if kind == "dict" else content[2]
+            attributes = {key: self._build(item, scalars) for key, item in pairs}
+            return attributes if kind == "dict" else self._class(content[1])(**attributes)
         if kind in ("dtype", "device"):
-            return getattr(self._torch, rest) if kind == "dtype" else self._torch.device(rest)
-        items = [self._build(item, scalars) for item in rest]
+            return getattr(self._torch, content) if kind == "dtype" else self._torch.device(content)
+        items = [self._build(item, scalars) for item in content]
         return tuple(items) if kind == "tuple" else items
 
     def _class(self, name: str) -> type[SimpleNamespace]:
-        """What stands for a class of the problem's own: its attributes, and none of its methods."""
+        """Return the stand-in for a problem's own class: its attributes, without methods."""
         if name not in self._classes:
             self._classes[name] = type(name, (SimpleNamespace,), {})
         return self._classes[name]
 
     def _is_written(self, node: Node) -> bool:
-        """Whether every part of the answer is an output buffer, which needs no return value."""
-        kind, rest = node
+        """Return whether the whole answer is output buffers, which need no return value."""
+        kind, content = node
         if kind == "dict":
-            return all(self._is_written(item) for _, item in rest)
-        return kind == "buffer" if isinstance(rest, int) else all(map(self._is_written, rest))
+            return all(self._is_written(item) for _, item in content)
+        return kind == "buffer" if isinstance(content, int) else all(map(self._is_written, content))
 
     def _store(self, node: Node, value: Any) -> None:
-        kind, rest = node
+        kind, content = node
         if kind in ("tensor", "buffer"):
-            self._copy(rest, value, is_checked=self._is_checked and kind == "tensor")
+            self._copy(content, value, is_checked=self._is_checked and kind == "tensor")
         elif kind == "dict":
-            if not isinstance(value, dict) or set(value) != {key for key, _ in rest}:
-                raise Mismatch(self._sentence(value, node))
-            for key, item in rest:
+            if not isinstance(value, dict) or set(value) != {key for key, _ in content}:
+                raise AnswerMismatch(self._mismatch_text(value, node))
+            for key, item in content:
                 self._store(item, value[key])
         else:
-            if not isinstance(value, list | tuple) or len(value) != len(rest):
-                raise Mismatch(self._sentence(value, node))
-            for item, part in zip(rest, value, strict=True):
+            if not isinstance(value, list | tuple) or len(value) != len(content):
+                raise AnswerMismatch(self._mismatch_text(value, node))
+            for item, part in zip(content, value, strict=True):
                 self._store(item, part)
 
     def _copy(self, index: int, value: Any, *, is_checked: bool) -> None:
@@ -121,8 +123,9 @@ class SharedCase:
         is_same_kind = isinstance(value, self._torch.Tensor) and value.dtype == target.dtype
         if not is_same_kind or value.shape != target.shape:
             if not is_checked or not self._is_alike(value, target):
-                raise Mismatch(f"custom_kernel returned {_said(value)}, expected {_said(target)}")
-            target = self._otherwise(index, value)
+                got, expected = _describe_value(value), _describe_value(target)
+                raise AnswerMismatch(f"custom_kernel returned {got}, expected {expected}")
+            target = self._declared_target(index, value)
         if value.data_ptr() == target.data_ptr() and value.stride() == target.stride():
             return
         with self._torch.no_grad():
@@ -133,20 +136,22 @@ class SharedCase:
 
     def _is_alike(self, value: Any, target: Any) -> bool:
         is_tensor = isinstance(value, self._torch.Tensor)
-        return is_tensor and is_alike(
-            _name(target.dtype), target.shape, _name(value.dtype), value.shape
+        return is_tensor and is_compatible_answer(
+            _dtype_name(target.dtype), target.shape, _dtype_name(value.dtype), value.shape
         )
 
-    def _otherwise(self, index: int, value: Any) -> Any:
-        """Where an answer goes that looks otherwise, which is to be said."""
-        self._declared.append([index, _name(value.dtype), list(value.shape)])
-        at = self._offsets[index]
-        place = self._held[at : at + value.numel() * value.element_size()]
+    def _declared_target(self, index: int, value: Any) -> Any:
+        """Return where an answer of another form goes, and declare it."""
+        self._declared.append([index, _dtype_name(value.dtype), list(value.shape)])
+        offset = self._offsets[index]
+        place = self._held[offset : offset + value.numel() * value.element_size()]
         return place.view(value.dtype).view(value.shape)
 
-    def _sentence(self, value: Any, node: Node) -> str:
-        kind, rest = node
-        return f"custom_kernel returned {_said(value)}, expected a {kind} of {len(rest)}"
+    def _mismatch_text(self, value: Any, node: Node) -> str:
+        kind, content = node
+        return (
+            f"custom_kernel returned {_describe_value(value)}, expected a {kind} of {len(content)}"
+        )
 
 
 def _tensor(place: Place) -> Any:
@@ -154,13 +159,13 @@ def _tensor(place: Place) -> Any:
     return flat.as_strided(shape, stride)
 
 
-def _name(dtype: Any) -> str:
+def _dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _said(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{_name(value.dtype)}{list(value.shape)}"
+        return f"{_dtype_name(value.dtype)}{list(value.shape)}"
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return "None" if value is None else f"an object of type {type(value).__name__}"

@@ -1,15 +1,14 @@
-"""What is said on the control socket, a message a packet: constants, and one rule of both sides.
+"""The messages of the control socket, one per packet, and one rule that both sides share.
 
-Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, which a
-builder writes to and a worker reads what was built from, or with those that worker.capture names;
+Supervisor to worker: SETUP + the worker's role as JSON, with at most one descriptor, which a
+builder writes to and a worker loads the build result from, or with those that worker.capture names;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
-leaves that are no tensors as JSON; PACK with one descriptor, to pack the compile cache into; WARM,
-to import the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and
-PROBE to a bare null worker.
-Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as JSON of an answer
-that looks otherwise than it was asked for, where it may; ARMED + nonce, from a GPU alone; FAILED +
-{"kind", "text"} as JSON; DONE + microseconds to PROBE.
-Anything else ends the run with the verdict `protocol`.
+non-tensor leaves as JSON; PACK with one descriptor, to pack the compile cache into; WARM, to import
+the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and PROBE to a
+bare null worker. Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as
+JSON if the answer has another form than requested, where that is allowed; ARMED + nonce, from a GPU
+only; FAILED + {"kind", "text"} as JSON; DONE + microseconds in reply to PROBE. Anything else ends
+the run with the verdict `protocol`.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ LAYOUT_BYTES_MAX = 128 * 1024
 ANSWER_BYTES_MAX = 32 * 1024
 TEXT_CHARS_MAX = 2000
 
-# What a profiler may hand over: ncu's report, its page to read, its table.
+# Limits for what a profiler returns: ncu's report, its text page, its table.
 REPORT_BYTES_MAX = 32 * 1024**2
 PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
@@ -64,7 +63,7 @@ DTYPES = {
     "float4_e2m1fn_x2": 20,
 }
 
-# Of each kind the widest first: an answer may be narrower, so it fits where the reference's does.
+# The widest dtype of each kind first: an answer may be narrower, so that it always fits.
 _KINDS = (
     ("float64", "float32", "float16"),
     ("float64", "float32", "bfloat16"),
@@ -75,29 +74,37 @@ _KINDS = (
 _ONES_MAX = 8
 
 
-def is_alike(dtype: str, shape: Sequence[int], got: str, got_shape: Sequence[int]) -> bool:
-    """Whether an answer differs by a narrower dtype and by ones in front of its shape alone.
+def is_compatible_answer(
+    dtype: str, shape: Sequence[int], answer_dtype: str, answer_shape: Sequence[int]
+) -> bool:
+    """Return whether an answer differs only by a narrower dtype and leading ones.
 
-    Were it of another size, or of ones elsewhere, a check that broadcasts could be had to compute
+    With another size, or ones elsewhere, a check that broadcasts could be tricked into computing
     far more than it was written for, or far less.
 
-    >>> is_alike("float64", (9,), "float32", (9,)), is_alike("float32", (), "float32", (1,))
+    >>> is_compatible_answer("float64", (9,), "float32", (9,)), is_compatible_answer("float32",
+    ...     (), "float32", (1,))
     (True, True)
-    >>> is_alike("float32", (9,), "float64", (9,)), is_alike("float32", (9,), "float32", (9, 1))
+    >>> is_compatible_answer("float32", (9,), "float64", (9,)), is_compatible_answer("float32",
+    ...     (9,), "float32", (9, 1))
     (False, False)
-    >>> is_alike("float64", (9,), "int32", (9,)), is_alike("float32", (1, 9), "float32", (9,))
+    >>> is_compatible_answer("float64", (9,), "int32", (9,)), is_compatible_answer("float32", (1,
+    ...     9), "float32", (9,))
     (False, True)
     """
-    is_kept = len(got_shape) <= len(shape) + _ONES_MAX and _bare(shape) == _bare(got_shape)
+    has_same_lengths = len(answer_shape) <= len(shape) + _ONES_MAX and _strip_leading_ones(
+        shape
+    ) == _strip_leading_ones(answer_shape)
     is_narrower = any(
-        dtype in kind and got in kind and kind.index(got) >= kind.index(dtype) for kind in _KINDS
+        dtype in kind and answer_dtype in kind and kind.index(answer_dtype) >= kind.index(dtype)
+        for kind in _KINDS
     )
-    return is_kept and (got == dtype or is_narrower)
+    return has_same_lengths and (answer_dtype == dtype or is_narrower)
 
 
-def _bare(shape: Sequence[int]) -> list[int]:
-    """A shape without the ones in front."""
-    found = list(shape)
-    while found and found[0] == 1:
-        found.pop(0)
-    return found
+def _strip_leading_ones(shape: Sequence[int]) -> list[int]:
+    """Return a shape without leading ones."""
+    lengths = list(shape)
+    while lengths and lengths[0] == 1:
+        lengths.pop(0)
+    return lengths

@@ -1,7 +1,7 @@
 """The program that ncu runs in a box: a submission, and one call of it between two marks.
 
-Its argument is a file with the order that `capture` wrote. It is a process of its own because ncu
-must start what it profiles; its inputs are copied, so no gate and no clock is in its way.
+Its argument is a file with the order that `capture` wrote. It is a separate process because ncu
+must start what it profiles; its inputs are copies, so it needs no gate and no clock.
 """
 
 import importlib
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.worker.build import Unusable, failure
-from harness.worker.loading import loaded
-from harness.worker.memory import Mismatch, SharedCase
+from harness.worker.kernel_loader import SubmissionFailure, explain_exception
+from harness.worker.memory import AnswerMismatch, SharedCase
+from harness.worker.submission import load_submission
 
 Mark = Callable[[], object]
 
@@ -28,23 +28,23 @@ class CopiedCase(SharedCase):
         super().__init__(layout, descriptors)
 
     def renew(self) -> None:
-        """Everything is as it was before the first call, in the same memory."""
-        for memory, kept in self._pairs:
-            memory.copy_(kept)
+        """Restore the memory to its content before the first call."""
+        for memory, original in self._pairs:
+            memory.copy_(original)
 
     def _map(self, descriptor: int) -> Any:
-        kept = super()._map(descriptor)
-        self._pairs.append((kept.to(self._device, copy=True), kept))
+        original = super()._map(descriptor)
+        self._pairs.append((original.to(self._device, copy=True), original))
         return self._pairs[-1][0]
 
 
-def replay(order: dict[str, Any], begin: Mark, end: Mark) -> None:
-    """Calls the submission twice: the first call compiles and tunes, the second is marked.
+def replay_call(order: dict[str, Any], begin: Mark, end: Mark) -> None:
+    """Call the submission twice: the first call compiles and tunes, the second is marked.
 
-    Errors: Unusable, Mismatch, or whatever the call raises.
+    Raises SubmissionFailure, AnswerMismatch, or whatever the call raises.
     """
-    inputs, outputs, *built = (os.open(path, os.O_RDWR) for path in order["memories"])
-    load = loaded(Path(order["path"]), order["wish"], built, order["cache"])
+    inputs, outputs, *build_results = (os.open(path, os.O_RDWR) for path in order["memories"])
+    load = load_submission(Path(order["path"]), order["role"], build_results, order["cache"])
     case = CopiedCase(order["layout"].encode(), [inputs, outputs], order["device"])
     call, scalars = load(case), order["scalars"].encode()
     call(scalars)
@@ -55,17 +55,17 @@ def replay(order: dict[str, Any], begin: Mark, end: Mark) -> None:
 
 
 def main() -> None:
-    """Exits with a sentence if the call fails."""
+    """Replay the call; exit with a message if it fails."""
     order = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
     begin, end = _marks(torch, is_cuda=order["device"].startswith("cuda"))
     try:
-        replay(order, begin, end)
-    except (Mismatch, Unusable) as reason:
+        replay_call(order, begin, end)
+    except (AnswerMismatch, SubmissionFailure) as reason:
         sys.exit(str(reason))
-    except BaseException as error:  # noqa: BLE001  (whatever it was, its author must hear it)
-        sys.exit(failure(error, Path(order["path"]), "exception").text)
+    except BaseException as error:  # noqa: BLE001  (the author must be told of any error)
+        sys.exit(explain_exception(error, Path(order["path"]), "exception").text)
 
 
 def _marks(torch: Any, *, is_cuda: bool) -> tuple[Mark, Mark]:

@@ -1,9 +1,9 @@
-"""The worker's environment, as far as it is decided after its box was built."""
+"""The part of the worker's environment that is decided after its box was built."""
 
 import os
 from collections.abc import Mapping
 
 
-def add(environment: Mapping[str, str]) -> None:
-    """Adds to what the box was given."""
+def add_environment(environment: Mapping[str, str]) -> None:
+    """Add variables to the box's environment."""
     os.environ.update(environment)

@@ -5,115 +5,118 @@ import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 
-from discord_edge.bot.announcing import DiscordTown
-from discord_edge.bot.client import Behind, EdgeBot
-from discord_edge.bot.letters import DiscordMail
-from discord_edge.bot.library import ask_twice, come_back_soon, turn_to
-from discord_edge.bot.recalling import DiscordRecall
-from discord_edge.bot.watching import Watching
-from discord_edge.ingest_http import connected
+from discord_edge.background import retry_until_done
+from discord_edge.bot.client import BotMonitor, Dependencies, EdgeBot
+from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
+from discord_edge.bot.messages import DiscordMessageHistory
+from discord_edge.leaderboards.cache import LeaderboardCache
 from discord_edge.metrics import EdgeMetrics
-from discord_edge.postgres import SCHEMA, PostgresErrands, PostgresLedger, PostgresPosts
-from discord_edge.service.announcing import AGGS, CONSUMER, TARGET, Announcing
-from discord_edge.service.asof import AsOf
-from discord_edge.service.boards import Boards
-from discord_edge.service.following import persist
-from discord_edge.service.letters import Letters
-from discord_edge.service.once import Saying
-from discord_edge.service.pairing import Pairing
-from discord_edge.service.sending import Sending
-from discord_edge.service.sets import Publishing
-from discord_edge.settings import PER_PROBLEM, Settings, load
+from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer, ForumMatcher
+from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
+from discord_edge.notifications.messenger import DirectMessenger, MessageSender
+from discord_edge.platform_api import PlatformReader, connect_api
+from discord_edge.postgres import (
+    SCHEMA,
+    PostgresLedger,
+    PostgresRepositoryUpdates,
+    PostgresTrackedSubmissions,
+)
+from discord_edge.problems.repository_updates import RepositoryPublisher
+from discord_edge.settings import PER_PROBLEM, Settings, load_settings
+from discord_edge.submissions.sender import SubmissionSender
 from shared import lifecycle
 from shared.errors import Failed
-from shared.lifecycle import Life, until_first
+from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.monitor import LogMonitor
-from shared.outbox import Act, Sender
-from shared.postgres import PostgresOutbox, migrate, pool
+from shared.outbox import EffectHandler, OutboxSender
+from shared.postgres import PostgresOutbox, create_pool, migrate
 
 POOL_MAX = 4
 
 
-async def _run(settings: Settings, life: Life) -> None:
+async def _run(settings: Settings, life: Lifecycle) -> None:
     await asyncio.to_thread(migrate, settings.postgres_dsn, "discord_edge", SCHEMA)
-    come_back_soon()
-    ask_twice()
+    cap_reconnect_backoff()
+    retry_lost_answers()
     if settings.api_url:
-        turn_to(settings.api_url)
+        use_discord_url(settings.api_url)
     async with (
-        pool(settings.postgres_dsn, 1, POOL_MAX, SCHEMA) as connections,
-        connected(settings.ingest_url, settings.edge_token, settings.public_url) as api,
+        create_pool(settings.postgres_dsn, 1, POOL_MAX, SCHEMA) as connections,
+        connect_api(settings.ingest_url, settings.edge_token, settings.public_url) as api,
     ):
-        boards = Boards(api)
-        behind = Behind(
+        leaderboards = LeaderboardCache(api)
+        dependencies = Dependencies(
             api,
-            boards,
-            PostgresPosts(connections),
+            leaderboards,
+            PostgresTrackedSubmissions(connections),
             settings.guild,
-            settings.places,
-            settings.staff,
+            settings.channel_ids,
+            settings.role_names,
             settings.threads == PER_PROBLEM,
         )
-        bot, metrics = EdgeBot(behind), EdgeMetrics()
-        Watching(bot, metrics)
+        bot, metrics = EdgeBot(dependencies), EdgeMetrics()
+        BotMonitor(bot, metrics)
         ledger = PostgresLedger(connections)
-        town = DiscordTown(bot, settings.guild, ledger)
-        bot.local = settings.local
-        bot.pairing = Pairing(api, boards, town, ledger) if settings.public else None
-        asof, mail = AsOf(api), DiscordMail(bot)
-        saying = Saying(ledger, DiscordRecall(bot))
-        letters = Letters(asof, boards, mail, ledger, saying)
-        bot.sending = Sending(api, behind.posts, bot.following.begin, letters.refused)
-        bot.publishing = Publishing(api, PostgresErrands(connections), ledger, letters)
-        announcing = Announcing(asof, boards, town, ledger, saying, letters, settings.podiums)
+        channels = DiscordPublicChannels(bot, settings.guild, ledger)
+        bot.problems_folder = settings.problems_folder
+        if settings.public:
+            bot.forum_matcher = ForumMatcher(api, leaderboards, channels.posts, ledger)
+        reader, sender = PlatformReader(api), MessageSender(ledger, DiscordMessageHistory(bot))
+        messenger = DirectMessenger(reader, leaderboards, DiscordDirectMessages(bot), sender)
+        bot.sender = SubmissionSender(
+            api, dependencies.submissions, bot.tracker.track, messenger.notify_refused
+        )
+        updates = PostgresRepositoryUpdates(connections)
+        bot.publisher = RepositoryPublisher(api, updates, messenger)
+        announcer = Announcer(messenger, channels, has_podiums=settings.podiums)
         outbox = PostgresOutbox(connections)
 
         async def listen() -> None:
-            act = metrics.telling(announcing.act)
-            await _listen(settings.nats_url, life, announcing, act, outbox)
+            act = metrics.watch_announcements(announcer.act)
+            await _listen(settings.nats_url, life, announcer, act, outbox)
 
-        await until_first(
-            boards.run(),
+        await run_until_first(
+            leaderboards.run(),
             bot.run_until(settings.token, life),
-            _tell(settings, town, listen),
+            _announce(settings, channels, listen),
         )
 
 
-async def _tell(
-    settings: Settings, town: DiscordTown, listen: Callable[[], Awaitable[None]]
+async def _announce(
+    settings: Settings, channels: DiscordPublicChannels, listen: Callable[[], Awaitable[None]]
 ) -> None:
-    """Tell everybody what is said from now on, for ever; else forget where that had stopped."""
+    """Announce new events for ever, or forget where earlier announcements stopped."""
     if not settings.public:
-        await _forget(settings)
+        await _delete_consumer(settings)
         await asyncio.Event().wait()
-    await town.found()
-    # The bus may be away: who uses commands is not to notice.
-    await persist(listen)
+    await channels.ensure_exist()
+    # Commands keep working while NATS is away.
+    await retry_until_done(listen)
 
 
 async def _listen(
-    url: str, life: Life, announcing: Announcing, act: Act, outbox: PostgresOutbox
+    url: str, life: Lifecycle, announcer: Announcer, act: EffectHandler, outbox: PostgresOutbox
 ) -> None:
-    """Act on one event after the other, for ever. Errors: Failed; Gap stops the process."""
+    """Act on one event after the other, for ever. Raises `Failed`; `Gap` stops the process."""
     nc = await connect(url, "discord-edge")
     monitor = LogMonitor(nc, "discord-edge", life.ail)
     inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
     try:
-        sender = Sender(inbox, outbox, TARGET, act)
+        sender = OutboxSender(inbox, outbox, TARGET, act)
 
         async def send() -> None:
             await monitor.until_whole()
             await sender.run()
 
-        await until_first(monitor.watch(), send(), announcing.tend())
+        await run_until_first(monitor.watch(), send(), announcer.run_periodic())
     finally:
         await inbox.close()
         await nc.close()
 
 
-async def _forget(settings: Settings) -> None:
+async def _delete_consumer(settings: Settings) -> None:
     if not settings.nats_url:
         return
     with contextlib.suppress(Failed):
@@ -125,4 +128,4 @@ async def _forget(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(lifecycle.main("discord_edge", load, _run))
+    sys.exit(lifecycle.run_service("discord_edge", load_settings, _run))

@@ -1,4 +1,4 @@
-"""What operators watch of the bot; never who used it, nor for what."""
+"""The bot's metrics; they never contain who used it or what for."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,23 +6,23 @@ from datetime import datetime
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from shared.clock import now
-from shared.event_log import Recorded
-from shared.metrics import prefix
-from shared.outbox import Act
+from shared.event_log import RecordedEvent
+from shared.metrics import metric_prefix
+from shared.outbox import EffectHandler
 
-# Three seconds after a command Discord takes no answer any more.
+# Discord takes no answer later than three seconds after a command.
 ACKNOWLEDGED_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 5.0)
 HOWS = NEW, RESUMED = "new", "resumed"
-# The platform's or our no; no answer of the platform; a mistake of ours; nobody heard it in time.
+# Refused by the platform or by us; no answer of the platform; a bug; answered too late.
 OUTCOMES = REFUSED, FAILED, BROKEN, LATE = "refused", "failed", "broken", "late"
-# Of these Discord counts ten thousand in ten minutes, and then hears nothing from the address.
+# Discord bans an address after ten thousand of these in ten minutes.
 INVALID = (401, 403, 429)
 CLASSES = ("2xx", "4xx", "5xx")
 NONE = "none"
 
 
 def status_class(status: int) -> str:
-    """A status as a label: the class, but those that lead to a ban by themselves.
+    """Return the label for a status: its class, or the status itself if it counts towards a ban.
 
     >>> status_class(204), status_class(404), status_class(429)
     ('2xx', '4xx', '429')
@@ -31,18 +31,22 @@ def status_class(status: int) -> str:
 
 
 class EdgeMetrics:
-    """The connection, what people ask, what Discord answers, what waits to be told."""
+    """Metrics of the connection, the interactions, Discord's answers and the announcements."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        start = prefix("discord-edge")
+        start = metric_prefix("discord-edge")
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{start}_{name}", text, labels, registry=registry)
 
         self._up = Gauge(f"{start}_gateway_up", "1 while connected to Discord", registry=registry)
-        self._begun = counter("gateway_sessions", "Connections to Discord, by how it began", "how")
-        self._asked = counter("interactions", "Commands used, buttons pressed and such", "command")
-        self._failed = counter(
+        self._sessions = counter(
+            "gateway_sessions", "Connections to Discord, by how it began", "how"
+        )
+        self._interactions = counter(
+            "interactions", "Commands used, buttons pressed and such", "command"
+        )
+        self._failures = counter(
             "interactions_failed", "Those that came to nothing", "command", "outcome"
         )
         self._acknowledged = Histogram(
@@ -52,62 +56,62 @@ class EdgeMetrics:
             registry=registry,
         )
         self._answers = counter("rest_answers", "What Discord answered", "status")
-        self._followed = Gauge(
+        self._tracked = Gauge(
             f"{start}_followed_submissions", "Submissions that are told of", registry=registry
         )
-        self._told = counter("posts_told", "Events of the log that were acted on")
-        self._telling: datetime | None = None
+        self._announced = counter("posts_told", "Events of the log that were acted on")
+        self._announcing_since: datetime | None = None
         waiting = Gauge(
             f"{start}_post_waiting_seconds", "Age of the event being told", registry=registry
         )
         waiting.set_function(self._waiting_s)
         for how in HOWS:
-            self._begun.labels(how)
+            self._sessions.labels(how)
         for status in (*CLASSES, *map(str, INVALID), NONE):
             self._answers.labels(status)
 
-    def follow(self, count: Callable[[], int]) -> None:
-        """Ask there how many submissions are told of."""
-        self._followed.set_function(count)
+    def watch_tracked_count(self, count: Callable[[], int]) -> None:
+        """Read the number of tracked submissions from a function."""
+        self._tracked.set_function(count)
 
     def connected(self, how: str) -> None:
-        """A session with Discord is there, new or resumed."""
+        """Count a session with Discord, new or resumed."""
         self._up.set(1)
-        self._begun.labels(how).inc()
+        self._sessions.labels(how).inc()
 
     def disconnected(self) -> None:
-        """It is not."""
+        """Note that the connection was lost."""
         self._up.set(0)
 
-    def asked(self, command: str) -> None:
-        """Somebody used a command, or a part of a message."""
-        self._asked.labels(command).inc()
+    def interaction_received(self, command: str) -> None:
+        """Count a command, or a use of a message's component."""
+        self._interactions.labels(command).inc()
 
-    def failed(self, command: str, outcome: str) -> None:
-        """It came to nothing."""
-        self._failed.labels(command, outcome).inc()
+    def interaction_failed(self, command: str, outcome: str) -> None:
+        """Count a failed interaction."""
+        self._failures.labels(command, outcome).inc()
 
     def acknowledged(self, after_s: float) -> None:
-        """Discord has the first answer to an interaction."""
+        """Record the time to the first answer to an interaction."""
         self._acknowledged.observe(max(0.0, after_s))
 
-    def answered(self, status: int | None) -> None:
-        """Discord answered a request, or did not."""
+    def rest_answered(self, status: int | None) -> None:
+        """Count an answer of Discord; None is a request without an answer."""
         self._answers.labels(NONE if status is None else status_class(status)).inc()
 
-    def telling(self, act: Act) -> Act:
-        """The same act, watched: it waits for Discord for as long as that is away."""
+    def watch_announcements(self, act: EffectHandler) -> EffectHandler:
+        """Wrap an act to measure how long events wait; Discord may be away for a while."""
 
-        async def watched(recorded: Recorded, nonce: str) -> None:
-            self._telling = recorded.envelope.at
+        async def watched(recorded: RecordedEvent, nonce: str) -> None:
+            self._announcing_since = recorded.envelope.at
             try:
                 await act(recorded, nonce)
             finally:
-                self._telling = None
-            self._told.inc()
+                self._announcing_since = None
+            self._announced.inc()
 
         return watched
 
     def _waiting_s(self) -> float:
-        at = self._telling
+        at = self._announcing_since
         return 0.0 if at is None else max(0.0, (now() - at).total_seconds())

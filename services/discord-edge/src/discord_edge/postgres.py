@@ -1,24 +1,23 @@
-"""Which submission has which thread and messages on Discord, and what was synced."""
+"""The edge's own tables: tracked submissions, what was announced, and running updates."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge.domain.news import Facts
-from discord_edge.domain.wishes import Wish
-from discord_edge.service.ports import Post, Sent, User
-from discord_edge.service.public import Begun, Moved, Told
-from discord_edge.service.sets import Errand
-from shared.postgres import borrow_connection, statements
+from discord_edge.notifications.announcement_texts import PodiumUpdate, ProblemPost, ProblemSummary
+from discord_edge.platform_api import DiscordUser, SubmissionRequest
+from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
+from discord_edge.wording import escaped
+from shared.postgres import borrow_connection, load_statements
 
 SCHEMA = "discord_edge"
 Rows = list[dict[str, Any]]
-KEEPS = {
+SAVE_STATEMENTS = {
     "thread": "set_thread",
     "status": "set_status",
     "report": "set_report",
@@ -27,54 +26,95 @@ KEEPS = {
 
 
 @dataclass(frozen=True)
-class PostgresPosts:
-    """The posts, in the pool's schema."""
+class RepositoryUpdate:
+    """A repository to publish for a user; `body` is the request to the platform.
+
+    `before` are the versions of its problems, 0 for none. An update that `is_late` was confirmed
+    hours ago: the repository may have changed since.
+    """
+
+    key: str
+    user: DiscordUser
+    channel: str
+    body: Mapping[str, object]
+    before: Mapping[str, int]
+    is_late: bool = False
+
+    @property
+    def name(self) -> str:
+        """The escaped name of the repository."""
+        return escaped(str(self.body["repository"]))
+
+
+class PendingMessage(NamedTuple):
+    """A message that is about to be sent, and the newest message before it."""
+
+    text: str
+    after: str
+
+
+@dataclass(frozen=True)
+class PostgresTrackedSubmissions:
+    """Tracked and pending submissions, in the pool's schema."""
 
     pool: AsyncConnectionPool
 
-    async def add(self, post: Post) -> None:
-        """Begin to follow one. Errors: Failed."""
+    async def add(self, submission: TrackedSubmission) -> None:
+        """Add a submission to track. Raises `Failed`."""
         names = ("number", "person", "channel", "problem", "gpu", "mode", "first", "case")
-        await self._ask("add", {name: getattr(post, name) for name in names})
+        await self._execute("add", {name: getattr(submission, name) for name in names})
 
-    async def keep(self, number: int, what: str, value: str) -> None:
-        """Keep the id of its `thread`, `status` or `report`, or why it `ended`. Errors: Failed."""
-        await self._ask(KEEPS[what], {"number": number, "value": value})
+    async def save(self, number: int, field: str, value: str) -> None:
+        """Store its `thread`, `status`, `report` or why it `ended`. Raises `Failed`."""
+        await self._execute(SAVE_STATEMENTS[field], {"number": number, "value": value})
 
-    async def open(self) -> list[Post]:
-        """Those that are still told of. Errors: Failed."""
-        return [Post(**row) for row in await self._ask("open", {})]
+    async def list_open(self) -> list[TrackedSubmission]:
+        """Return the submissions that are still reported on. Raises `Failed`."""
+        return [TrackedSubmission(**row) for row in await self._execute("open", {})]
 
-    async def group(self, first: int) -> list[Post]:
-        """What was submitted by one command, by its first number. Errors: Failed."""
-        return [Post(**row) for row in await self._ask("group", {"first": first})]
+    async def list_group(self, first: int) -> list[TrackedSubmission]:
+        """Return the submissions of one command, by its first number. Raises `Failed`."""
+        return [TrackedSubmission(**row) for row in await self._execute("group", {"first": first})]
 
-    async def former(self, post: Post) -> str | None:
-        """The newest thread of another submission of its person to its problem. Errors: Failed."""
-        whose = {"person": post.person, "problem": post.problem, "number": post.number}
-        rows = await self._ask("former", whose)
+    async def find_previous_thread(self, submission: TrackedSubmission) -> str | None:
+        """Return the newest thread of another submission of the same user and problem."""
+        values = {
+            "person": submission.person,
+            "problem": submission.problem,
+            "number": submission.number,
+        }
+        rows = await self._execute("former", values)
         return str(rows[0]["thread"]) if rows else None
 
-    async def want(self, sent: Sent) -> None:
-        """Keep what is sent until its answer is kept. Errors: Failed."""
-        user, wish = sent.user, sent.wish
-        who = {"person": str(user.id), "name": user.name, "channel": sent.channel}
-        what = {"problem": wish.problem, "mode": wish.mode, "gpus": list(wish.gpus)}
-        file = {"file": wish.name, "source": wish.source, "case": wish.case}
-        await self._ask("want", {"key": sent.key, **who, **what, **file})
+    async def add_pending(self, pending: PendingSubmission) -> None:
+        """Store a request until its answer is stored. Raises `Failed`."""
+        user, request = pending.user, pending.request
+        values = {
+            "key": pending.key,
+            "person": str(user.id),
+            "name": user.name,
+            "channel": pending.channel,
+            "problem": request.problem,
+            "mode": request.mode,
+            "gpus": list(request.gpus),
+            "file": request.name,
+            "source": request.source,
+            "case": request.case,
+        }
+        await self._execute("want", values)
 
-    async def unwant(self, key: str) -> None:
-        """Its answer is kept, or it was refused. Errors: Failed."""
-        await self._ask("unwant", {"key": key})
+    async def remove_pending(self, key: str) -> None:
+        """Remove a request whose answer is stored or that was refused. Raises `Failed`."""
+        await self._execute("unwant", {"key": key})
 
-    async def wanted(self) -> list[Sent]:
-        """What was sent, and whose answer nobody kept. Errors: Failed."""
+    async def list_pending(self) -> list[PendingSubmission]:
+        """Return the requests whose answers were never stored. Raises `Failed`."""
         return [
-            Sent(
+            PendingSubmission(
                 key=row["key"],
-                user=User(int(row["person"]), row["name"]),
+                user=DiscordUser(int(row["person"]), row["name"]),
                 channel=row["channel"],
-                wish=Wish(
+                request=SubmissionRequest(
                     problem=row["problem"],
                     mode=row["mode"],
                     gpus=tuple(row["gpus"]),
@@ -83,136 +123,142 @@ class PostgresPosts:
                     case=row["only_case"],
                 ),
             )
-            for row in await self._ask("wanted", {})
+            for row in await self._execute("wanted", {})
         ]
 
-    async def synced(self, guild: str) -> str:
-        """The digest of what was synced last, "" before the first time. Errors: Failed."""
-        rows = await self._ask("synced", {"guild": guild})
+    async def synced_digest(self, guild: str) -> str:
+        """Return the digest of the synced commands, "" before the first time. Raises `Failed`."""
+        rows = await self._execute("synced", {"guild": guild})
         return str(rows[0]["digest"]) if rows else ""
 
-    async def keep_synced(self, guild: str, digest: str) -> None:
-        """Keep what is synced now. Errors: Failed."""
-        await self._ask("set_synced", {"guild": guild, "digest": digest})
+    async def save_synced_digest(self, guild: str, digest: str) -> None:
+        """Store the digest of the synced commands. Raises `Failed`."""
+        await self._execute("set_synced", {"guild": guild, "digest": digest})
 
-    async def _ask(self, statement: str, values: Mapping[str, Any]) -> Rows:
-        return await _asked(self.pool, "posts.sql", statement, values)
+    async def _execute(self, statement: str, values: Mapping[str, Any]) -> Rows:
+        return await _execute(self.pool, "posts.sql", statement, values)
 
 
 @dataclass(frozen=True)
 class PostgresLedger:
-    """What everybody was told, in the pool's schema."""
+    """The record of what was created and announced, in the pool's schema."""
 
     pool: AsyncConnectionPool
 
     async def made(self, name: str) -> str | None:
-        """The id of what was made under a name. Errors: Failed."""
-        rows = await self._ask("made", name=name)
+        """Return the id of what was created under a name. Raises `Failed`."""
+        rows = await self._execute("made", name=name)
         return str(rows[0]["id"]) if rows else None
 
     async def keep(self, name: str, identity: str) -> None:
-        """Keep the id of what was made under a name. Errors: Failed."""
-        await self._ask("keep", name=name, id=identity)
+        """Store the id of what was created under a name. Raises `Failed`."""
+        await self._execute("keep", name=name, id=identity)
 
-    async def begun(self, name: str, room: str) -> Begun | None:
-        """What was about to be said in a room under a name. Errors: Failed."""
-        rows = await self._ask("begun", name=name, room=room)
-        return Begun(**rows[0]) if rows else None
+    async def pending_message(self, name: str, room: str) -> PendingMessage | None:
+        """Return the message that was about to be sent under a name. Raises `Failed`."""
+        rows = await self._execute("begun", name=name, room=room)
+        return PendingMessage(**rows[0]) if rows else None
 
-    async def begin(self, name: str, room: str, begun: Begun) -> None:
-        """Keep what is about to be said. Errors: Failed."""
-        await self._ask("begin", name=name, room=room, **begun._asdict())
+    async def save_pending_message(self, name: str, room: str, pending: PendingMessage) -> None:
+        """Store a message before it is sent. Raises `Failed`."""
+        await self._execute("begin", name=name, room=room, **pending._asdict())
 
-    async def room(self, number: int) -> str | None:
-        """Where a submission is told to its owner. Errors: Failed."""
-        rows = await self._ask("room", number=number)
+    async def submission_thread(self, number: int) -> str | None:
+        """Return the thread of a submission. Raises `Failed`."""
+        rows = await self._execute("room", number=number)
         return rows[0]["thread"] if rows else None
 
-    async def newest_room(self, person: str, problem: str) -> str | None:
-        """Where the newest submission of somebody to a problem is told. Errors: Failed."""
-        rows = await self._ask("newest_room", person=person, problem=problem)
+    async def newest_thread(self, person: str, problem: str) -> str | None:
+        """Return the thread of a user's newest submission to a problem. Raises `Failed`."""
+        rows = await self._execute("newest_room", person=person, problem=problem)
         return rows[0]["thread"] if rows else None
 
-    async def board(self, problem: str) -> Told | None:
-        """The post of a problem. Errors: Failed."""
-        rows = await self._ask("board", problem=problem)
-        return Told(rows[0]["thread"], _facts(rows[0]["facts"])) if rows else None
+    async def problem_post(self, problem: str) -> ProblemPost | None:
+        """Return the post of a problem. Raises `Failed`."""
+        rows = await self._execute("board", problem=problem)
+        return ProblemPost(rows[0]["thread"], _decode_summary(rows[0]["facts"])) if rows else None
 
-    async def set_board(self, problem: str, told: Told) -> None:
-        """Keep the post of a problem. Errors: Failed."""
-        facts = msgspec.json.encode(told.facts).decode()
-        await self._ask("set_board", problem=problem, thread=told.thread, facts=facts)
+    async def save_problem_post(self, problem: str, post: ProblemPost) -> None:
+        """Store the post of a problem. Raises `Failed`."""
+        facts = msgspec.json.encode(post.facts).decode()
+        await self._execute("set_board", problem=problem, thread=post.thread, facts=facts)
 
-    async def boards(self) -> dict[str, Facts]:
-        """What the posts say. Errors: Failed."""
-        return {row["problem"]: _facts(row["facts"]) for row in await self._ask("boards")}
+    async def problem_summaries(self) -> dict[str, ProblemSummary]:
+        """Return what each problem's post shows, by problem. Raises `Failed`."""
+        rows = await self._execute("boards")
+        return {row["problem"]: _decode_summary(row["facts"]) for row in rows}
 
-    async def moved(self, moved: Moved) -> None:
-        """A podium changed. Errors: Failed."""
-        await self._ask("moved", **moved._asdict())
+    async def add_podium_update(self, update: PodiumUpdate) -> None:
+        """Store that a podium changed. Raises `Failed`."""
+        await self._execute("moved", **update._asdict())
 
-    async def due(self, every_s: float, quiet_s: float) -> list[Moved]:
-        """Podiums that are to be told of now. Errors: Failed."""
-        rows = await self._ask("due", every_s=every_s, quiet_s=quiet_s)
-        return [Moved(**row) for row in rows]
+    async def due_podium_updates(self, every_s: float, quiet_s: float) -> list[PodiumUpdate]:
+        """Return the podiums to announce now. Raises `Failed`."""
+        rows = await self._execute("due", every_s=every_s, quiet_s=quiet_s)
+        return [PodiumUpdate(**row) for row in rows]
 
-    async def telling(self, moved: Moved) -> None:
-        """A podium is being told of, as of its event. Errors: Failed."""
-        where = {"problem": moved.problem, "gpu": moved.gpu}
-        await self._ask("telling", **where, seq=moved.seq)
+    async def begin_podium(self, update: PodiumUpdate) -> None:
+        """Mark a podium as being announced, as of its event. Raises `Failed`."""
+        values = {"problem": update.problem, "gpu": update.gpu}
+        await self._execute("telling", **values, seq=update.seq)
 
-    async def told(self, moved: Moved) -> None:
-        """A podium was told of. Errors: Failed."""
-        await self._ask("told", problem=moved.problem, gpu=moved.gpu, seq=moved.seq)
+    async def finish_podium(self, update: PodiumUpdate) -> None:
+        """Mark a podium as announced. Raises `Failed`."""
+        await self._execute("told", problem=update.problem, gpu=update.gpu, seq=update.seq)
 
-    async def _ask(self, statement: str, **values: object) -> Rows:
-        return await _asked(self.pool, "public.sql", statement, values)
+    async def _execute(self, statement: str, **values: object) -> Rows:
+        return await _execute(self.pool, "public.sql", statement, values)
 
 
 @dataclass(frozen=True)
-class PostgresErrands:
-    """What is being published, in the pool's schema."""
+class PostgresRepositoryUpdates:
+    """The running repository updates, in the pool's schema."""
 
     pool: AsyncConnectionPool
 
-    async def begin(self, errand: Errand) -> None:
-        """Keep it until its end is told. Errors: Failed."""
-        user = errand.user
-        who = {"person": str(user.id), "name": user.name, "roles": list(user.roles)}
-        said, before = (json.dumps(dict(one)) for one in (errand.said, errand.before))
-        what = {"key": errand.key, "channel": errand.channel, "said": said, "before": before}
-        await self._ask("begin", who | what)
+    async def add(self, update: RepositoryUpdate) -> None:
+        """Store an update until its result is reported. Raises `Failed`."""
+        values = {
+            "key": update.key,
+            "person": str(update.user.id),
+            "name": update.user.name,
+            "roles": list(update.user.roles),
+            "channel": update.channel,
+            "said": json.dumps(dict(update.body)),
+            "before": json.dumps(dict(update.before)),
+        }
+        await self._execute("begin", values)
 
-    async def end(self, key: str) -> None:
-        """Its end was told. Errors: Failed."""
-        await self._ask("end", {"key": key})
+    async def remove(self, key: str) -> None:
+        """Remove an update whose result was reported. Raises `Failed`."""
+        await self._execute("end", {"key": key})
 
-    async def open(self) -> list[Errand]:
-        """Those whose end nobody was told. Errors: Failed."""
+    async def list_open(self) -> list[RepositoryUpdate]:
+        """Return the updates whose results were not reported. Raises `Failed`."""
         return [
-            Errand(
+            RepositoryUpdate(
                 key=row["key"],
-                user=User(int(row["person"]), row["name"], tuple(row["roles"])),
+                user=DiscordUser(int(row["person"]), row["name"], tuple(row["roles"])),
                 channel=row["channel"],
-                said=json.loads(row["said"]),
+                body=json.loads(row["said"]),
                 before=json.loads(row["before"]),
                 is_late=row["is_late"],
             )
-            for row in await self._ask("open", {})
+            for row in await self._execute("open", {})
         ]
 
-    async def _ask(self, statement: str, values: Mapping[str, Any]) -> Rows:
-        return await _asked(self.pool, "errands.sql", statement, values)
+    async def _execute(self, statement: str, values: Mapping[str, Any]) -> Rows:
+        return await _execute(self.pool, "errands.sql", statement, values)
 
 
-def _facts(text: str) -> Facts:
-    return msgspec.json.decode(text, type=Facts)
+def _decode_summary(text: str) -> ProblemSummary:
+    return msgspec.json.decode(text, type=ProblemSummary)
 
 
-async def _asked(
+async def _execute(
     pool: AsyncConnectionPool, file: str, statement: str, values: Mapping[str, Any]
 ) -> Rows:
-    text = statements("discord_edge", file)[statement].encode()
+    text = load_statements("discord_edge", file)[statement].encode()
     async with borrow_connection(pool, "the edge's own table cannot be reached") as connection:
         cursor = connection.cursor(row_factory=dict_row)
         await cursor.execute(text, values)

@@ -1,7 +1,7 @@
-"""What an agent says of a run, from what its harness told."""
+"""What an agent offers, which orders it takes, and how the end of a run fits an event."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,17 +13,11 @@ from shared.events import (
     MODES,
     TIERS,
     AgentRegistered,
-    Artefact,
-    Blob,
     CaseResult,
-    DuelResult,
-    Fact,
     JobAssigned,
     Missing,
     RunCompleted,
     RunFailed,
-    RunStarted,
-    StageResult,
     is_at_least,
 )
 from shared.wire import encode
@@ -41,7 +35,7 @@ DUEL_WALLS = ("namespaces", "freezer")
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found here, and on which device it is timed; `host` is the same for its agents."""
+    """What was found on this machine; all its agents have the same `host`."""
 
     harness: str
     level: str
@@ -56,9 +50,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an operator demands of ranked runs, and the device that all are timed on.
+    """What an operator demands of ranked runs, and the device that all runs are timed on.
 
-    `has_gpu_duels` offers duels on a GPU, where one side may leave work that slows the other.
+    `has_gpu_duels` offers duels on a GPU, where one side may leave work behind that slows the
+    other.
     """
 
     level_min: str
@@ -67,41 +62,43 @@ class Demand:
     has_gpu_duels: bool = False
 
 
-def demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
-    """The demand that settings make; tiers apart by spaces. Errors: Refused."""
+def parse_demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
+    """Parse the demand in the settings; `tiers` are separated by spaces. Raises Refused."""
     if device not in DEVICES:
         raise Refused("bad_settings", f"DEVICE {device!r}: expected one of {', '.join(DEVICES)}")
-    named = tuple(tiers.split())
-    unknown = [tier for tier in named if tier not in TIERS]
+    tier_names = tuple(tiers.split())
+    unknown = [tier for tier in tier_names if tier not in TIERS]
     if level_min not in LEVELS or unknown:
         raise Refused(
             "bad_settings",
             f"LEVEL_MIN {level_min!r} and TIERS {tiers!r}: expected one of {', '.join(LEVELS)} "
             f"and some of {' '.join(TIERS)}",
         )
-    return Demand(level_min, named, device)
+    return Demand(level_min, tier_names, device)
 
 
-def registration(
-    gpu: str, machine: Machine, wanted: Demand, details: Mapping[str, str]
+def build_registration(
+    gpu: str, machine: Machine, demand: Demand, details: Mapping[str, str]
 ) -> AgentRegistered:
-    """What this agent offers; below the demand it does not offer mode `ranked`, and says why."""
-    said = "\n".join(f"{name}={value}" for name, value in sorted(machine.environment.items()))
-    against = objection(machine, wanted)
-    why = {"ranked_not_offered": against} if against else {}
-    may_duel = wanted.device == "cpu" or wanted.has_gpu_duels
-    duels = [DUEL] if may_duel and can_duel(machine) and not against else []
+    """Build this agent's offer; below the demand it omits mode `ranked` and gives the reason."""
+    environment_text = "\n".join(
+        f"{name}={value}" for name, value in sorted(machine.environment.items())
+    )
+    objection = explain_unranked(machine, demand)
+    objection_detail = {"ranked_not_offered": objection} if objection else {}
+    may_offer_duels = demand.device == "cpu" or demand.has_gpu_duels
+    duels = [DUEL] if may_offer_duels and can_duel(machine) and not objection else []
     return AgentRegistered(
         gpu=gpu,
         count=1,
-        fingerprint=hashlib.sha256(said.encode()).hexdigest()[:16],
+        fingerprint=hashlib.sha256(environment_text.encode()).hexdigest()[:16],
         level=machine.level,
         harness=machine.harness,
-        details=machine.environment | dict(details) | why,
+        details=machine.environment | dict(details) | objection_detail,
         tier=machine.tier,
         missing=machine.missing,
         toolchains=machine.toolchains,
-        modes=[mode for mode in MODES if mode != "ranked" or not against] + duels,
+        modes=[mode for mode in MODES if mode != "ranked" or not objection] + duels,
         memory_mib=machine.memory_mib,
         host=machine.host,
         sandbox_memory_mib=machine.sandbox_memory_mib,
@@ -109,173 +106,93 @@ def registration(
 
 
 def can_duel(machine: Machine) -> bool:
-    """Whether two submissions can be kept apart here, and one stopped while the other runs.
+    """Return whether two submissions can be separated here, and one stopped while the other runs.
 
     >>> can_duel(Machine("2", "weak", "C2", [Missing(wall="freezer", reason="", mend="")], {}, {}))
     False
     """
-    return not any(one.wall in DUEL_WALLS for one in machine.missing)
+    return not any(missing.wall in DUEL_WALLS for missing in machine.missing)
 
 
-def objection(machine: Machine, wanted: Demand) -> str:
-    """Why this machine takes no ranked jobs; "" if it does.
+def explain_unranked(machine: Machine, demand: Demand) -> str:
+    """Return why this machine takes no ranked jobs; "" if it does.
 
     >>> machine = Machine("2", "weak", "C1", [Missing(wall="uid", reason="", mend="")], {}, {})
-    >>> objection(machine, Demand("strong", ("C1",)))
+    >>> explain_unranked(machine, Demand("strong", ("C1",)))
     'isolation is weak, strong is demanded; missing: uid'
     """
-    if not is_at_least(machine.level, wanted.level_min):
-        walls = ", ".join(one.wall for one in machine.missing) or "nothing that is known"
-        return f"isolation is {machine.level}, {wanted.level_min} is demanded; missing: {walls}"
-    if machine.tier not in wanted.tiers:
-        return f"the timing tier is {machine.tier}, demanded is one of {', '.join(wanted.tiers)}"
+    if not is_at_least(machine.level, demand.level_min):
+        walls = ", ".join(missing.wall for missing in machine.missing) or "nothing that is known"
+        return f"isolation is {machine.level}, {demand.level_min} is demanded; missing: {walls}"
+    if machine.tier not in demand.tiers:
+        return f"the timing tier is {machine.tier}, demanded is one of {', '.join(demand.tiers)}"
     return ""
 
 
 @dataclass(frozen=True)
-class Began:
-    """The harness is up, bound to the key behind `key_commit`."""
+class RunFiles:
+    """The files of a run; `artefacts` are names, media types and bytes."""
 
-    harness: str
-    level: str
-    tier: str
-    key_commit: str
-    missing: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
+    log: bytes = b""
+    samples: bytes = b""
+    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Step:
-    """A case is about to be run; told, not kept."""
+class GpuReading:
+    """The state of one GPU; None for values that its driver does not report."""
 
-    stage: str
-    case: str
-    done: int
-    total: int
-
-
-News = Began | StageResult | Step
+    index: str
+    use_ratio: float | None
+    memory_bytes: float | None
+    temperature_celsius: float | None
+    clock_hertz: float | None
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The end of a run as the harness tells it; `failure_code` is set when it has no verdict.
-
-    `has_passed_self_test`: after the failure a known kernel passed on this machine.
-    """
-
-    verdict: str
-    stage: str
-    reason: str
-    took_s: float
-    key: str
-    cases: list[CaseResult]
-    log_head: str
-    log_tail: str
-    failure_code: str = ""
-    has_passed_self_test: bool = False
-    usage: dict[str, float] = field(default_factory=dict)
-    sigma_run: float = 0.0
-    tie_us: float = 0.0
-    duel: DuelResult | None = None
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a run left, once it is kept as blobs."""
-
-    log: Blob | None = None
-    samples: Blob | None = None
-    artefacts: list[Artefact] = field(default_factory=list)
-
-
-def is_mine(order: JobAssigned, session: str) -> bool:
-    """Whether the order is for this process; one for an earlier process of this agent is void."""
+def is_for_session(order: JobAssigned, session: str) -> bool:
+    """Return whether an order is for this process; orders for an earlier process are void."""
     return order.session == session
 
 
 def is_member(order: JobAssigned, agent: str) -> bool:
-    """Whether the order is only to be kept free: the first of its gang runs the job."""
+    """Return whether the agent only stays free because the first agent of its gang runs the job."""
     return bool(order.gang) and order.gang[0] != agent
 
 
-def gpus_of(order: JobAssigned, own: int) -> list[int]:
-    """The GPUs of a run's ranks, in order: a gang's are in its order, a single agent has its own.
+def run_gpus(order: JobAssigned, own: int) -> list[int]:
+    """Return the GPUs of a run's ranks, in order; a single agent has its own.
 
-    Of a gang that was not told them, which is one of processors, there are none.
+    A gang without named GPUs runs on processors and has none.
     """
     return order.gpus or ([] if order.gang else [own])
 
 
-def started(news: Began, fingerprint: str) -> RunStarted:
-    """The event that binds a run to its key."""
-    return RunStarted(
-        fingerprint=fingerprint,
-        harness=news.harness,
-        level=news.level,
-        tier=news.tier,
-        key_commit=news.key_commit,
-        missing=news.missing,
-    )
-
-
-def progress_message(news: Step | StageResult, stages: Sequence[StageResult]) -> bytes:
-    """What is told of a run on its way and not kept: the case at hand and the stages that ended."""
-    if isinstance(news, StageResult):
-        news = Step(news.stage, "", news.cases, news.cases)
-    said = {"stage": news.stage, "case": news.case, "done": news.done, "total": news.total}
-    return msgspec.json.encode(said | {"stages": stages})
-
-
-def ended(outcome: Outcome, environment: dict[str, str], kept: Kept) -> Fact:
-    """RunCompleted with a verdict, RunFailed without."""
-    if outcome.failure_code:
-        return RunFailed(
-            stage=outcome.stage,
-            code=outcome.failure_code,
-            reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
-            has_passed_self_test=outcome.has_passed_self_test,
-        )
+def fit_event(event: RunCompleted | RunFailed) -> RunCompleted | RunFailed:
+    """Cut the texts of a run's last event to their bounds, and further until it fits."""
+    if isinstance(event, RunFailed):
+        return msgspec.structs.replace(event, reason=_truncate(event.reason, MESSAGE_LENGTH_MAX))
     for part in PARTS:
-        fact = _completed(outcome, environment, kept, part)
-        if len(encode(fact)) <= FACT_BYTES_MAX:
-            return fact
+        fitting = msgspec.structs.replace(
+            event,
+            reason=_truncate(event.reason, MESSAGE_LENGTH_MAX // part),
+            cases=[_truncate_case(case, part) for case in event.cases],
+            log_head=_truncate(event.log_head, LOG_LENGTH_MAX // part),
+            log_tail=_truncate(event.log_tail, LOG_LENGTH_MAX // part),
+        )
+        if len(encode(fitting)) <= FACT_BYTES_MAX:
+            return fitting
     raise AssertionError("a verdict without its texts is still too large for an event")
 
 
-def _completed(
-    outcome: Outcome, environment: dict[str, str], kept: Kept, part: int
-) -> RunCompleted:
-    """The verdict with every text cut to a part of its bound: an event has a size, too."""
-    return RunCompleted(
-        verdict=outcome.verdict,
-        stage=outcome.stage,
-        reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX // part),
-        cases=[_cut(case, part) for case in outcome.cases],
-        took_s=outcome.took_s,
-        key=outcome.key,
-        environment=environment,
-        log_head=_bounded(outcome.log_head, LOG_LENGTH_MAX // part),
-        log_tail=_bounded(outcome.log_tail, LOG_LENGTH_MAX // part),
-        log=kept.log,
-        samples=kept.samples,
-        artefacts=kept.artefacts,
-        usage=outcome.usage,
-        sigma_run=outcome.sigma_run,
-        tie_us=outcome.tie_us,
-        duel=outcome.duel,
-    )
-
-
-def _cut(case: CaseResult, part: int) -> CaseResult:
-    """A case with its texts cut; what only explains it goes when there is little room."""
+def _truncate_case(case: CaseResult, part: int) -> CaseResult:
+    """Shorten a case's texts; details go first when there is little room."""
     return msgspec.structs.replace(
         case,
-        message=_bounded(case.message, MESSAGE_LENGTH_MAX // part),
+        message=_truncate(case.message, MESSAGE_LENGTH_MAX // part),
         mismatches=case.mismatches[: MISMATCHES_MAX // part],
         statistics=case.statistics if part < PARTS[2] else {},
     )
 
 
-def _bounded(text: str, length_max: int) -> str:
+def _truncate(text: str, length_max: int) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"

@@ -1,18 +1,18 @@
-"""What operators watch of an agent."""
+"""The agent's metrics."""
 
 from collections.abc import Sequence
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from gpu_agent.service.ports import Reading
+from gpu_agent.domain import GpuReading
 from shared.events import Fact, RunCompleted, RunFailed
 
-# From a compiled-in answer to the longest budget of a stage.
+# From the shortest stage to the longest budget of one.
 STAGE_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
 class AgentMetrics:
-    """Runs by how they ended, and how long they and each of their stages took."""
+    """Runs by how they ended, and how long runs and their stages took."""
 
     def __init__(self) -> None:
         prefix = "warpboard_gpu_agent"
@@ -39,7 +39,7 @@ class AgentMetrics:
         self.took.labels("all")
 
     def said(self, fact: Fact) -> None:
-        """A fact of a run is in the log."""
+        """Count a fact of a run that was appended."""
         if isinstance(fact, RunCompleted | RunFailed):
             for stage in fact.stages:
                 self.took.labels(stage.stage).observe(stage.took_s)
@@ -51,23 +51,23 @@ class AgentMetrics:
             self.failures.labels(fact.code).inc()
 
     def lost(self) -> None:
-        """A lease was over before its run had a result."""
+        """Count a run whose lease was over before it had a result."""
         self.runs.labels("lost").inc()
 
-    def read(self, readings: Sequence[Reading], xids: int | None) -> None:
-        """The GPUs were looked at."""
-        for one in readings:
+    def read(self, readings: Sequence[GpuReading], xids: int | None) -> None:
+        """Update the gauges of the GPUs."""
+        for reading in readings:
             for gauge, value in (
-                (self.use, one.use_ratio),
-                (self.memory, one.memory_bytes),
-                (self.temperature, one.temperature_celsius),
-                (self.clock, one.clock_hertz),
+                (self.use, reading.use_ratio),
+                (self.memory, reading.memory_bytes),
+                (self.temperature, reading.temperature_celsius),
+                (self.clock, reading.clock_hertz),
             ):
                 if value is not None:
-                    gauge.labels(one.index).set(value)
+                    gauge.labels(reading.index).set(value)
         self.xids.set(-1 if xids is None else xids)
 
     def looked(self, *, is_busy: bool, is_well: bool) -> None:
-        """How the agent is, at each heartbeat."""
+        """Update the agent's state, at each heartbeat."""
         self.busy.set(is_busy)
         self.quarantined.set(not is_well)

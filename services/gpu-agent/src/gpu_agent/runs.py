@@ -1,25 +1,23 @@
-"""One job to the harness, one report back; the agent's only meeting with the harness."""
+"""Runs jobs in the harness, and turns its reports into events.
+
+It is the only module of the agent that talks to the harness.
+"""
 
 import asyncio
 import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_agent.domain import (
-    Began,
-    Machine,
-    News,
-    Outcome,
-    Step,
-    gpus_of,
-)
+from gpu_agent.domain import Machine, RunFiles, run_gpus
+from gpu_agent.service import RunObserver
 from harness import entry
 from harness.entry import (
     CaseReport,
+    DuelReport,
     Harness,
     Progress,
     RunReport,
@@ -27,7 +25,7 @@ from harness.entry import (
     StageFinished,
     Started,
 )
-from shared.blobs import BLOB_BYTES_MAX, Blobs
+from shared.blobs import BLOB_BYTES_MAX, BlobStore
 from shared.errors import Failed
 from shared.events import (
     DUEL,
@@ -37,60 +35,53 @@ from shared.events import (
     JobAssigned,
     Mismatch,
     Missing,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
     StageResult,
 )
-from shared.problems.languages import suffix
+from shared.problems.submission_file import suffix
 
 logger = logging.getLogger(__name__)
 
 ARTEFACTS_MAX = 16
 MIB = 1024**2
-Told = Callable[[News], Awaitable[None]]
 
 
-def machine(device: str, gpu_index: int = 0) -> Machine:
-    """What the harness finds here. It forks, so it is to be called before there are threads.
+def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
+    """Return what the harness finds on this machine. It forks: call it before there are threads.
 
-    Errors: Failed, if there is no such device or GPU; it is opened in a process of its own.
+    Raises Failed if there is no such device or GPU, which is opened in a separate process.
     """
-    found = entry.isolation()
+    isolation = entry.isolation()
     try:
-        seen = entry.look(device, found.walls, gpu_index)
+        device_report = entry.probe_device(device, isolation.walls, gpu_index)
     except entry.DeviceFault as fault:
         raise Failed(f"the device {device} does not work here: {fault}") from fault
     return Machine(
         harness=entry.VERSION,
-        level=found.level,
-        tier=seen.tier,
-        missing=[Missing(wall=one.wall, reason=one.reason, mend=one.mend) for one in found.missing],
+        level=isolation.level,
+        tier=device_report.tier,
+        missing=[Missing(wall=m.wall, reason=m.reason, mend=m.mend) for m in isolation.missing],
         toolchains=entry.toolchains(),
-        environment=entry.environment() | seen.environment,
+        environment=entry.environment() | device_report.environment,
         memory_mib=entry.memory_bytes() // MIB,
         sandbox_memory_mib=entry.sandbox_bytes_max(device) // MIB,
     )
 
 
-@dataclass(frozen=True)
-class Files:
-    """What a run left behind; `artefacts` are names, media types and bytes."""
-
-    log: bytes
-    samples: bytes
-    artefacts: list[tuple[str, str, bytes]]
-
-
 @dataclass
 class HarnessRuns:
-    """Runs jobs in the isolated harness, which stays warm from one to the next.
+    """Runs jobs in the isolated harness, which stays warm between jobs.
 
-    `folder` holds problems by digest, runs in hand and what the harness remembers of this machine;
-    `device` is the one that is timed, of several GPUs the one of `gpu_index`. A ranked run is
-    refused by a harness that isolates less than `level_min`; `canary` does known work and says what
-    is wrong with the machine. `code` is the digest of the harness code that the agent registered
-    with, once it is kept: a run by any other is refused.
+    `folder` holds problems by digest, the current runs and the harness's state for this machine.
+    `device` is the timed device; `gpu_index` picks one of several GPUs. The harness refuses ranked
+    runs if it isolates less than `level_min`. `canary` does known work and returns what is wrong
+    with the machine. `code` is the digest of the registered harness code once it is stored; runs of
+    other code are refused.
     """
 
-    blobs: Blobs
+    blobs: BlobStore
     folder: Path
     canary: Callable[[], str]
     level_min: str = "none"
@@ -101,22 +92,22 @@ class HarnessRuns:
     last_job: str = ""
     code: str = ""
 
-    async def keep_code(self, named: str) -> None:
-        """Let everybody have the harness code that is registered. Errors: Failed; of a put."""
-        kept = await self.blobs.put(await asyncio.to_thread(entry.code), "application/zip")
-        if kept.digest != named:
+    async def keep_code(self, registered_digest: str) -> None:
+        """Store the registered harness code, so that everybody can fetch it. Raises Failed."""
+        blob = await self.blobs.put(await asyncio.to_thread(entry.code), "application/zip")
+        if blob.digest != registered_digest:
             raise Failed("the harness code was changed while the agent started: start it again")
-        self.code = named
+        self.code = registered_digest
 
     async def warm(self) -> None:
-        """Wait until the harness can take a run; where it cannot, the next run says why."""
-        harness = await self._own()
+        """Wait until the harness can take a run; if it cannot, the next run reports why."""
+        harness = await self._get_harness()
         try:
             await harness.warm()
-        except entry.Silent as silent:
+        except entry.SupervisorFailed as silent:
             logger.warning("the harness is not ready: %s", silent)
 
-    async def _own(self) -> Harness:
+    async def _get_harness(self) -> Harness:
         if self.harness is None:
             state = self.folder / "state"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
@@ -124,89 +115,112 @@ class HarnessRuns:
         return self.harness
 
     async def close(self) -> None:
-        """End the harness and all beneath it."""
+        """Stop the harness and all its processes."""
         if self.harness is not None:
             await self.harness.close()
 
     async def health(self) -> str:
-        """Why no more jobs may be run here, "" if the next may come.
+        """Return why this machine must take no more jobs, "" if the next may start.
 
-        A supervisor that a failure ended is replaced before that: no order waits for its imports.
+        A supervisor that a failure ended is replaced first, so no order waits for its imports.
         """
         ailment = self.ailment or await asyncio.to_thread(self.canary)
         if self.harness is not None and not ailment:
             await self.warm()
-            self._look_for_leftovers(self.harness)
+            self._check_leftovers(self.harness)
         return ailment or self.ailment
 
-    def _look_for_leftovers(self, harness: Harness) -> None:
+    def _check_leftovers(self, harness: Harness) -> None:
         if harness.has_left and not self.ailment:
             self.ailment = f"something of job {self.last_job} could not be killed"
 
-    async def run(self, order: JobAssigned, told: Told) -> tuple[Outcome, Files]:
-        """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
+    async def run(
+        self, order: JobAssigned, observer: RunObserver
+    ) -> tuple[RunCompleted | RunFailed, RunFiles]:
+        """Run one job to its end. Raises Missing and Failed; cancellation kills it."""
         try:
-            problem = await self._problem(order.problem_digest)
+            problem = await self._fetch_problem(order.problem_digest)
             files = {f"submission{suffix(order.name)}": order.source}
             if order.rival is not None:
                 files[_rival_file(order)] = order.rival
             sources = {name: await self.blobs.get(blob.digest) for name, blob in files.items()}
-            home = await asyncio.to_thread(self._home, sources)
+            run_folder = await asyncio.to_thread(self._create_run_folder, sources)
             try:
-                return await self._evaluate(order, problem, home, told)
+                return await self._evaluate(order, problem, run_folder, observer)
             finally:
-                shutil.rmtree(home, ignore_errors=True)
+                shutil.rmtree(run_folder, ignore_errors=True)
         except OSError as error:
             raise Failed(f"the agent's disk does not work: {error}") from error
 
     async def _evaluate(
-        self, order: JobAssigned, problem: Path, home: Path, told: Told
-    ) -> tuple[Outcome, Files]:
-        out = home / "out"
+        self, order: JobAssigned, problem: Path, run_folder: Path, observer: RunObserver
+    ) -> tuple[RunCompleted | RunFailed, RunFiles]:
+        out = run_folder / "out"
         request = RunRequest(
             problem=str(problem),
-            source=str(home / f"submission{suffix(order.name)}"),
+            source=str(run_folder / f"submission{suffix(order.name)}"),
             mode=order.mode,
             out=str(out),
             device=self.device,
             level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
-            gpus=gpus_of(order, self.gpu_index),
+            gpus=run_gpus(order, self.gpu_index),
             case=order.case,
-            rival=str(home / _rival_file(order)) if order.rival is not None else "",
+            rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
         )
 
-        async def hear(message: Started | Progress | StageFinished) -> None:
-            if isinstance(message, Started):
-                self._check_code(message.environment.get(HARNESS_CODE, ""))
-            await told(_news(message))
+        environment: dict[str, str] = {}
 
-        harness = await self._own()
+        async def handle_message(message: Started | Progress | StageFinished) -> None:
+            if isinstance(message, Started):
+                environment.update(message.environment)
+                self._check_code(environment.get(HARNESS_CODE, ""))
+                await observer.report_start(_convert_start(message, observer.fingerprint))
+            elif isinstance(message, Progress):
+                await observer.report_case(message.stage, message.case, message.done, message.total)
+            else:
+                await observer.report_stage(
+                    StageResult(
+                        stage=message.stage,
+                        verdict=message.verdict,
+                        took_s=message.took_s,
+                        cases=message.cases,
+                    )
+                )
+
+        harness = await self._get_harness()
         self.last_job = order.job
         try:
-            report = await harness.evaluate(request, hear)
+            report = await harness.evaluate(request, handle_message)
         finally:
-            self._look_for_leftovers(harness)
-        outcome = _outcome(report)
-        if report.failure_code in entry.DOUBTFUL and not self.ailment:
-            outcome = replace(outcome, has_passed_self_test=await self._run_self_test(order))
-        return outcome, await asyncio.to_thread(_files_of, report, out)
+            self._check_leftovers(harness)
+        files = await asyncio.to_thread(_collect_files, report, out)
+        if not report.failure_code:
+            return _convert_verdict(report, environment), files
+        is_doubtful = report.failure_code in entry.DOUBTFUL and not self.ailment
+        failure = RunFailed(
+            stage=report.stage,
+            code=report.failure_code,
+            reason=report.reason,
+            has_passed_self_test=is_doubtful and await self._run_self_test(order),
+        )
+        return failure, files
 
     async def _run_self_test(self, order: JobAssigned) -> bool:
-        """Whether a known kernel passes here; if not, the agent takes no more jobs."""
-        harness = await self._own()
-        fault = await harness.self_test(self.device, gpus_of(order, self.gpu_index)[:1])
+        """Return whether a known kernel passes here; if not, the agent takes no more jobs."""
+        harness = await self._get_harness()
+        fault = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
         if fault:
             self.ailment = f"a known kernel failed after job {order.job}: {fault}"
         return not fault
 
     def _check_code(self, digest: str) -> None:
-        """Whether a run is by the code that everybody can fetch. Errors: Failed."""
+        """Check that a run used the published harness code. Raises Failed."""
         if self.code and digest != self.code:
             self.ailment = "the harness code was changed under this agent: start it again"
             raise Failed(self.ailment)
 
-    def _home(self, sources: dict[str, bytes]) -> Path:
-        """A run's own folder, with the submission in it, of a duel with both."""
+    def _create_run_folder(self, sources: dict[str, bytes]) -> Path:
+        """Create a run's folder with the submission in it, for a duel with both."""
         runs = self.folder / "runs"
         runs.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(dir=runs))
@@ -215,18 +229,21 @@ class HarnessRuns:
             (home / name).write_bytes(source)
         return home
 
-    async def _problem(self, digest: str) -> Path:
-        """The folder of a problem version, fetched once, complete or absent."""
+    async def _fetch_problem(self, digest: str) -> Path:
+        """Return the folder of a problem version, fetched once, complete or absent."""
         folder = self.folder / "problems" / digest
         if folder.is_dir():
             return folder
         manifest = await self.blobs.get(digest)
-        files = {name: await self.blobs.get(one) for name, one in _files(manifest).items()}
-        await asyncio.to_thread(_lay_out, folder, files | {"manifest.json": manifest})
+        files = {
+            name: await self.blobs.get(blob_digest)
+            for name, blob_digest in _manifest_files(manifest).items()
+        }
+        await asyncio.to_thread(_write_folder, folder, files | {"manifest.json": manifest})
         return folder
 
     def sweep(self) -> None:
-        """Remove what a predecessor left; its problems too, which a power cut may have damaged."""
+        """Remove what a predecessor left; a power cut may have damaged its problems, too."""
         for name in ("runs", "problems"):
             if (self.folder / name).exists():
                 shutil.rmtree(self.folder / name)
@@ -236,8 +253,8 @@ def _rival_file(order: JobAssigned) -> str:
     return f"rival{suffix(order.rival_name)}"
 
 
-def _lay_out(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files beside the folder, then give them its name."""
+def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
+    """Write the files to a temporary folder, then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix="fresh-"))
     for name, data in files.items():
@@ -247,79 +264,88 @@ def _lay_out(folder: Path, files: dict[str, bytes]) -> None:
     fresh.rename(folder)
 
 
-def _files(manifest: bytes) -> dict[str, str]:
+def _manifest_files(manifest: bytes) -> dict[str, str]:
     files: dict[str, str] = json.loads(manifest)["files"]
     return files
 
 
-def _files_of(report: RunReport, out: Path) -> Files:
-    """What lies in a run's folder, as far as a blob takes it."""
+def _collect_files(report: RunReport, out: Path) -> RunFiles:
+    """Read the files in a run's folder that are small enough for a blob."""
     artefacts = [
-        (one.name, one.media, _read(out / Path(one.name).name))
-        for one in report.artefacts[:ARTEFACTS_MAX]
+        (artefact.name, artefact.media, _read_storable(out / Path(artefact.name).name))
+        for artefact in report.artefacts[:ARTEFACTS_MAX]
     ]
-    return Files(
-        log=_read(out / "log.txt"),
-        samples=_read(out / "samples.json.gz"),
+    return RunFiles(
+        log=_read_storable(out / "log.txt"),
+        samples=_read_storable(out / "samples.json.gz"),
         artefacts=[(name, media, data) for name, media, data in artefacts if data],
     )
 
 
-def _read(path: Path) -> bytes:
-    is_fit = path.is_file() and path.stat().st_size <= BLOB_BYTES_MAX
-    return path.read_bytes() if is_fit else b""
+def _read_storable(path: Path) -> bytes:
+    is_storable = path.is_file() and path.stat().st_size <= BLOB_BYTES_MAX
+    return path.read_bytes() if is_storable else b""
 
 
-def _news(message: Started | Progress | StageFinished) -> News:
-    if isinstance(message, Started):
-        return Began(
-            harness=message.harness,
-            level=message.level,
-            tier=message.tier,
-            key_commit=message.key_commit,
-            missing=message.missing,
-            environment=message.environment,
-        )
-    if isinstance(message, Progress):
-        return Step(message.stage, message.case, message.done, message.total)
-    return StageResult(
-        stage=message.stage, verdict=message.verdict, took_s=message.took_s, cases=message.cases
+def _convert_start(message: Started, fingerprint: str) -> RunStarted:
+    return RunStarted(
+        fingerprint=fingerprint,
+        harness=message.harness,
+        level=message.level,
+        tier=message.tier,
+        key_commit=message.key_commit,
+        missing=message.missing,
     )
 
 
-def _outcome(report: RunReport) -> Outcome:
-    return Outcome(
+def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompleted:
+    return RunCompleted(
         verdict=report.verdict,
         stage=report.stage,
         reason=report.reason,
+        cases=[_convert_case(case) for case in report.cases],
         took_s=report.took_s,
         key=report.key,
-        cases=[_case(case) for case in report.cases],
+        environment=environment,
         log_head=report.log_head,
         log_tail=report.log_tail,
-        failure_code=report.failure_code,
         usage=report.usage,
         sigma_run=report.sigma_run,
         tie_us=report.tie_us,
-        duel=_duel(report),
+        duel=None if report.duel is None else _convert_duel(report.duel),
     )
 
 
-def _duel(report: RunReport) -> DuelResult | None:
-    found = report.duel
-    if found is None:
-        return None
+def _convert_duel(duel: DuelReport) -> DuelResult:
     return DuelResult(
-        winner=found.winner,
-        failed=found.failed,
-        ratio=found.ratio,
-        interval=found.interval,
-        pairs=len(found.pairs_us),
+        winner=duel.winner,
+        failed=duel.failed,
+        ratio=duel.ratio,
+        interval=duel.interval,
+        pairs=len(duel.pairs_us),
     )
 
 
-def _case(case: CaseReport) -> CaseResult:
-    """The same of a case: each of an event's fields has its twin in the harness's report."""
-    said = {name: getattr(case, name) for name in CaseResult.__struct_fields__}
-    wrong = [Mismatch(index=m.index, got=m.got, expected=m.expected) for m in case.mismatches]
-    return CaseResult(**said | {"mismatches": wrong})
+def _convert_case(case: CaseReport) -> CaseResult:
+    return CaseResult(
+        name=case.name,
+        stage=case.stage,
+        verdict=case.verdict,
+        message=case.message,
+        is_hidden=case.is_hidden,
+        time_us=case.time_us,
+        interval_us=case.interval_us,
+        samples=case.samples,
+        process_us=case.process_us,
+        error=case.error,
+        freedom=case.freedom,
+        null_us=case.null_us,
+        grade=case.grade,
+        statistics=case.statistics,
+        dropped=case.dropped,
+        wrong=case.wrong,
+        mismatches=[
+            Mismatch(index=mismatch.index, got=mismatch.got, expected=mismatch.expected)
+            for mismatch in case.mismatches
+        ],
+    )

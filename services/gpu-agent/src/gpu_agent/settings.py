@@ -1,12 +1,12 @@
-"""What gpu-agent is told at start; the only reader of its environment."""
+"""The agent's settings; the only reader of its environment."""
 
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpu_agent.domain import Demand, demand
+from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
-from shared.settings import Listen, read
+from shared.settings import Listen, read_settings
 
 PREFIX = "WARPBOARD_GPU_AGENT"
 GPU_INDEX_MAX = 63
@@ -14,11 +14,11 @@ GPU_INDEX_MAX = 63
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself.
+    """Addresses, the agent's name, its data folder, and what it demands of ranked runs.
 
-    `device` is what it times: cpu, cuda or hip; `gpu_index` is which of the GPUs that this process
-    can see, counted from 0. `nats_url` has the agent's own user of the bus, which opens no more
-    than the agent needs. `gpu_duels` offers duels on a GPU, too.
+    `device` is what it times: cpu, cuda or hip. `gpu_index` picks one of the GPUs that this process
+    can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
+    the agent needs. `gpu_duels` offers duels on a GPU as well.
     """
 
     nats_url: str
@@ -35,18 +35,18 @@ class Settings:
 
     @property
     def sign_key(self) -> Path:
-        """The file of the key that verdicts are signed with; no run is ever shown its folder."""
+        """The file of the key that signs verdicts; runs never see its folder."""
         return self.data / "sign_key"
 
     def wanted(self) -> Demand:
-        """What is demanded of ranked runs. Errors: Refused."""
-        wanted = demand(self.level_min, self.tiers, self.device)
-        return replace(wanted, has_gpu_duels=self.gpu_duels)
+        """Return what is demanded of ranked runs. Raises Refused."""
+        demand = parse_demand(self.level_min, self.tiers, self.device)
+        return replace(demand, has_gpu_duels=self.gpu_duels)
 
 
 def load() -> Settings:
-    """The settings, or Refused with all that is wrong with them."""
-    settings = read(Settings, PREFIX, os.environ)
+    """Load the settings. Raises Refused and names everything that is wrong with them."""
+    settings = read_settings(Settings, PREFIX, os.environ)
     settings.wanted()
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"

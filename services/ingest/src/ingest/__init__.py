@@ -1,1 +1,1 @@
-"""The one public HTTP door: takes submissions and problems in, passes reads on."""
+"""The public HTTP API: accepts submissions and problems, forwards reads to ranker."""

@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ingest.domain.account_tables import accounts_lost
-from ingest.service.ports import (
+from ingest.accounts.rules import accounts_lost
+from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
-    Asked,
+    IdempotentRequest,
     Identity,
-    Kept,
+    NewWebhook,
     Note,
     RegisterRow,
+    StoredResponse,
     TokenRow,
 )
-from ingest.service.webhooks import Delivery, Row, Wish
+from shared.api.webhooks import Delivery, Webhook
 from shared.clock import new_id, now
 
 
 @dataclass
-class MemoryPeople:
+class MemoryAccountStore:
     """Participants, identities, token names, invite codes and notes in dicts."""
 
     participants: dict[str, str] = field(default_factory=dict)  # name by account
@@ -144,17 +145,26 @@ class MemoryPeople:
 
 
 @dataclass
-class MemoryWebhooks:
+class MemoryWebhookStore:
     """Webhooks and their test deliveries in dicts; nothing is sent."""
 
-    rows: dict[str, tuple[str, int | None, Row]] = field(default_factory=dict)
-    told: list[tuple[str, Delivery]] = field(default_factory=list)
+    rows: dict[str, tuple[str, int | None, Webhook]] = field(default_factory=dict)
+    deliveries_by_webhook: list[tuple[str, Delivery]] = field(default_factory=list)
 
-    async def add(self, account: str, id_: str, wish: Wish, most: int) -> bool:
+    async def add(self, account: str, id_: str, webhook: NewWebhook, webhooks_max: int) -> bool:
         """Store a webhook that is not in the log yet; return False at the limit."""
-        if sum(owner == account for owner, _, _ in self.rows.values()) >= most:
+        if sum(owner == account for owner, _, _ in self.rows.values()) >= webhooks_max:
             return False
-        row = Row(id_, wish.url, list(wish.kinds), list(wish.problems), now())
+        row = Webhook(
+            id=id_,
+            url=webhook.url,
+            events=list(webhook.kinds),
+            problems=list(webhook.problems),
+            state="on",
+            notice=None,
+            off_at=None,
+            created_at=now(),
+        )
         self.rows[id_] = (account, None, row)
         return True
 
@@ -166,54 +176,71 @@ class MemoryWebhooks:
     async def forget(self, id_: str) -> None:
         """Remove a webhook and its deliveries, if it exists."""
         self.rows.pop(id_, None)
-        self.told = [pair for pair in self.told if pair[0] != id_]
+        self.deliveries_by_webhook = [pair for pair in self.deliveries_by_webhook if pair[0] != id_]
 
-    async def listed(self, account: str) -> Sequence[Row]:
+    async def listed(self, account: str) -> Sequence[Webhook]:
         """Return the webhooks of an account that are in the log, oldest first."""
-        rows = [(seq, row) for owner, seq, row in self.rows.values() if owner == account and seq]
-        return [row for _, row in sorted(rows)]
+        rows = {seq: row for owner, seq, row in self.rows.values() if owner == account and seq}
+        return [rows[seq] for seq in sorted(rows)]
 
     async def test(self, id_: str, event: str) -> None:
         """Store a pending test delivery."""
-        number = self.told[-1][1].number + 1 if self.told else 1
+        number = self.deliveries_by_webhook[-1][1].number + 1 if self.deliveries_by_webhook else 1
         at = now()
-        delivery = Delivery(number, event, "test", "pending", 0, at, None, at, None, None, None)
-        self.told.append((id_, delivery))
+        delivery = Delivery(
+            number=number,
+            event_id=event,
+            type="test",
+            state="pending",
+            tries=0,
+            status=None,
+            error=None,
+            took_ms=None,
+            created_at=at,
+            tried_at=None,
+            next_at=at,
+        )
+        self.deliveries_by_webhook.append((id_, delivery))
 
     async def deliveries(self, id_: str, before: int, limit: int) -> Sequence[Delivery]:
         """Return a page of the webhook's deliveries, newest first."""
         return [
             delivery
-            for webhook, delivery in reversed(self.told)
+            for webhook, delivery in reversed(self.deliveries_by_webhook)
             if webhook == id_ and delivery.number < before
         ][:limit]
 
 
 @dataclass
-class MemoryRepeats:
+class MemoryIdempotencyStore:
     """Requests under an Idempotency-Key and their answers in a dict."""
 
-    requests: dict[tuple[str, str, str], tuple[Asked, Kept]] = field(default_factory=dict)
+    requests: dict[tuple[str, str, str], tuple[IdempotentRequest, StoredResponse]] = field(
+        default_factory=dict
+    )
 
-    async def begin(self, asked: Asked) -> Kept | None:
+    async def begin(self, request: IdempotentRequest) -> StoredResponse | None:
         """Return None for the first request under its key, else what the first one answered."""
-        if asked[:3] in self.requests:
-            first, kept = self.requests[asked[:3]]
-            age_s_max = LOST_AFTER_S if kept.status is None else REPEATS_KEPT_S
-            if first.at >= asked.at - timedelta(seconds=age_s_max):
-                return kept
-        self.requests[asked[:3]] = (asked, Kept(asked.request_hash, None, b""))
+        if request[:3] in self.requests:
+            first, response = self.requests[request[:3]]
+            age_s_max = LOST_AFTER_S if response.status is None else REPEATS_KEPT_S
+            if first.at >= request.at - timedelta(seconds=age_s_max):
+                return response
+        self.requests[request[:3]] = (request, StoredResponse(request.request_hash, None, b""))
         return None
 
-    async def keep(self, asked: Asked, status: int, body: bytes) -> None:
+    async def keep(self, request: IdempotentRequest, status: int, body: bytes) -> None:
         """Store the answer of the first request."""
-        if self._is_open(asked):
-            self.requests[asked[:3]] = (asked, Kept(asked.request_hash, status, body))
+        if self._is_open(request):
+            self.requests[request[:3]] = (
+                request,
+                StoredResponse(request.request_hash, status, body),
+            )
 
-    async def forget(self, asked: Asked) -> None:
+    async def forget(self, request: IdempotentRequest) -> None:
         """Free the key of a request that changed nothing."""
-        if self._is_open(asked):
-            del self.requests[asked[:3]]
+        if self._is_open(request):
+            del self.requests[request[:3]]
 
     async def purge(self, at: datetime) -> None:
         """Remove requests that are more than a day old."""
@@ -222,8 +249,8 @@ class MemoryRepeats:
             key: pair for key, pair in self.requests.items() if pair[0].at >= oldest_at
         }
 
-    def _is_open(self, asked: Asked) -> bool:
-        if asked[:3] not in self.requests:
+    def _is_open(self, request: IdempotentRequest) -> bool:
+        if request[:3] not in self.requests:
             return False
-        first, kept = self.requests[asked[:3]]
-        return kept.status is None and first.at == asked.at
+        first, response = self.requests[request[:3]]
+        return response.status is None and first.at == request.at

@@ -1,4 +1,4 @@
-"""Reads, passed on to ranker, which owns the read models; and what ingest itself asks there."""
+"""Reads forwarded to ranker, which owns the read models, and ingest's own queries there."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,18 +11,18 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from ingest.service.ports import Answer, QueueSeen, Stream, Wanted
+from ingest.ports import ReadResponse, ReadStream, RejudgeSelection
+from shared.api.queues import QueueSnapshot
 from shared.errors import Failed, Refused
 from shared.events import RejudgeItem
-from shared.reader import HEADER, Reader, encode
-from shared.reader_authentication import KEY_HEADER
+from shared.reader import KEY_HEADER, READER_HEADER, Reader, encode_reader
 
-# Live streams hold a connection each; what is left over is for reads.
+# Live streams hold a connection each; the rest is for reads.
 READERS_MAX = 2000
-# For each request a pool looks through all that it holds: with 50 open in one, a request took 4 ms
-# of a processor, spread over many 1.7 ms (two cores of an AMD EPYC, Python 3.11, 2026-11).
+# For each request a pool scans all its connections: with 50 open in one pool a request took 4 ms of
+# CPU, spread over many pools 1.7 ms (two cores of an AMD EPYC, Python 3.11, 2026-11).
 POOLS = 64
-# ranker closes what is idle for 5 s: what is nearly that old may be closed as it is used again.
+# ranker closes connections idle for 5 s: one nearly that old may be closed while it is reused.
 IDLE_S_MAX = 2.0
 PASSED = ("accept", "if-none-match", "last-event-id")
 RETURNED = (
@@ -32,7 +32,7 @@ RETURNED = (
 OF_FILES = (*RETURNED, "content-length")
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 STAFF = Reader(is_staff=True)
-AWAY = "the leaderboards cannot be read for a moment; ask again"
+AWAY = "the leaderboards are unavailable for a moment: try again"
 
 
 class _Submission(msgspec.Struct):
@@ -43,79 +43,96 @@ class _Items(msgspec.Struct):
     items: list[RejudgeItem]
 
 
-class _Board(msgspec.Struct):
-    """A leaderboard with an entry."""
+class _Leaderboard(msgspec.Struct):
+    """A leaderboard with entries."""
 
     gpu: str
 
 
-class _Boards(msgspec.Struct):
-    """Leaderboards with entries."""
+class _Leaderboards(msgspec.Struct):
+    """The leaderboards with entries."""
 
-    items: list[_Board]
+    items: list[_Leaderboard]
 
 
-class _Some(msgspec.Struct):
+class _AnyItems(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
 @dataclass(frozen=True)
-class Ranker:
-    """The read side, asked over HTTP."""
+class RankerClient:
+    """The read side over HTTP."""
 
     client: httpx.AsyncClient
 
     async def read(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
-    ) -> Answer:
-        """Pass one GET on. Errors: Failed if ranker does not answer."""
-        answer = await self._get(_url(path, query), _passed(headers, reader))
-        return Answer(answer.status_code, _returned(answer, RETURNED), answer.content)
+    ) -> ReadResponse:
+        """Forward one GET. Raises `Failed` if ranker does not respond."""
+        response = await self._get(_url(path, query), _request_headers(headers, reader))
+        return ReadResponse(
+            response.status_code, _response_headers(response, RETURNED), response.content
+        )
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
-    ) -> AsyncIterator[Stream]:
-        """Pass a GET on, piece by piece. Errors: Failed if ranker does not answer."""
-        passed = _passed(headers, reader)
+    ) -> AsyncIterator[ReadStream]:
+        """Forward one GET, piece by piece. Raises `Failed` if ranker does not respond."""
+        request_headers = _request_headers(headers, reader)
         try:
-            async with self.client.stream("GET", _url(path, query), headers=passed) as answer:
-                sent = _returned(answer, OF_FILES)
-                yield Stream(answer.status_code, sent, _pieces(answer))
+            async with self.client.stream(
+                "GET", _url(path, query), headers=request_headers
+            ) as response:
+                response_headers = _response_headers(response, OF_FILES)
+                yield ReadStream(response.status_code, response_headers, _stream_body(response))
         except httpx.HTTPError as error:
             raise Failed(AWAY) from error
 
     async def submission(self, number: int) -> str:
-        """The id of a submission. Errors: Refused `unknown_submission`; Failed."""
-        answer = await self._get(f"/internal/submissions/{number}")
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
+        response = await self._get(f"/internal/submissions/{number}")
+        if response.status_code == httpx.codes.NOT_FOUND:
             raise Refused("unknown_submission", f"there is no submission {number}", "number")
-        return _read(answer, _Submission).id
+        return _decode(response, _Submission).id
 
-    async def rejudge_items(self, which: Wanted) -> list[RejudgeItem]:
-        """The submissions that may run again. Errors: Failed."""
-        asked = which._asdict()
-        query = {key: value for key, value in asked.items() if value is not None}
-        return _read(await self._get("/internal/rejudge-items", query=query), _Items).items
+    async def rejudge_items(self, selection: RejudgeSelection) -> list[RejudgeItem]:
+        """Return the submissions that may run again. Raises `Failed`."""
+        query: dict[str, str | int] = {"problem": selection.problem, "select": selection.select}
+        if selection.from_version is not None:
+            query["from_version"] = selection.from_version
+        if selection.gpu is not None:
+            query["gpu"] = selection.gpu
+        return _decode(await self._get("/internal/rejudge-items", query=query), _Items).items
 
-    async def queue(self, gpu: str) -> QueueSeen:
-        """What waits for a GPU type; nothing for one it has not met. Errors: Failed."""
-        answer = await self._get(f"/v1/queue/{quote(gpu, safe='')}")
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            return QueueSeen(gpu=gpu)
-        return _read(answer, QueueSeen)
+    async def queue(self, gpu: str) -> QueueSnapshot:
+        """Return the queue of a GPU type, empty for an unknown one. Raises `Failed`."""
+        response = await self._get(f"/v1/queue/{quote(gpu, safe='')}")
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return QueueSnapshot(
+                gpu=gpu,
+                state="queued",
+                waiting=0,
+                wait_s=None,
+                run_s=None,
+                agents_online=0,
+                agents_busy=0,
+                reason=None,
+                as_of=None,
+            )
+        return _decode(response, QueueSnapshot)
 
     async def is_used(self, problem: str) -> bool:
-        """Whether anybody ever submitted to a problem. Errors: Failed."""
-        asked: dict[str, str | int] = {"problem": problem, "limit": 1}
-        answer = await self._get("/v1/submissions", {HEADER: encode(STAFF)}, asked)
-        return bool(_read(answer, _Some).items)
+        """Return whether a problem ever had a submission. Raises `Failed`."""
+        query: dict[str, str | int] = {"problem": problem, "limit": 1}
+        response = await self._get("/v1/submissions", {READER_HEADER: encode_reader(STAFF)}, query)
+        return bool(_decode(response, _AnyItems).items)
 
     async def gpus_used(self, problem: str) -> frozenset[str]:
-        """The GPU types on which a problem has entries, of any version. Errors: Failed."""
-        asked: dict[str, str | int] = {"problem": problem}
-        answer = await self._get("/v1/leaderboards", {HEADER: encode(STAFF)}, asked)
-        return frozenset(one.gpu for one in _read(answer, _Boards).items)
+        """Return the GPU types on which any version of a problem has entries. Raises `Failed`."""
+        query: dict[str, str | int] = {"problem": problem}
+        response = await self._get("/v1/leaderboards", {READER_HEADER: encode_reader(STAFF)}, query)
+        return frozenset(leaderboard.gpu for leaderboard in _decode(response, _Leaderboards).items)
 
     async def _get(
         self,
@@ -129,40 +146,42 @@ class Ranker:
             raise Failed(AWAY) from error
 
 
-async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """What comes, as it comes. Errors: Failed if it breaks off."""
+async def _stream_body(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives. Raises `Failed` if it breaks off."""
     try:
-        async for piece in answer.aiter_raw():
+        async for piece in response.aiter_raw():
             yield piece
     except httpx.HTTPError as error:
         raise Failed(AWAY) from error
 
 
-def _read(answer: httpx.Response, kind: type[_Kind]) -> _Kind:
-    """What ranker answered us, never somebody else. Errors: Failed."""
-    if answer.status_code != httpx.codes.OK:
+def _decode(response: httpx.Response, response_type: type[_Kind]) -> _Kind:
+    """Decode a response to a query of ingest itself. Raises `Failed`."""
+    if response.status_code != httpx.codes.OK:
         raise Failed(AWAY)
     try:
-        return msgspec.json.decode(answer.content, type=kind)
+        return msgspec.json.decode(response.content, type=response_type)
     except msgspec.DecodeError as error:
-        raise Failed(f"the read side answered what cannot be read: {error}") from error
+        raise Failed(f"the read side sent an invalid response: {error}") from error
 
 
 def _url(path: str, query: str) -> str:
     return f"{path}?{query}" if query else path
 
 
-def _passed(headers: Mapping[str, str], reader: Reader) -> dict[str, str]:
-    """What ranker is told of a request; who reads, ingest alone says."""
-    return {name: headers[name] for name in PASSED if name in headers} | {HEADER: encode(reader)}
+def _request_headers(headers: Mapping[str, str], reader: Reader) -> dict[str, str]:
+    """Return the headers to forward; only ingest sets the reader."""
+    return {name: headers[name] for name in PASSED if name in headers} | {
+        READER_HEADER: encode_reader(reader)
+    }
 
 
-def _returned(answer: httpx.Response, names: Sequence[str]) -> dict[str, str]:
-    return {name: answer.headers[name] for name in names if name in answer.headers}
+def _response_headers(response: httpx.Response, names: Sequence[str]) -> dict[str, str]:
+    return {name: response.headers[name] for name in names if name in response.headers}
 
 
 class Pools(httpx.AsyncBaseTransport):
-    """Connections in many small pools, of which each request takes the first with fewest open."""
+    """Connections in many small pools; each request uses the pool with the fewest open ones."""
 
     def __init__(self) -> None:
         connections_max = READERS_MAX // POOLS
@@ -173,57 +192,57 @@ class Pools(httpx.AsyncBaseTransport):
         self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to close connections that nobody uses any more."""
+        """Start closing connections that are no longer used."""
         self._closing = asyncio.create_task(self._close_expired())
         return self
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Ask; it is open until its answer is closed. Errors: those of httpx."""
-        place = self.open.index(min(self.open))
-        self.open[place] += 1
+        """Send a request; it counts as open until its response is closed. Raises httpx errors."""
+        index = self.open.index(min(self.open))
+        self.open[index] += 1
         try:
-            answer = await self.pools[place].handle_async_request(request)
+            response = await self.pools[index].handle_async_request(request)
         except BaseException:
-            self.open[place] -= 1
+            self.open[index] -= 1
             raise
-        assert isinstance(answer.stream, httpx.AsyncByteStream)
-        answer.stream = _Counted(answer.stream, partial(self._closed, place))
-        return answer
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _TrackedBody(response.stream, partial(self._release, index))
+        return response
 
     async def aclose(self) -> None:
         """Close every connection."""
         if self._closing is not None:
             self._closing.cancel()
             await asyncio.wait({self._closing})
-        for one in self.pools:
-            await one.aclose()
+        for pool in self.pools:
+            await pool.aclose()
 
     async def _close_expired(self) -> None:
         while True:
             await asyncio.sleep(IDLE_S_MAX)
-            for one in self.pools:
-                await one.close_expired()
+            for pool in self.pools:
+                await pool.close_expired()
 
-    def _closed(self, place: int) -> None:
-        self.open[place] -= 1
+    def _release(self, index: int) -> None:
+        self.open[index] -= 1
 
 
 class _Pool(httpx.AsyncHTTPTransport):
-    """A pool that can be asked to close what nobody uses any more.
+    """A pool that can close its unused connections on demand.
 
-    By itself it does so with its next request only: what ranker has closed stays half open until
-    then, in CLOSE_WAIT, and most of many pools have no next request for a long time.
+    By itself it does so only with its next request. Until then, connections that ranker has closed
+    stay half open in CLOSE_WAIT, and most of many pools have no next request for a long time.
     """
 
     async def close_expired(self) -> None:
-        """Close connections that are idle for too long, or that the other side has closed."""
+        """Close connections that were idle too long or that the other side has closed."""
         for connection in self._pool.connections:
             if connection.has_expired():
                 await connection.aclose()
 
 
-class _Counted(httpx.AsyncByteStream):
-    """The body of an answer, which tells once that it was closed."""
+class _TrackedBody(httpx.AsyncByteStream):
+    """A response body that reports when it is closed."""
 
     def __init__(self, body: httpx.AsyncByteStream, closed: Callable[[], None]) -> None:
         self.body = body
@@ -240,12 +259,11 @@ class _Counted(httpx.AsyncByteStream):
         await self.body.aclose()
 
 
-def client(url: str, reader_key: str) -> httpx.AsyncClient:
-    """A client with limits: connect in 10 s, answer in 30 s (a read may wait 25 s for news).
+def open_client(url: str, reader_key: str) -> httpx.AsyncClient:
+    """Return a client with limits: connect in 10 s, respond in 30 s (a read may wait 25 s).
 
-    It shows ranker the key by which that believes who reads.
-
-    Who is not there refuses at once; a machine that is merely busy may take seconds to connect.
+    It sends the key that lets ranker trust the reader. An unreachable host refuses at once; a busy
+    machine may take seconds to connect.
     """
     timeout = httpx.Timeout(30, connect=10)
     headers = {KEY_HEADER: reader_key}

@@ -1,4 +1,4 @@
-"""What is said and not kept: who is alive, how far each run is, how long each queue takes."""
+"""What is announced but not stored: live agents, progress of runs, forecasts of queues."""
 
 import logging
 from collections import OrderedDict
@@ -25,53 +25,51 @@ class _Offer(msgspec.Struct):
 
 @dataclass
 class Live:
-    """The newest heartbeat of each agent, word on each running submission, forecast of a queue."""
+    """The newest heartbeat of each agent, progress of each run and forecast of each queue."""
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     progress: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
     queues: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
 
     async def watch_agents(self, bus: Bus) -> None:
-        """Hear heartbeats for ever."""
+        """Follow heartbeats for ever."""
         async for beat in bus.beats():
-            said = beat.value and _read(beat.value, _Offer)
-            if said:
-                self.agents[beat.agent] = said
+            offer = beat.value and _decode(beat.value, _Offer)
+            if offer:
+                self.agents[beat.agent] = offer
             else:
                 self.agents.pop(beat.agent, None)
 
     async def watch_progress(self, bus: Bus) -> None:
-        """Hear progress for ever; the oldest word is forgotten past 1000."""
+        """Follow progress messages for ever; only the newest 1000 topics are remembered."""
         async for topic, data in bus.hear("progress.>"):
-            _keep(self.progress, topic, data, PROGRESS_MAX)
+            _remember(self.progress, topic, data, PROGRESS_MAX)
 
     async def watch_queues(self, bus: Bus) -> None:
-        """Hear scheduler's forecasts for ever."""
+        """Follow the scheduler's forecasts for ever."""
         async for topic, data in bus.hear("queue.>"):
-            _keep(self.queues, topic, data, QUEUES_MAX)
-
-    def alive(self) -> dict[str, dict[str, Any]]:
-        """The agents that live, with what they offer."""
-        return dict(self.agents)
+            _remember(self.queues, topic, data, QUEUES_MAX)
 
 
-def _read(data: bytes, kind: type[_Kind]) -> dict[str, Any] | None:
-    """What was said, as plain data; None if it is not of this kind: who says so is not heard."""
+def _decode(data: bytes, kind: type[_Kind]) -> dict[str, Any] | None:
+    """Decode a message as plain data; None if it is not of this kind."""
     try:
         msgspec.json.decode(data, type=kind)
-        found: dict[str, Any] = msgspec.json.decode(data)
+        message: dict[str, Any] = msgspec.json.decode(data)
     except ValueError as error:
-        log.warning("somebody says what cannot be read: %s", error)
+        log.warning("ignored a message that cannot be decoded: %s", error)
         return None
-    return found
+    return message
 
 
-def _keep(words: OrderedDict[str, dict[str, Any]], topic: str, data: bytes, words_max: int) -> None:
-    """Remember the newest word of a topic, and forget the oldest where there are too many."""
-    name, said = topic.partition(".")[2], _read(data, dict)
-    if said is None:
+def _remember(
+    messages: OrderedDict[str, dict[str, Any]], topic: str, data: bytes, messages_max: int
+) -> None:
+    """Remember the newest message of a topic; drop the oldest topic if there are too many."""
+    name, message = topic.partition(".")[2], _decode(data, dict)
+    if message is None:
         return
-    words[name] = said
-    words.move_to_end(name)
-    if len(words) > words_max:
-        words.popitem(last=False)
+    messages[name] = message
+    messages.move_to_end(name)
+    if len(messages) > messages_max:
+        messages.popitem(last=False)

@@ -1,22 +1,22 @@
-"""What operators watch of ranker."""
+"""Prometheus metrics of ranker."""
 
 from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Gauge
 
 from shared.clock import now
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import SubmissionFinished
 from shared.wire import UnknownEvent
 
 START = "warpboard_ranker"
-# The participant's matter, then the platform's.
+# Outcomes that the participant caused, then those of the platform.
 OUTCOMES = ("passed", "failed", "timed_out", "cancelled", "rejected", "infra_failed")
 END, REJECTION = "SubmissionFinished", "SubmissionRejected"
 
 
 class RankerMetrics:
-    """Lag by batch, ends by outcome, whoever decided them; `seq` is the checkpoint, when asked."""
+    """Projection lag and outcomes of submissions; `seq` returns the current checkpoint."""
 
     def __init__(self, seq: Callable[[], int] = lambda: 0) -> None:
         self.events = Counter(f"{START}_events", "Events folded into the read models")
@@ -25,7 +25,9 @@ class RankerMetrics:
         self.lag_seconds = Gauge(
             f"{START}_projection_lag_seconds", "Age of the newest folded event, when folded"
         )
-        self.stuck = Gauge(f"{START}_parked_events", "1 while the projection stands before one")
+        self.stuck = Gauge(
+            f"{START}_parked_events", "1 while the projection is stopped at an event"
+        )
         self.ends = Counter(f"{START}_submissions", "Submissions over, as folded", ["outcome"])
         self.decisions = Counter(
             f"{START}_decisions", "Verdicts decided here, by eligibility", ["is_eligible"]
@@ -33,8 +35,8 @@ class RankerMetrics:
         for outcome in OUTCOMES:
             self.ends.labels(outcome)
 
-    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
-        """A batch is in Postgres, and so many events still wait."""
+    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
+        """Count a batch that is in Postgres, and set how many events are still waiting."""
         self.events.inc(len(batch))
         self.lag_events.set(behind)
         self.lag_seconds.set((now() - batch[-1].envelope.at).total_seconds())
@@ -43,16 +45,16 @@ class RankerMetrics:
                 self.ends.labels(_outcome(event)).inc()
 
     def parked(self, events: int) -> None:
-        """The projection stands before so many events that it cannot fold: one or none."""
+        """Set how many events the projection cannot fold and waits at: 0 or 1."""
         self.stuck.set(events)
 
     def decided(self, end: SubmissionFinished) -> None:
-        """A submission was ended."""
+        """Count a decided submission."""
         self.decisions.labels("yes" if end.is_eligible else "no").inc()
 
 
-def _outcome(event: Recorded) -> str:
-    """How a submission ended; an outcome that we do not know is no label of ours."""
+def _outcome(event: RecordedEvent) -> str:
+    """The outcome label of a submission; unknown outcomes become "other"."""
     if event.envelope.type == REJECTION:
         return "rejected"
     try:
@@ -60,3 +62,50 @@ def _outcome(event: Recorded) -> str:
     except UnknownEvent:
         outcome = ""
     return outcome if outcome in OUTCOMES else "other"
+
+
+DELIVERED, RETRIED, FAILED, DROPPED = "delivered", "retried", "failed", "dropped"
+TRY_OUTCOMES = (DELIVERED, RETRIED, FAILED, DROPPED)
+
+
+class ArchiveMetrics:
+    """Position, lag and number of seals."""
+
+    def __init__(self) -> None:
+        self.seq = Gauge("warpboard_ranker_archived_seq", "The last event that is archived")
+        self.lag = Gauge("warpboard_ranker_archive_lag_events", "Events not yet archived")
+        self.seals = Counter("warpboard_ranker_seals", "Seals of the hash chain written")
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Everything up to `seq` is archived; `behind` events are still waiting."""
+        self.seq.set(seq)
+        self.lag.set(behind)
+
+    def sealed(self) -> None:
+        """The chain was sealed."""
+        self.seals.inc()
+
+
+class HookMetrics:
+    """Tries by outcome, and pending deliveries; never labelled by webhook."""
+
+    def __init__(self) -> None:
+        self.tries = Counter(
+            "warpboard_ranker_webhook_tries", "Tries to tell a webhook, by outcome", ["outcome"]
+        )
+        self.off = Counter("warpboard_ranker_webhooks_off", "Webhooks that were switched off")
+        self.waiting = Gauge("warpboard_ranker_webhook_deliveries", "Deliveries that wait")
+        for outcome in TRY_OUTCOMES:
+            self.tries.labels(outcome)
+
+    def tried(self, outcome: str) -> None:
+        """Count a try."""
+        self.tries.labels(outcome).inc()
+
+    def switched_off(self) -> None:
+        """Count a webhook that was switched off after failing for too long."""
+        self.off.inc()
+
+    def pending(self, deliveries: int) -> None:
+        """Set the number of pending deliveries."""
+        self.waiting.set(deliveries)

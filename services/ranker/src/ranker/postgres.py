@@ -1,4 +1,4 @@
-"""The read models in Postgres: one transaction a batch, the checkpoint in it."""
+"""The read models in Postgres: one transaction per batch, which also moves the checkpoint."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -12,32 +12,44 @@ from psycopg import AsyncConnection, AsyncCursor, DataError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.domain.batch import Needs, Rows, Told, needs
-from ranker.domain.fold import fold
-from ranker.domain.outcomes import apply
-from ranker.domain.rejudging import Ranks, diff
-from ranker.domain.remembered import Remembered
-from ranker.domain.rows import Item, Run, Submission
-from ranker.service import Board, Change, Due, Unfoldable, Waiting
-from ranker.service.placing import keep_places
-from ranker.service.top import RANKED_MAX, top
+from ranker.domain.fold import find_required_rows, fold
+from ranker.domain.rejudges import LeaderboardRanks, apply_rejudge, preview_rejudge
+from ranker.domain.rows import (
+    DecodedEvent,
+    Item,
+    LeaderboardKey,
+    RequiredRows,
+    RowCache,
+    Rows,
+    Run,
+    Submission,
+)
+from ranker.service.leaderboard import RANKED_MAX, rank_top
+from ranker.service.place_updates import update_places
+from ranker.service.ports import BatchChange, DueRejudge, PendingDecision, Unfoldable
 from shared.clock import now
 from shared.errors import Refused
-from shared.postgres import Fenced, borrow_connection, connect, statements, translate_outages
-from shared.wire import is_of_agent
+from shared.postgres import (
+    CheckpointConflict,
+    borrow_connection,
+    connect,
+    load_statements,
+    translate_outages,
+)
+from shared.wire import is_written_by_agent
 
 Row = dict[str, Any]
 Cursor = AsyncCursor[Any]
-Kept = TypeVar("Kept", Submission, Run, Item)
+RowType = TypeVar("RowType", Submission, Run, Item)
 PROJECTION = "ranker"
 AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
-# The one step that changes a submission's row.
+# The only statement that changes a submission's row.
 LIFTED = "floor_lifted"
-# What entries were is kept for as long as a cursor is good, and a little longer.
-BEFORE_S = 3900.0
-BEFORE_PAUSE_S = 60.0
-# What an event may do to a fold, or its row to a table; a connection that broke is none of them.
-POISON = (
+# Earlier states of entries are kept a little longer than a cursor is valid.
+HISTORY_S = 3900.0
+HISTORY_PAUSE_S = 60.0
+# Errors that an event may cause in a fold, or its row in a table; a broken connection is none.
+FOLD_ERRORS = (
     msgspec.MsgspecError,
     ArithmeticError,
     AssertionError,
@@ -49,8 +61,8 @@ POISON = (
 )
 
 
-class Prepared(NamedTuple):
-    """A batch that is folded and not written: its first and last event, its rows, as JSON too."""
+class PreparedBatch(NamedTuple):
+    """A folded batch that is not written yet: its first and last event, its rows, also as JSON."""
 
     first: int
     last: int
@@ -63,187 +75,190 @@ class ReadModels:
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
-        self.sql = statements("ranker", "project.sql")
-        self.reads = statements("ranker", "read.sql")
-        self.places = statements("ranker", "place.sql")
-        self.forgotten_at = now()
-        self.remembered = Remembered()
+        self.sql = load_statements("ranker", "project.sql")
+        self.reads = load_statements("ranker", "read.sql")
+        self.places = load_statements("ranker", "place.sql")
+        self.history_trimmed_at = now()
+        self.cache = RowCache()
         self.table: int | None = None
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedBatch | None = None
 
     async def checkpoint(self) -> int:
-        """The last sequence that is folded in."""
+        """The sequence of the last folded event."""
         row = await (await self.connection.execute(self.reads["checkpoint"].encode())).fetchone()
-        assert row is not None, "the migration makes the checkpoint's row"
+        assert row is not None, "the migration creates the checkpoint's row"
         return int(row[0])
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
-        """The rows of a named statement of sql/read.sql."""
+        """Run a named statement of sql/read.sql and return its rows."""
         return await self._rows(self.reads[statement], values)
 
-    async def write(self, after: int, batch: Sequence[Told]) -> Change:
-        """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
+    async def write(self, after: int, batch: Sequence[DecodedEvent]) -> BatchChange:
+        """Fold a batch, all or nothing; see the port. Raises Fenced or Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
         prepared, self._prepared = self._prepared, None
         if prepared is not None and (prepared.first, prepared.last) != (first, last):
-            self.remembered.forget()
+            self.cache.forget()
             prepared = None
         try:
-            with _unfoldable(first):
+            with _translate_fold_errors(first):
                 async with self.connection.pipeline(), self.connection.transaction():
                     at = log_time(batch)
                     if prepared is not None:
                         rows = prepared.rows
-                        is_ban_over = await self._store(after, prepared, at)
+                        is_ban_over = await self._write_prepared(after, prepared, at)
                     else:
-                        loaded, is_ban_over = await self._claimed(after, last, batch, at)
+                        loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
                         rows = fold(loaded, batch)
-                        await self._keep(rows, _texts(rows))
-                    found = await self._rank(rows, last, at, is_ban_over=is_ban_over)
+                        await self._write_rows(rows, _encode_rows(rows))
+                    leaderboards = await self._update_entries(
+                        rows, last, at, is_ban_over=is_ban_over
+                    )
         except BaseException:
-            self.remembered.forget()
+            self.cache.forget()
             self._prepared = None
             raise
         if prepared is None:
-            self.remembered.keep(rows, last)
+            self.cache.keep(rows, last)
             for step in rows.steps:
                 if step.statement == LIFTED:
-                    self.remembered.drop(step.values["id"])
-        met = frozenset(Board(*one) for one in rows.met)
-        return Change(found, rows.is_end_due, rows.is_draft_due, met)
+                    self.cache.drop(step.values["id"])
+        return BatchChange(leaderboards, rows.is_end_due, rows.is_draft_due, rows.met)
 
     async def place(self, statement: str, **values: object) -> list[Row]:
-        """Run one statement of sql/place.sql; its rows."""
+        """Run one statement of sql/place.sql and return its rows."""
         return await self._rows(self.places[statement], values)
 
     async def write_places(self, statement: str, **values: object) -> None:
-        """Run one statement of sql/place.sql that has no rows."""
+        """Run one statement of sql/place.sql that returns no rows."""
         await self.connection.execute(self.places[statement].encode(), values)
 
-    def prepare(self, batch: Sequence[Told]) -> None:
-        """Fold the batch that is written next, if what is remembered has all it needs."""
+    def prepare(self, batch: Sequence[DecodedEvent]) -> None:
+        """Fold the batch that is written next, if the row cache has all rows it needs."""
         first, last = batch[0].event.seq, batch[-1].event.seq
-        if self._prepared is not None or self.remembered.seq != first - 1:
+        if self._prepared is not None or self.cache.seq != first - 1:
             return
-        wanted = needs(batch)
-        rows = self.remembered.recall(wanted)
-        if any(getattr(wanted, name) for name in wanted.__slots__):
+        required = find_required_rows(batch)
+        rows = self.cache.recall(required)
+        if any(getattr(required, name) for name in required.__slots__):
             return
         try:
             rows = fold(rows, batch)
-            texts = _texts(rows)
-        except POISON:
-            # `write` meets it again, and says which event it is.
-            self.remembered.forget()
+            texts = _encode_rows(rows)
+        except FOLD_ERRORS:
+            # `write` fails on it again and names the event.
+            self.cache.forget()
             return
         if any(step.statement == LIFTED for step in rows.steps):
-            # It changes rows behind what is remembered: `write` folds it again and drops them.
-            self.remembered.forget()
+            # It changes rows past the cache: `write` folds it again and drops them from there.
+            self.cache.forget()
             return
-        self.remembered.keep(rows, last)
-        self._prepared = Prepared(first, last, rows, texts)
+        self.cache.keep(rows, last)
+        self._prepared = PreparedBatch(first, last, rows, texts)
 
-    async def _store(self, after: int, prepared: Prepared, at: datetime | None) -> bool:
-        """Write what is folded without a wait; whether a ban is over. Errors: Fenced."""
-        claimed = await self._claim(after, prepared.last, at)
-        await self._keep(prepared.rows, prepared.texts)
-        moved = await claimed.fetchone()
-        if moved is None or self.table not in (None, moved[0]):
-            raise Fenced(PROJECTION, after)
-        self.table = moved[0]
-        return bool(moved[1])
+    async def _write_prepared(
+        self, after: int, prepared: PreparedBatch, at: datetime | None
+    ) -> bool:
+        """Write a prepared batch without waiting; return whether a ban expired. Raises Fenced."""
+        claim = await self._claim(after, prepared.last, at)
+        await self._write_rows(prepared.rows, prepared.texts)
+        checkpoint_row = await claim.fetchone()
+        if checkpoint_row is None or self.table not in (None, checkpoint_row[0]):
+            raise CheckpointConflict(PROJECTION, after)
+        self.table = checkpoint_row[0]
+        return bool(checkpoint_row[1])
 
-    async def _claimed(
-        self, after: int, last: int, batch: Sequence[Told], at: datetime | None
+    async def _claim_and_load(
+        self, after: int, last: int, batch: Sequence[DecodedEvent], at: datetime | None
     ) -> tuple[Rows, bool]:
-        """Move the checkpoint, first of all, and have the rows that a batch needs. Errors: Fenced.
+        """Move the checkpoint and load the rows that a batch needs. Raises Fenced.
 
-        And whether a ban is over since.
-        What is remembered counts while nobody but this wrote the tables, and they are the same.
+        Also returns whether a ban expired since. Cached rows count only while nobody else wrote the
+        tables, and the tables are the same ones.
         """
-        if after != self.remembered.seq:
-            self.remembered.forget()
-        wanted = needs(batch)
-        rows = self.remembered.recall(wanted)
-        claimed = await self._claim(after, last, at)
-        loading = await self._load(wanted)
-        moved = await claimed.fetchone()
-        if moved is None:
-            raise Fenced(PROJECTION, after)
-        if self.table != moved[0]:
-            self.table, rows = moved[0], Rows()
-            loading = await self._load(needs(batch))
-        return await _loaded(loading, rows), moved[1]
+        if after != self.cache.seq:
+            self.cache.forget()
+        required = find_required_rows(batch)
+        rows = self.cache.recall(required)
+        claim = await self._claim(after, last, at)
+        loading = await self._load(required)
+        checkpoint_row = await claim.fetchone()
+        if checkpoint_row is None:
+            raise CheckpointConflict(PROJECTION, after)
+        if self.table != checkpoint_row[0]:
+            self.table, rows = checkpoint_row[0], Rows()
+            loading = await self._load(find_required_rows(batch))
+        return await _add_loaded(loading, rows), checkpoint_row[1]
 
     async def check_writable(self) -> None:
-        """Write the checkpoint as it is. Errors: Failed where Postgres takes no writes."""
+        """Rewrite the checkpoint unchanged. Raises Failed if Postgres accepts no writes."""
         await self.connection.execute(self.sql["touch"].encode(), {"name": PROJECTION})
 
     async def park(self, seq: int, reason: str) -> None:
-        """Keep the event at which the projection stopped."""
+        """Record the event at which the projection stopped."""
         values = {"projection": PROJECTION, "seq": seq, "error": reason}
         await self.connection.execute(self.sql["park"].encode(), values)
 
     async def skip(self, seq: int) -> None:
-        """Go on without an event. Errors: Fenced."""
+        """Continue without an event. Raises Fenced."""
         async with self.connection.transaction():
             if await (await self._claim(seq - 1, seq)).fetchone() is None:
-                raise Fenced(PROJECTION, seq - 1)
+                raise CheckpointConflict(PROJECTION, seq - 1)
             values = {"projection": PROJECTION, "seq": seq}
             await self.connection.execute(self.sql["unpark"].encode(), values)
 
-    async def undecided(self, limit: int) -> list[Waiting]:
+    async def undecided(self, limit: int) -> list[PendingDecision]:
         """The submissions that wait for a decision, oldest first."""
         rows = await self._rows(self.sql["undecided"], {"limit": limit})
-        return [Waiting.of(row, row["id"]) for row in rows]
+        return [PendingDecision.from_row(row, row["id"]) for row in rows]
 
-    async def undecided_items(self, limit: int) -> list[Waiting]:
-        """The places in rejudges that wait for a decision."""
+    async def undecided_items(self, limit: int) -> list[PendingDecision]:
+        """The items of rejudges that wait for a decision."""
         rows = await self._rows(self.sql["undecided_items"], {"limit": limit})
         return [
-            Waiting.of(row, row["submission"])._replace(
+            PendingDecision.from_row(row, row["submission"])._replace(
                 rejudge=row["rejudge"],
                 given_up=row["why"] if row["state"] == "given_up" else None,
             )
             for row in rows
         ]
 
-    async def unpreviewed(self) -> list[Due]:
+    async def unpreviewed(self) -> list[DueRejudge]:
         """The rejudges that wait for their preview."""
-        return [Due(**row) for row in await self._rows(self.sql["unpreviewed"], {})]
+        return [DueRejudge(**row) for row in await self._rows(self.sql["unpreviewed"], {})]
 
-    async def preview(self, due: Due) -> Row:
-        """What a rejudge would change: it is applied here, looked at, and rolled back."""
+    async def preview(self, due: DueRejudge) -> Row:
+        """What a rejudge would change: apply it, compare, and roll back."""
         at = now()
-        said: Row = {}
+        changes: Row = {}
         async with self.connection.transaction(force_rollback=True):
-            wanted = Needs(rejudges={due.id}, applied={due.id})
-            loaded = await _loaded(await self._load(wanted), Rows())
-            rows = apply(loaded, due.id, (due.version, at))
-            items = await self._items(due, rows)
+            required = RequiredRows(rejudges={due.id}, applied={due.id})
+            loaded = await _add_loaded(await self._load(required), Rows())
+            rows = apply_rejudge(loaded, due.id, (due.version, at))
+            items = await self._read_items(due, rows)
             gpus = {item["gpu"] for item in items}
-            before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
-            await self._keep(rows, _texts(rows))
-            await self._rank(rows, due.version, None)
-            after = {gpu: await self._ranks(due, due.to_number, gpu, at) for gpu in gpus}
-            said = diff(items, before, after)
-        return {"rejudge": due.id, **due._asdict(), **said}
+            before = {gpu: await self._read_ranks(due, due.from_number, gpu, at) for gpu in gpus}
+            await self._write_rows(rows, _encode_rows(rows))
+            await self._update_entries(rows, due.version, None)
+            after = {gpu: await self._read_ranks(due, due.to_number, gpu, at) for gpu in gpus}
+            changes = preview_rejudge(items, before, after)
+        return {"rejudge": due.id, **due._asdict(), **changes}
 
     async def picture(self) -> tuple[int, list[Row], list[Row]]:
-        """The sequence, every entry with its place, every submission's outcome: of one moment."""
+        """The checkpoint, all entries with places and all outcomes, from one snapshot."""
         async with self.connection.transaction():
             await self.connection.execute(b"set transaction isolation level repeatable read")
             seq = await self.checkpoint()
             return seq, await self.rows("standings"), await self.rows("outcomes")
 
     async def _claim(self, after: int, last: int, at: datetime | None = None) -> Cursor:
-        """Move the checkpoint; which table it is in, or no row where another one moved it."""
+        """Move the checkpoint; returns its table, or no row if another instance moved it."""
         values = {"name": PROJECTION, "after": after, "last": last, "at": at}
         return await self.connection.execute(self.sql["claim"].encode(), values)
 
-    async def _load(self, wanted: Needs) -> list[Cursor]:
-        """Ask for the rows that a batch touches and does not make."""
-        values = {name: list(getattr(wanted, name)) for name in wanted.__slots__}
+    async def _load(self, required: RequiredRows) -> list[Cursor]:
+        """Query the rows that a batch needs and does not create."""
+        values = {name: list(getattr(required, name)) for name in required.__slots__}
         if not any(values.values()):
             return []
         return [
@@ -251,51 +266,57 @@ class ReadModels:
             for name in ("load_submissions", "load_runs", "load_items")
         ]
 
-    async def _keep(self, rows: Rows, texts: dict[str, str]) -> None:
+    async def _write_rows(self, rows: Rows, texts: dict[str, str]) -> None:
         for name, text in texts.items():
             await self.connection.execute(self.sql[name].encode(), {"rows": text})
         for step in rows.steps:
             await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
-    async def _rank(
+    async def _update_entries(
         self, rows: Rows, seq: int, at: datetime | None, *, is_ban_over: bool = False
-    ) -> frozenset[Board]:
-        """Choose and place the entries again that may be others; the leaderboards that are."""
-        boards: list[Sequence[Any]] = []
+    ) -> frozenset[LeaderboardKey]:
+        """Choose and place the affected entries again; return the leaderboards that changed."""
+        keys: list[Sequence[Any]] = []
         if rows.banned:
             values = {"accounts": list(rows.banned)}
             sql = self.sql["boards_of_accounts"].encode()
-            boards += await (await self.connection.execute(sql, values)).fetchall()
-        is_recent = at is not None and (now() - at).total_seconds() < BEFORE_S
-        kept: Row = {"seq": seq, "at": now(), "is_recent": is_recent}
+            keys += await (await self.connection.execute(sql, values)).fetchall()
+        is_recent = at is not None and (now() - at).total_seconds() < HISTORY_S
+        history: Row = {"seq": seq, "at": now(), "is_recent": is_recent}
         changed: list[Row] = []
         if rows.touched:
             touched = {"touched": list(rows.touched)}
             for name in ("unpool", "pool"):
                 await self.connection.execute(self.sql[name].encode(), touched)
-            changed += await self._rows(self.sql["choose_entries"], touched | kept)
+            changed += await self._rows(self.sql["choose_entries"], touched | history)
         if rows.banned or is_ban_over:
-            changed += await self.place("end_bans", banned=list(rows.banned), **kept)
+            changed += await self.place("end_bans", banned=list(rows.banned), **history)
         if changed:
-            await keep_places(self, changed)
-            await self._forget_before(seq, is_recent=is_recent)
-        boards += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
-        return frozenset(Board(*board) for board in boards)
+            await update_places(self, changed)
+            await self._trim_history(seq, is_recent=is_recent)
+        keys += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
+        return frozenset(LeaderboardKey(*key) for key in keys)
 
-    async def _forget_before(self, seq: int, *, is_recent: bool) -> None:
-        """Let what entries were be forgotten when no page can be asked for that shows it."""
+    async def _trim_history(self, seq: int, *, is_recent: bool) -> None:
+        """Delete earlier states of entries that no page can be asked for any more."""
         if not is_recent:
             await self.connection.execute(self.places["begin_before"].encode(), {"seq": seq})
-        elif (now() - self.forgotten_at).total_seconds() > BEFORE_PAUSE_S:
-            self.forgotten_at = now()
-            values = {"until_at": self.forgotten_at - timedelta(seconds=BEFORE_S)}
+        elif (now() - self.history_trimmed_at).total_seconds() > HISTORY_PAUSE_S:
+            self.history_trimmed_at = now()
+            values = {"until_at": self.history_trimmed_at - timedelta(seconds=HISTORY_S)}
             await self.connection.execute(self.places["forget_before"].encode(), values)
 
-    async def _items(self, due: Due, rows: Rows) -> list[Row]:
+    async def _read_items(self, due: DueRejudge, rows: Rows) -> list[Row]:
         """The items of a rejudge with their old results and their drafts."""
-        values = {"submissions": [one for _, one in rows.items], "number": due.from_number}
+        values = {
+            "submissions": [submission for _, submission in rows.items],
+            "number": due.from_number,
+        }
         old = {row["submission"]: row for row in await self.rows("results_before", **values)}
-        drafts = {one: msgspec.structs.asdict(made) for (one, _), made in rows.results.items()}
+        drafts = {
+            submission: msgspec.structs.asdict(result)
+            for (submission, _), result in rows.results.items()
+        }
         return [
             {
                 "submission": item.submission,
@@ -309,11 +330,13 @@ class ReadModels:
             if item.submission in rows.submissions
         ]
 
-    async def _ranks(self, due: Due, number: int, gpu: str, at: datetime) -> Ranks:
-        placed = await top(self, Board(due.problem, gpu, number), RANKED_MAX, at)
-        return Ranks(
-            {one.row["account"]: one.place.rank for one in placed},
-            {one.row["account"]: one.row["submission"] for one in placed},
+    async def _read_ranks(
+        self, due: DueRejudge, number: int, gpu: str, at: datetime
+    ) -> LeaderboardRanks:
+        placed = await rank_top(self, LeaderboardKey(due.problem, gpu, number), RANKED_MAX, at)
+        return LeaderboardRanks(
+            {entry.row["account"]: entry.place.rank for entry in placed},
+            {entry.row["account"]: entry.row["submission"] for entry in placed},
         )
 
     async def _rows(self, statement: str, values: Any) -> list[Row]:
@@ -322,49 +345,55 @@ class ReadModels:
         return await cursor.fetchall()
 
 
-def log_time(batch: Sequence[Told]) -> datetime | None:
-    """The newest time that events of the platform itself say; an agent may say any."""
-    times = (told.event.envelope for told in batch)
-    return max((one.at for one in times if not is_of_agent(one)), default=None)
+def log_time(batch: Sequence[DecodedEvent]) -> datetime | None:
+    """The newest time in events of the platform itself; agents may claim any time."""
+    envelopes = (decoded.event.envelope for decoded in batch)
+    return max(
+        (envelope.at for envelope in envelopes if not is_written_by_agent(envelope)), default=None
+    )
 
 
-def _texts(rows: Rows) -> dict[str, str]:
-    """What a batch made of its rows, for the statements that keep them."""
-    kept: dict[str, Sequence[msgspec.Struct]] = {
+def _encode_rows(rows: Rows) -> dict[str, str]:
+    """The rows of a batch as JSON, for the statements that store them."""
+    rows_by_statement: dict[str, Sequence[msgspec.Struct]] = {
         "keep_submissions": list(rows.submissions.values()),
         "keep_runs": [rows.runs[id_] for id_ in rows.changed],
         "keep_items": list(rows.items.values()),
         "keep_results": list(rows.results.values()),
     }
-    return {name: msgspec.json.encode(values).decode() for name, values in kept.items() if values}
+    return {
+        name: msgspec.json.encode(values).decode()
+        for name, values in rows_by_statement.items()
+        if values
+    }
 
 
 @contextmanager
-def _unfoldable(seq: int) -> Iterator[None]:
+def _translate_fold_errors(seq: int) -> Iterator[None]:
     try:
         yield
-    except POISON as error:
+    except FOLD_ERRORS as error:
         reason = str(error).strip() or type(error).__name__
         raise Unfoldable(seq, f"{type(error).__name__}: {reason}") from error
 
 
-async def _loaded(loading: Sequence[Cursor], rows: Rows) -> Rows:
-    """The rows that were asked for, beside those at hand."""
+async def _add_loaded(loading: Sequence[Cursor], rows: Rows) -> Rows:
+    """Add the rows that were queried to those at hand."""
     if loading:
         submissions, runs, items = [await cursor.fetchall() for cursor in loading]
-        rows.add(_decoded(submissions, Submission), _decoded(items, Item))
-        rows.runs |= {run.id: run for run in _decoded(runs, Run)}
+        rows.add(_decode_rows(submissions, Submission), _decode_rows(items, Item))
+        rows.runs |= {run.id: run for run in _decode_rows(runs, Run)}
     return rows
 
 
-def _decoded(found: Iterable[Sequence[str]], kind: type[Kept]) -> list[Kept]:
+def _decode_rows(rows: Iterable[Sequence[str]], kind: type[RowType]) -> list[RowType]:
     decode = msgspec.json.Decoder(kind).decode
-    return [decode(text) for (text,) in found]
+    return [decode(text) for (text,) in rows]
 
 
 @asynccontextmanager
-async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
-    """The writing side, on a connection of its own. Errors: Failed when Postgres goes away."""
+async def open_read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
+    """Open the writing side on its own connection. Raises Failed when Postgres is lost."""
     with translate_outages("the read models cannot be written"):
         async with await connect(dsn, schema) as connection:
             models = ReadModels(connection)
@@ -375,17 +404,19 @@ async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
 
 @dataclass(frozen=True)
 class Reader:
-    """The reading side: a pool, so that many can ask at once."""
+    """The reading side: a pool, so that many readers can query at once."""
 
     pool: AsyncConnectionPool
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
-        """The rows of a named statement of sql/read.sql. Errors: Failed."""
-        sql = statements("ranker", "read.sql")[statement].encode()
+        """Run a named statement of sql/read.sql and return its rows. Raises Failed."""
+        sql = load_statements("ranker", "read.sql")[statement].encode()
         try:
             async with borrow_connection(self.pool, *AWAY) as connection:
                 cursor = connection.cursor(row_factory=dict_row)
                 await cursor.execute(sql, values)
                 return await cursor.fetchall()
         except DataError as error:
-            raise Refused("invalid_request", f"no such value: {error}") from error
+            raise Refused(
+                "invalid_request", f"Postgres does not accept this value: {error}"
+            ) from error

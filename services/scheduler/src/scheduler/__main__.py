@@ -1,4 +1,4 @@
-"""Wires scheduler together and runs it until SIGTERM."""
+"""Wires the scheduler together and runs it until SIGTERM."""
 
 import asyncio
 import contextlib
@@ -9,34 +9,25 @@ from pathlib import Path
 
 from scheduler import domain
 from scheduler.metrics import BusMetrics, SchedulerMetrics
-from scheduler.presence import Presence
 from scheduler.service import Scheduler
 from scheduler.settings import Settings, load
+from scheduler.world import Presence, ServerClock
 from shared import lifecycle
 from shared.errors import Failed
-from shared.lifecycle import Life, until_first
-from shared.metrics import LogMetrics, MonitorMetrics
-from shared.nats.agent_requests import AgentRequests
-from shared.nats.blobs import NatsBlobs
+from shared.lifecycle import Lifecycle, run_until_first
+from shared.nats.agent import AgentRequests
+from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus
-from shared.nats.connection import connect
-from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor
-from shared.nats.snapshots import NatsSnapshots
-from shared.nats.streams import ensure
-from shared.nats.vitals import server_time, vitals
-from shared.server_clock import ServerClock
+from shared.nats.bus_status import read_bus_status, server_time
+from shared.nats.event_log import open_service_log
 
 KEEP_S_MAX = 5.0
 
 
-async def _run(settings: Settings, life: Life) -> None:
-    nc = await connect(settings.nats_url, "scheduler", closed=life.stopping.set)
-    await ensure(nc, settings.replicas)
-    monitor = LogMonitor(nc, "scheduler", life.ail)
-    log = NatsLog(nc, monitor)
-    LogMetrics("scheduler", log)
-    MonitorMetrics("scheduler", monitor)
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    nc, log, monitor = await open_service_log(
+        "scheduler", settings.nats_url, life, settings.replicas
+    )
     bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
     clock, metrics = ServerClock(), SchedulerMetrics()
     scheduler = Scheduler(
@@ -45,7 +36,7 @@ async def _run(settings: Settings, life: Life) -> None:
         metrics=metrics,
         words=bus,
         snapshots=NatsSnapshots(nc),
-        code=_code(),
+        code=_fold_digest(),
         clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
@@ -56,27 +47,27 @@ async def _run(settings: Settings, life: Life) -> None:
         await monitor.until_whole()
         await scheduler.run()
 
-    await until_first(
+    await run_until_first(
         life.stopping.wait(),
         monitor.watch(),
         presence.watch(bus),
-        AgentRequests(nc, NatsBlobs(nc)).serve(),
+        AgentRequests(nc, NatsBlobStore(nc)).serve(),
         schedule(),
         clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
-        BusMetrics().watch(partial(vitals, nc)),
+        BusMetrics().watch(partial(read_bus_status, nc)),
     )
-    # Where the bus is gone too, the next start folds from an older snapshot.
+    # If the bus is gone too, the next start folds from an older snapshot.
     with contextlib.suppress(Failed, TimeoutError):
         async with asyncio.timeout(KEEP_S_MAX):
             await scheduler.keep()
     await nc.close()
 
 
-def _code() -> str:
-    """The name of the fold: the digest of its own text, so no change of it can be forgotten."""
+def _fold_digest() -> str:
+    """Return the name of the fold: the digest of its source, so that every change of it counts."""
     files = sorted(Path(domain.__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 if __name__ == "__main__":
-    sys.exit(lifecycle.main("scheduler", load, _run))
+    sys.exit(lifecycle.run_service("scheduler", load, _run))

@@ -1,4 +1,4 @@
-"""What operators watch of scheduler: the queues, the agents, what was decided, and the bus."""
+"""The scheduler's metrics: queues, agents, decisions and the bus."""
 
 import asyncio
 from collections import Counter as Count
@@ -7,32 +7,32 @@ from datetime import datetime, timedelta
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from scheduler.domain.board import Agent, Board, Job
-from scheduler.domain.moves import Move, Say, World
+from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
+from shared.decider import Append
 from shared.errors import Failed
 from shared.events import CanaryJudged, JobLeased
-from shared.nats.vitals import Vitals
+from shared.nats.bus_status import BusStatus
 from shared.subjects import last_token
 
 START = "warpboard_scheduler"
 LOOK_S = 1.0
 WATCH_S = 5.0
-# From an idle pool to a queue of a whole evening.
+# From an idle pool to a queue that lasts a whole evening.
 WAIT_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 STATES = ("free", "busy", "cordoned", "drained", "quarantined", "silent")
 
 
 class SchedulerMetrics:
-    """The board as numbers, taken once a second, and what was said about it.
+    """Gauges of the state, updated once a second, and counters of decisions.
 
-    Labels are GPU types, and agents for as long as they are not revoked: never a submission or a
-    participant, of which there is no end.
+    Labels are GPU types, and agents until they are revoked: never submissions or participants,
+    whose number has no bound.
     """
 
     def __init__(self) -> None:
         self.queues = QueueMetrics()
-        self.machines = MachineMetrics()
+        self.machines = AgentMetrics()
         self.open = Gauge(f"{START}_open_submissions", "Submissions not over")
         self.overdue = Gauge(f"{START}_overdue_submissions", "Open past their deadline")
         self.lag = Gauge(f"{START}_lag_events", "Events not yet folded")
@@ -41,38 +41,40 @@ class SchedulerMetrics:
             f"{START}_clock_skew_seconds", "How far our clock is ahead of the log server's"
         )
         self.forestalled = Counter(f"{START}_decisions_forestalled", "Said first by another")
-        self.board = Board()
+        self.state = SchedulerState()
         self.looked_at: datetime | None = None
 
-    def looked(self, board: Board, world: World, behind: int) -> None:
-        """The board and the world were looked at."""
-        self.board = board
+    def looked(self, state: SchedulerState, world: World, behind: int) -> None:
+        """Update the gauges from the state and the world."""
+        self.state = state
         self.lag.set(behind)
         self.machines.heard(world)
         if self.looked_at and world.now - self.looked_at < timedelta(seconds=LOOK_S):
             return
         self.looked_at = world.now
-        self.open.set(len(board.submissions))
-        self.overdue.set(sum(one.deadline_at < world.now for one in board.submissions.values()))
-        gpus = self.machines.look(board, world)
-        self.queues.look(board, world.now, gpus)
+        self.open.set(len(state.submissions))
+        self.overdue.set(
+            sum(submission.deadline_at < world.now for submission in state.submissions.values())
+        )
+        gpus = self.machines.look(state, world)
+        self.queues.look(state, world.now, gpus)
 
-    def said(self, move: Move) -> None:
-        """A move is in the log."""
-        for say in move:
-            self.events.labels(type(say.fact).__name__).inc()
-            if isinstance(say.fact, JobLeased):
-                self.queues.leased(self.board.jobs.get(last_token(say.agg)))
-            elif isinstance(say.fact, CanaryJudged):
-                self.machines.judged(say, say.fact)
+    def said(self, decision: Decision) -> None:
+        """Count the events of a stored decision."""
+        for append in decision:
+            self.events.labels(type(append.fact).__name__).inc()
+            if isinstance(append.fact, JobLeased):
+                self.queues.leased(self.state.jobs.get(last_token(append.agg)))
+            elif isinstance(append.fact, CanaryJudged):
+                self.machines.judged(append, append.fact)
 
     def conflicted(self) -> None:
-        """Somebody else moved first."""
+        """Count a decision that another scheduler appended first."""
         self.forestalled.inc()
 
 
 class QueueMetrics:
-    """What waits and runs of each GPU type, and how long things waited."""
+    """How many jobs wait and run per GPU type, and how long they waited."""
 
     def __init__(self) -> None:
         gpu = ["gpu"]
@@ -85,21 +87,21 @@ class QueueMetrics:
         )
         self.gpus: set[str] = set()
 
-    def look(self, board: Board, at: datetime, gpus: set[str]) -> None:
-        """The queues of these GPU types, and of all that were ever seen.
+    def look(self, state: SchedulerState, at: datetime, gpus: set[str]) -> None:
+        """Measure the queues of these GPU types, and of all that were ever seen.
 
-        Nobody waits for a baseline, so none is in them: on a GPU type without an agent they wait
-        for a day.
+        Baselines are left out, because nobody waits for them: without an agent of their GPU type
+        they wait for a day.
         """
-        jobs = [job for job in board.jobs.values() if not job.is_over]
+        jobs = [job for job in state.jobs.values() if not job.is_over]
         waiting = [job for job in jobs if job.run is None and not job.is_baseline]
         depth, running = _count(waiting), _count(job for job in jobs if job.run is not None)
         oldest: dict[str, datetime] = {}
         for job in waiting:
             oldest[job.gpu] = min(job.queued_at, oldest.get(job.gpu, job.queued_at))
-        self.gpus |= gpus | depth.keys() | running.keys() | board.pools.keys()
+        self.gpus |= gpus | depth.keys() | running.keys() | state.pools.keys()
         for gpu in self.gpus:
-            pool = board.pools.get(gpu)
+            pool = state.pools.get(gpu)
             self.depth.labels(gpu).set(depth[gpu])
             self.running.labels(gpu).set(running[gpu])
             age_s = (at - oldest.get(gpu, at)).total_seconds()
@@ -108,14 +110,14 @@ class QueueMetrics:
             self.wait.labels(gpu)
 
     def leased(self, job: Job | None) -> None:
-        """A job was given to an agent."""
+        """Record how long a leased job waited."""
         if job is not None:
             wait_s = (now() - job.queued_at).total_seconds()
             self.wait.labels(job.gpu).observe(max(0.0, wait_s))
 
 
-class MachineMetrics:
-    """How many agents are how, when each was heard last, and how its last canary ran."""
+class AgentMetrics:
+    """How many agents are in each state, when each was last heard, and how its last canary ran."""
 
     def __init__(self) -> None:
         self.agents = Gauge(f"{START}_agents", "Agents that are not revoked", ["state"])
@@ -135,24 +137,24 @@ class MachineMetrics:
         self.shown: set[str] = set()
 
     def heard(self, world: World) -> None:
-        """These agents live."""
+        """Record which agents are alive."""
         self.heard_at |= dict.fromkeys(world.offers, world.now)
 
-    def look(self, board: Board, world: World) -> set[str]:
-        """Every agent that is not revoked; the GPU types of them."""
-        known = {name: one for name, one in board.agents.items() if _is_shown(one)}
-        states = Count(state_of(name, one, world) for name, one in known.items())
-        for state in STATES:
-            self.agents.labels(state).set(states[state])
-        gpus = {one.registration.gpu for one in known.values() if one.registration}
-        able = Count(
-            one.registration.gpu
-            for name, one in known.items()
-            if one.registration and state_of(name, one, world) in ("free", "busy")
+    def look(self, state: SchedulerState, world: World) -> set[str]:
+        """Update the agents that are not revoked, and return their GPU types."""
+        agents = {name: agent for name, agent in state.agents.items() if _is_shown(agent)}
+        states = Count(agent_state(name, agent, world) for name, agent in agents.items())
+        for label in STATES:
+            self.agents.labels(label).set(states[label])
+        gpus = {agent.registration.gpu for agent in agents.values() if agent.registration}
+        serving = Count(
+            agent.registration.gpu
+            for name, agent in agents.items()
+            if agent.registration and agent_state(name, agent, world) in ("free", "busy")
         )
         for gpu in gpus:
-            self.pool.labels(gpu).set(able[gpu])
-        self._show(set(known), world.now)
+            self.pool.labels(gpu).set(serving[gpu])
+        self._show(set(agents), world.now)
         return gpus
 
     def _show(self, names: set[str], at: datetime) -> None:
@@ -161,20 +163,20 @@ class MachineMetrics:
             self.seen.remove(gone)
             self.ratio.remove(gone)
         for name in names:
-            # One that was not heard since our own start is silent from then on.
+            # An agent not heard since our own start is silent from then on.
             silent = at - self.heard_at.setdefault(name, at)
             self.seen.labels(name).set(silent.total_seconds())
             self.ratio.labels(name)
         self.shown = names
 
-    def judged(self, say: Say, canary: CanaryJudged) -> None:
-        """A canary ran on an agent."""
+    def judged(self, append: Append, canary: CanaryJudged) -> None:
+        """Record how a canary ran on an agent."""
         self.canaries.labels("good" if canary.is_good else "bad").inc()
-        self.ratio.labels(last_token(say.agg)).set(canary.ratio)
+        self.ratio.labels(last_token(append.agg)).set(canary.ratio)
 
 
 class BusMetrics:
-    """What NATS says of the log, of what was given up, and of everybody who reads with a name."""
+    """What NATS reports about the log, dead letters and named consumers."""
 
     def __init__(self) -> None:
         name = ["consumer"]
@@ -189,8 +191,8 @@ class BusMetrics:
         self.connected = Gauge(f"{START}_bus_up", "1 while NATS answers")
         self.dead_seen = 0
 
-    def told(self, vitals: Vitals) -> None:
-        """NATS answered; a consumer that it has no more loses its series."""
+    def told(self, vitals: BusStatus) -> None:
+        """Update the gauges from NATS; a consumer that no longer exists loses its series."""
         self.connected.set(1)
         self.log_events.set(vitals.events)
         self.log_bytes.set(vitals.log_bytes)
@@ -205,8 +207,8 @@ class BusMetrics:
             self.redelivered.labels(reader.name).set(reader.redelivered)
             self.acknowledged.labels(reader.name).set(reader.acknowledged)
 
-    async def watch(self, look: Callable[[], Awaitable[Vitals]]) -> None:
-        """Ask NATS how it is, for ever."""
+    async def watch(self, look: Callable[[], Awaitable[BusStatus]]) -> None:
+        """Poll NATS until cancelled."""
         while True:
             try:
                 self.told(await look())
@@ -223,15 +225,15 @@ def _is_shown(agent: Agent) -> bool:
     return agent.registration is not None and not agent.revoked
 
 
-def state_of(name: str, agent: Agent, world: World) -> str:
-    """The one word for how an agent is."""
+def agent_state(name: str, agent: Agent, world: World) -> str:
+    """Return an agent's state in one word."""
     offer = world.offers.get(name)
     if offer is None:
         return "silent"
-    held = (
+    restrictions = (
         ("quarantined", agent.quarantine or offer.registration.quarantine),
         ("drained", agent.drain),
         ("cordoned", agent.cordon),
     )
-    found = next((word for word, reason in held if reason), "")
-    return found or ("free" if offer.is_free else "busy")
+    restriction = next((label for label, reason in restrictions if reason), "")
+    return restriction or ("free" if offer.is_free else "busy")

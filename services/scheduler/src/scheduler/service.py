@@ -1,4 +1,4 @@
-"""The process manager: fold the log, and when live, say what is due."""
+"""The process manager: fold the log and, once caught up, append what the rules decide."""
 
 import asyncio
 import contextlib
@@ -6,109 +6,61 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol
 
 import msgspec
 
-from scheduler.domain.board import Board
-from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
-from scheduler.domain.forecast import Forecast, forecast
-from scheduler.domain.match import candidates
-from scheduler.domain.moves import Move, Offer, World, steps
-from scheduler.domain.rules import IDLE, due
+from scheduler.domain.match import list_candidates
+from scheduler.domain.queue import Forecast, Policy, build_forecast
+from scheduler.domain.rules import IDLE, decide
+from scheduler.domain.state import Decision, SchedulerState, World, split_decision
+from scheduler.world import Presence, ServerClock
 from shared import subjects
+from shared.appender import Appender
+from shared.blobs import Snapshots
+from shared.bus import Bus
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, Feed, New, Recorded
-from shared.wire import Stamp, seal
+from shared.event_log import Conflict, EventLog, Feed, RecordedEvent
 
 log = logging.getLogger(__name__)
 
 ACTOR = "service:scheduler"
 SNAPSHOT = "scheduler"
 AT_ONCE_MAX = 256
-TELL_S = 1.0
+PUBLISH_S = 1.0
 REPEAT_S = 10.0
 FORECAST_BYTES_MAX = 60 * 1024
-
-
-class Agents(Protocol):
-    """Who is alive."""
-
-    def offers(self) -> dict[str, Offer]:
-        """The agents that are alive, by name."""
-        ...
-
-    def is_settled(self) -> bool:
-        """Whether an agent that is missing is gone, not merely unheard."""
-        ...
-
-    async def news(self) -> None:
-        """Return as soon as an agent came, went or said something else than before."""
-        ...
-
-
-class Clock(Protocol):
-    """What the time is, and whether it may decide what is late."""
-
-    def now(self) -> datetime:
-        """The best that is known of the time."""
-        ...
-
-    def is_trusted(self) -> bool:
-        """Whether this machine's clock agrees with the log server's."""
-        ...
-
-
-class Words(Protocol):
-    """What is said and not kept."""
-
-    async def tell(self, topic: str, data: bytes) -> None:
-        """Say something to whoever listens now."""
-        ...
-
-
-class Snapshots(Protocol):
-    """Bytes by name, the newest alone."""
-
-    async def load(self, name: str) -> bytes | None:
-        """What was kept last, whole, or None. Errors: Failed."""
-        ...
-
-    async def save(self, name: str, data: bytes) -> None:
-        """Keep this instead, whole or not at all. Errors: Failed."""
-        ...
 
 
 class Metrics(Protocol):
     """What operators watch."""
 
-    def looked(self, board: Board, world: World, behind: int) -> None:
-        """The board and the world were looked at."""
+    def looked(self, state: SchedulerState, world: World, behind: int) -> None:
+        """Record that the state and the world were examined."""
         ...
 
-    def said(self, move: Move) -> None:
-        """A move is in the log."""
+    def said(self, decision: Decision) -> None:
+        """Record that a decision was stored."""
         ...
 
     def conflicted(self) -> None:
-        """Somebody else moved first."""
+        """Record that another scheduler appended first."""
         ...
 
 
-def freeze(board: Board, code: str) -> bytes:
-    """A snapshot of the board, for the same code alone."""
-    return msgspec.msgpack.encode((code, msgspec.Raw(msgspec.msgpack.encode(board))))
+def encode_snapshot(state: SchedulerState, code: str) -> bytes:
+    """Encode a snapshot, which only the same code may load."""
+    return msgspec.msgpack.encode((code, msgspec.Raw(msgspec.msgpack.encode(state))))
 
 
-def thaw(data: bytes | None, code: str) -> Board | None:
-    """The board of a snapshot; None if it is damaged or was made by other code."""
+def decode_snapshot(data: bytes | None, code: str) -> SchedulerState | None:
+    """Decode a snapshot; None if it is damaged or was made by other code."""
     if data is None:
         return None
     try:
-        maker, board = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
-        return msgspec.msgpack.decode(board, type=Board) if maker == code else None
+        maker, state = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
+        return msgspec.msgpack.decode(state, type=SchedulerState) if maker == code else None
     except msgspec.DecodeError as error:
         log.warning("the snapshot cannot be read, starting from the first event: %s", error)
         return None
@@ -116,36 +68,40 @@ def thaw(data: bytes | None, code: str) -> Board | None:
 
 @dataclass
 class Scheduler:
-    """Follows the log, and appends what is due; it may be killed at any point and started again.
+    """Follows the log and appends what is due; it may be killed and restarted at any point.
 
-    `code` names the fold: a snapshot of another code is not read. With several at once each
-    decides for itself, and the log keeps the first of what excludes each other.
+    `code` names the fold: a snapshot of other code is ignored. Several schedulers may run: each
+    decides for itself, and the log keeps the first of conflicting decisions.
     """
 
     log: EventLog
-    agents: Agents
+    agents: Presence
     metrics: Metrics
-    words: Words
+    words: Bus
     snapshots: Snapshots
     code: str
-    clock: Clock
+    clock: ServerClock
     policy: Policy = field(default_factory=Policy)
     tick_s: float = 0.5
     snapshot_events: int = 20_000
-    board: Board = field(default_factory=Board)
+    state: SchedulerState = field(default_factory=SchedulerState)
     kept_seq: int = 0
     is_due: bool = True
-    looked_at: float = 0.0
-    told_at: float = 0.0
-    told: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    decided_at: float = 0.0
+    published_at: float = 0.0
+    published: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Append in the scheduler's name, at the time of its clock."""
+        self.appender = Appender(self.log, ACTOR, self.clock.now)
 
     async def run(self) -> None:
-        """Fold and decide for ever. Errors: Gap and UnknownEvent stop the process.
+        """Fold and decide until cancelled. Gap and UnknownEvent stop the process.
 
-        While it catches up it decides nothing, and what it said itself must have come back
-        through the feed before it looks again.
+        It decides nothing while it catches up, and its own events must have come back through the
+        feed before it decides again.
         """
-        feed = await self._begin()
+        feed = await self._open_feed()
         awaited = await self.log.last()
         taking = asyncio.create_task(feed.take())
         waking = asyncio.create_task(self.agents.news())
@@ -157,14 +113,14 @@ class Scheduler:
                 has_taken = taking.done()
                 if has_taken:
                     self._fold(taking.result())
-                    await self._keep_now_and_then()
+                    await self._keep_if_due()
                 if waking.done():
                     waking.result()
                     waking = asyncio.create_task(self.agents.news())
                     self.is_due = True
-                if self.board.seq >= awaited and self._may_look():
+                if self.state.seq >= awaited and self._should_decide():
                     awaited = max(awaited, await self._decide(feed))
-                # Only now, so that it takes all that has come meanwhile.
+                # Only now, so that it takes everything that arrived meanwhile.
                 if has_taken:
                     taking = asyncio.create_task(feed.take())
         finally:
@@ -174,107 +130,98 @@ class Scheduler:
                     await task
             await feed.close()
 
-    def _fold(self, events: Sequence[Recorded]) -> None:
+    def _fold(self, events: Sequence[RecordedEvent]) -> None:
         for event in events:
-            self.board = evolve(self.board, event)
+            self.state = evolve(self.state, event)
             self.is_due = self.is_due or event.envelope.type not in IDLE
 
-    def _may_look(self) -> bool:
-        """Whether there may be something to say: most of what agents say makes nothing due."""
-        if not self.is_due and time.monotonic() - self.looked_at < self.tick_s:
+    def _should_decide(self) -> bool:
+        """Whether a rule may be due: most events of agents make nothing due."""
+        if not self.is_due and time.monotonic() - self.decided_at < self.tick_s:
             return False
-        self.is_due, self.looked_at = False, time.monotonic()
+        self.is_due, self.decided_at = False, time.monotonic()
         return True
 
     async def keep(self) -> None:
-        """Write a snapshot, so that the next start folds new events alone. Errors: Failed."""
-        if self.board.seq > self.kept_seq:
-            seq = self.board.seq
-            await self.snapshots.save(SNAPSHOT, freeze(self.board, self.code))
+        """Write a snapshot, so that the next start folds only new events. Raises Failed."""
+        if self.state.seq > self.kept_seq:
+            seq = self.state.seq
+            await self.snapshots.save(SNAPSHOT, encode_snapshot(self.state, self.code))
             self.kept_seq = seq
 
-    async def _keep_now_and_then(self) -> None:
-        if self.board.seq - self.kept_seq < self.snapshot_events:
+    async def _keep_if_due(self) -> None:
+        if self.state.seq - self.kept_seq < self.snapshot_events:
             return
         try:
             await self.keep()
         except Failed as failed:
-            # Without one the next start only takes longer.
-            log.warning("no snapshot at event %s: %s", self.board.seq, failed)
-            self.kept_seq = self.board.seq
+            # Without a snapshot the next start only takes longer.
+            log.warning("no snapshot at event %s: %s", self.state.seq, failed)
+            self.kept_seq = self.state.seq
 
-    async def _begin(self) -> Feed:
-        """Start from the snapshot if it is one of this log, else from the first event."""
-        board = thaw(await self.snapshots.load(SNAPSHOT), self.code)
-        if board is None or not 0 < board.seq <= await self.log.last():
+    async def _open_feed(self) -> Feed:
+        """Start from the snapshot if it belongs to this log, else from the first event."""
+        state = decode_snapshot(await self.snapshots.load(SNAPSHOT), self.code)
+        if state is None or not 0 < state.seq <= await self.log.last():
             return self.log.follow(0)
-        feed = self.log.follow(board.seq - 1)
+        feed = self.log.follow(state.seq - 1)
         (newest,) = await feed.take(1)
-        if newest.envelope.id == board.last_id:
-            self.board, self.kept_seq = board, board.seq
+        if newest.envelope.id == state.last_id:
+            self.state, self.kept_seq = state, state.seq
             return feed
         log.warning("the snapshot is of another log, starting from the first event")
         await feed.close()
         return self.log.follow(0)
 
     async def _decide(self, feed: Feed) -> int:
-        """Say what is due, all at once; the sequence of the last event said, 0 for none."""
+        """Append everything that is due; return the last event's sequence, 0 if there was none."""
         is_trusted = self.clock.is_trusted()
-        alive, is_settled = self.agents.offers(), self.agents.is_settled()
-        world = World(self.clock.now(), alive, is_settled, is_trusted)
-        self.metrics.looked(self.board, world, feed.behind)
-        moves = list(due(self.board, world, self.policy))
-        said = [
-            await asyncio.gather(*map(self._say, moves[at : at + AT_ONCE_MAX]))
-            for at in range(0, len(moves), AT_ONCE_MAX)
+        offers, is_settled = self.agents.offers(), self.agents.is_settled()
+        world = World(self.clock.now(), offers, is_settled, is_trusted)
+        self.metrics.looked(self.state, world, feed.behind)
+        decisions = list(decide(self.state, world, self.policy))
+        sequences = [
+            await asyncio.gather(*map(self._append_decision, decisions[at : at + AT_ONCE_MAX]))
+            for at in range(0, len(decisions), AT_ONCE_MAX)
         ]
-        if time.monotonic() - self.told_at >= TELL_S:
-            self.told_at = time.monotonic()
-            await self._tell(world)
-        return max((seq for seqs in said for seq in seqs), default=0)
+        if time.monotonic() - self.published_at >= PUBLISH_S:
+            self.published_at = time.monotonic()
+            await self._publish_forecasts(world)
+        return max((seq for seqs in sequences for seq in seqs), default=0)
 
-    async def _say(self, move: Move) -> int:
-        """The sequence of the move's last event, 0 if somebody else moved first."""
+    async def _append_decision(self, decision: Decision) -> int:
+        """Append a decision; return its last sequence, 0 if another scheduler was first."""
         seq = 0
         try:
-            for step in steps(move):
-                seq = await self._store(step)
-                self.metrics.said(step)
+            for batch in split_decision(decision):
+                seq = await self.appender.append(*batch)
+                self.metrics.said(batch)
         except Conflict as conflict:
-            log.debug("%s was moved by another", conflict.agg)
+            log.debug("another scheduler appended to %s first", conflict.agg)
             self.metrics.conflicted()
         return seq
 
-    async def _store(self, step: Move) -> int:
-        """The sequence of its last event. Errors: Conflict; Failed."""
-        events = [
-            New(
-                seal(s.fact, s.agg, Stamp(s.id, self.clock.now(), ACTOR, s.corr, s.cause)),
-                s.expected,
+    async def _publish_forecasts(self, world: World) -> None:
+        """Publish the forecast of each pool when it changed, and now and then."""
+        alive = list_candidates(self.state, world)
+        for gpu in sorted(self.state.pools.keys() | alive.keys()):
+            forecast = build_forecast(self.state, gpu, alive.get(gpu, []), world, self.policy)
+            published_at, last_content = self.published.get(gpu, (0.0, b""))
+            content = msgspec.json.encode(
+                (forecast.paused, forecast.free, forecast.busy, forecast.run_s, forecast.jobs)
             )
-            for s in step
-        ]
-        if len(events) == 1:
-            return await self.log.append(events[0])
-        return await self.log.append_all(events)
-
-    async def _tell(self, world: World) -> None:
-        """The forecast of each pool, when it changed and now and then."""
-        alive = candidates(self.board, world)
-        for gpu in sorted(self.board.pools.keys() | alive.keys()):
-            told = forecast(self.board, gpu, alive.get(gpu, []), world, self.policy)
-            since, before = self.told.get(gpu, (0.0, b""))
-            news = msgspec.json.encode((told.paused, told.free, told.busy, told.run_s, told.jobs))
-            if news == before and time.monotonic() - since < REPEAT_S:
+            if content == last_content and time.monotonic() - published_at < REPEAT_S:
                 continue
-            self.told[gpu] = time.monotonic(), news
-            await self.words.tell(subjects.queue(gpu), packed(told))
+            self.published[gpu] = time.monotonic(), content
+            await self.words.tell(subjects.queue(gpu), encode_forecast(forecast))
 
 
-def packed(told: Forecast) -> bytes:
-    """A forecast as it is told, cut from behind until it fits."""
-    data = msgspec.json.encode(told)
+def encode_forecast(forecast: Forecast) -> bytes:
+    """Encode a forecast for publication; jobs at the end are dropped until it fits."""
+    data = msgspec.json.encode(forecast)
     while len(data) > FORECAST_BYTES_MAX:
-        told = msgspec.structs.replace(told, jobs=told.jobs[: len(told.jobs) * 3 // 4])
-        data = msgspec.json.encode(told)
+        forecast = msgspec.structs.replace(
+            forecast, jobs=forecast.jobs[: len(forecast.jobs) * 3 // 4]
+        )
+        data = msgspec.json.encode(forecast)
     return data

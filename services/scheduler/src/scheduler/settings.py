@@ -1,22 +1,22 @@
-"""What scheduler is told at start; the only reader of its environment."""
+"""The scheduler's settings; the only reader of its environment."""
 
 import os
 from dataclasses import dataclass
 
-from scheduler.domain.fair import Policy
+from scheduler.domain.queue import Policy
 from shared.errors import Refused
 from shared.events import CLASSES, MODES
-from shared.settings import Listen, read
+from shared.settings import Listen, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, and how long after the start a missing agent is unknown, not gone.
+    """Addresses, and how long after the start a missing agent is unknown rather than gone.
 
-    `classes` and `modes`, apart by spaces, say who is first; no lane of a class and a mode is
-    passed over `passed_max` times in a row, no job of several GPUs `gang_passed_max` times.
+    `classes` and `modes`, separated by spaces, give the order. No lane of a class and a mode is
+    passed over `passed_max` times in a row, and no job of several GPUs `gang_passed_max` times.
     """
 
     nats_url: str
@@ -32,33 +32,33 @@ class Settings:
     replicas: int = 1
 
     def policy(self) -> Policy:
-        """What the operator orders. Errors: Refused."""
+        """Return the configured policy. Raises Refused."""
         return Policy(
-            classes=_named("CLASSES", self.classes, CLASSES),
-            modes=_named("MODES", self.modes, MODES),
-            passed_max=_at_least("PASSED_MAX", self.passed_max, 2),
-            gang_passed_max=_at_least("GANG_PASSED_MAX", self.gang_passed_max, 0),
-            quarantine_after=_at_least("QUARANTINE_AFTER", self.quarantine_after, 1),
+            classes=_parse_order("CLASSES", self.classes, CLASSES),
+            modes=_parse_order("MODES", self.modes, MODES),
+            passed_max=_check_minimum("PASSED_MAX", self.passed_max, 2),
+            gang_passed_max=_check_minimum("GANG_PASSED_MAX", self.gang_passed_max, 0),
+            quarantine_after=_check_minimum("QUARANTINE_AFTER", self.quarantine_after, 1),
         )
 
 
-def _named(field: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    found = tuple(text.split())
-    if sorted(found) != sorted(names):
+def _parse_order(field: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    values = tuple(text.split())
+    if sorted(values) != sorted(names):
         expected = f"expected each of {', '.join(names)} once, the first before the others"
         raise Refused("bad_settings", f"{PREFIX}_{field} is {text!r}: {expected}")
-    return found
+    return values
 
 
-def _at_least(field: str, value: int, least: int) -> int:
+def _check_minimum(field: str, value: int, least: int) -> int:
     if value < least:
         raise Refused("bad_settings", f"{PREFIX}_{field} is {value}: expected {least} or more")
     return value
 
 
 def load() -> Settings:
-    """The settings, or Refused with all that is wrong with them."""
-    settings = read(Settings, PREFIX, os.environ)
+    """Load the settings. Raises Refused and names everything that is wrong with them."""
+    settings = read_settings(Settings, PREFIX, os.environ)
     settings.policy()
-    _at_least("SNAPSHOT_EVENTS", settings.snapshot_events, 1)
+    _check_minimum("SNAPSHOT_EVENTS", settings.snapshot_events, 1)
     return settings

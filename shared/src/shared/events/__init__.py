@@ -1,70 +1,48 @@
-"""The catalogue: every fact the platform records, for ever, and the values in them.
+"""The catalogue of all facts that the platform records for ever, and the values in them.
 
 A field may be added with a default; anything else is a new version with an upcaster in `wire`.
-Each fact says its aggregate (the subject it lives on), who publishes it, and whether it is the
-last of its aggregate. `docs/events.md` is generated from here.
+Each fact names its aggregate (the subject it is on), its publisher, and whether it is the last
+of its aggregate. `docs/events.md` is generated from here.
 """
 
-from shared.events.access import (
-    PREFERENCES,
-    ROLES,
-    SCOPES,
-    TOKEN_KINDS,
-    VISIBILITIES,
-    WEBHOOK_KINDS,
-    AccountOpened,
-    IdentityLinked,
-    IdentityUnlinked,
-    InviteIssued,
-    InviteRedeemed,
-    InviteRevoked,
-    LeaderboardArchived,
-    LeaderboardChanged,
-    PreferenceSet,
-    RoleGranted,
-    RoleRevoked,
-    SubmissionWithdrawn,
-    TokenIssued,
-    TokenRevoked,
-    WebhookAdded,
-    WebhookRemoved,
-)
-from shared.events.audit import (
+from typing import TypeAlias, get_args
+
+from shared.events.agents import (
     AccountTablesAdopted,
+    AgentCordoned,
+    AgentDrained,
+    AgentEnrolled,
+    AgentFact,
+    AgentQuarantined,
+    AgentRegistered,
+    AgentReleased,
+    AgentRevoked,
     AuditSealed,
+    CanaryChosen,
+    CanaryJudged,
+    CanaryRemoved,
     DeadLetterRedriven,
     EventSkipped,
     IntakePaused,
     IntakeResumed,
     LogImported,
     OperatorActed,
-    ProjectionSwitched,
-)
-from shared.events.fact import Fact
-from shared.events.job import (
-    JobCancelled,
-    JobFinished,
-    JobGivenUp,
-    JobLeased,
-    JobQueued,
-    JobRequeued,
-)
-from shared.events.machines import (
-    AgentCordoned,
-    AgentDrained,
-    AgentEnrolled,
-    AgentQuarantined,
-    AgentRegistered,
-    AgentReleased,
-    AgentRevoked,
-    CanaryChosen,
-    CanaryJudged,
-    CanaryRemoved,
+    PlatformFact,
+    PoolFact,
     PoolPaused,
     PoolResumed,
+    ProjectionSwitched,
 )
-from shared.events.people import (
+from shared.events.participants import (
+    PREFERENCES,
+    ROLES,
+    SCOPES,
+    TOKEN_KINDS,
+    VISIBILITIES,
+    WEBHOOK_KINDS,
+    AccessFact,
     AccountBanned,
+    AccountOpened,
     AccountUnbanned,
     AppealDecided,
     AppealFiled,
@@ -72,42 +50,69 @@ from shared.events.people import (
     BanAppealFiled,
     ConsentGiven,
     ConsentWithdrawn,
+    IdentityLinked,
+    IdentityUnlinked,
+    InviteIssued,
+    InviteRedeemed,
+    InviteRevoked,
+    LeaderboardArchived,
+    LeaderboardChanged,
+    ModerationFact,
+    PreferenceSet,
+    QuotaFact,
     QuotaLimitSet,
     QuotaReturned,
     QuotaTaken,
+    RoleGranted,
+    RoleRevoked,
     SubmissionDisqualified,
     SubmissionHeld,
     SubmissionReleased,
     SubmissionRestored,
+    SubmissionWithdrawn,
+    TokenIssued,
+    TokenRevoked,
+    WebhookAdded,
+    WebhookRemoved,
 )
 from shared.events.ranking import (
+    ComparisonFact,
     ConfirmationJudged,
     ConfirmationRequested,
     DuelJudged,
     DuelRequested,
+    LeaderboardFact,
     MilestoneReached,
     PodiumChanged,
     RecordSet,
     RejudgeApplied,
     RejudgeDiscarded,
+    RejudgeFact,
     RejudgeJudged,
     RejudgePreviewed,
     RejudgeRequested,
 )
-from shared.events.run import (
+from shared.events.submissions import (
     JobAssigned,
+    JobCancelled,
     JobExpired,
+    JobFact,
+    JobFinished,
+    JobGivenUp,
+    JobLeased,
+    JobQueued,
+    JobRequeued,
+    ProblemPublished,
     RunCancelled,
     RunCompleted,
     RunDiscarded,
+    RunFact,
     RunFailed,
     RunReleased,
     RunStageFinished,
     RunStarted,
-)
-from shared.events.submission import (
-    ProblemPublished,
     SubmissionCancelRequested,
+    SubmissionFact,
     SubmissionFinished,
     SubmissionReceived,
     SubmissionRejected,
@@ -126,17 +131,33 @@ from shared.events.values import (
     CaseResult,
     DuelResult,
     DuelSide,
-    Milestone,
+    Fact,
     Mismatch,
     Missing,
     RejudgeItem,
-    Requires,
     Roof,
     StageResult,
     is_at_least,
 )
+from shared.problems.values import Milestone, Requires
 
-CATALOGUE: dict[str, type[Fact]] = {fact.__name__: fact for fact in Fact.__subclasses__()}
+# All facts: a function that folds them ends its `match` with `assert_never`, so that mypy names a
+# type that it forgets.
+AnyFact: TypeAlias = (
+    AgentFact
+    | PoolFact
+    | PlatformFact
+    | AccessFact
+    | ModerationFact
+    | QuotaFact
+    | SubmissionFact
+    | JobFact
+    | RunFact
+    | LeaderboardFact
+    | ComparisonFact
+    | RejudgeFact
+)
+CATALOGUE: dict[str, type[AnyFact]] = {fact.__name__: fact for fact in get_args(AnyFact)}
 
 __all__ = [
     "CATALOGUE",
@@ -153,6 +174,7 @@ __all__ = [
     "TOKEN_KINDS",
     "VISIBILITIES",
     "WEBHOOK_KINDS",
+    "AccessFact",
     "AccountBanned",
     "AccountOpened",
     "AccountTablesAdopted",
@@ -160,10 +182,12 @@ __all__ = [
     "AgentCordoned",
     "AgentDrained",
     "AgentEnrolled",
+    "AgentFact",
     "AgentQuarantined",
     "AgentRegistered",
     "AgentReleased",
     "AgentRevoked",
+    "AnyFact",
     "AppealDecided",
     "AppealFiled",
     "Artefact",
@@ -176,6 +200,7 @@ __all__ = [
     "CanaryJudged",
     "CanaryRemoved",
     "CaseResult",
+    "ComparisonFact",
     "ConfirmationJudged",
     "ConfirmationRequested",
     "ConsentGiven",
@@ -197,6 +222,7 @@ __all__ = [
     "JobAssigned",
     "JobCancelled",
     "JobExpired",
+    "JobFact",
     "JobFinished",
     "JobGivenUp",
     "JobLeased",
@@ -204,24 +230,30 @@ __all__ = [
     "JobRequeued",
     "LeaderboardArchived",
     "LeaderboardChanged",
+    "LeaderboardFact",
     "LogImported",
     "Milestone",
     "MilestoneReached",
     "Mismatch",
     "Missing",
+    "ModerationFact",
     "OperatorActed",
+    "PlatformFact",
     "PodiumChanged",
+    "PoolFact",
     "PoolPaused",
     "PoolResumed",
     "PreferenceSet",
     "ProblemPublished",
     "ProjectionSwitched",
+    "QuotaFact",
     "QuotaLimitSet",
     "QuotaReturned",
     "QuotaTaken",
     "RecordSet",
     "RejudgeApplied",
     "RejudgeDiscarded",
+    "RejudgeFact",
     "RejudgeItem",
     "RejudgeJudged",
     "RejudgePreviewed",
@@ -233,6 +265,7 @@ __all__ = [
     "RunCancelled",
     "RunCompleted",
     "RunDiscarded",
+    "RunFact",
     "RunFailed",
     "RunReleased",
     "RunStageFinished",
@@ -240,6 +273,7 @@ __all__ = [
     "StageResult",
     "SubmissionCancelRequested",
     "SubmissionDisqualified",
+    "SubmissionFact",
     "SubmissionFinished",
     "SubmissionHeld",
     "SubmissionReceived",

@@ -1,14 +1,13 @@
-"""Facts of leaderboards, and of rejudges."""
+"""Facts about leaderboards and rejudges."""
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from shared.events.fact import Fact
-from shared.events.submission import SubmissionFinished
-from shared.events.values import Blob, DuelResult, DuelSide, RejudgeItem
+from shared.events.submissions import SubmissionFinished
+from shared.events.values import Blob, DuelResult, DuelSide, Fact, RejudgeItem
 
 
 class RecordSet(Fact, frozen=True, kw_only=True):
-    """A submission is the fastest of its leaderboard."""
+    """A submission is the fastest on its leaderboard."""
 
     aggregate: ClassVar[str] = "ranking"
     publisher: ClassVar[str] = "ranker"
@@ -22,9 +21,9 @@ class RecordSet(Fact, frozen=True, kw_only=True):
 
 
 class PodiumChanged(Fact, frozen=True, kw_only=True):
-    """The accounts on the first three places are not the same, or not in the same order.
+    """The accounts in the first three places changed, or their order did.
 
-    `is_by_run` if a run of somebody's did it, and no decision about another's.
+    `is_by_run` if a run caused it, rather than a decision about another submission.
     """
 
     aggregate: ClassVar[str] = "ranking"
@@ -37,9 +36,9 @@ class PodiumChanged(Fact, frozen=True, kw_only=True):
 
 
 class MilestoneReached(Fact, frozen=True, kw_only=True):
-    """A participant met a milestone on a leaderboard, once and for ever; `value` is what was met.
+    """A participant reached a milestone on a leaderboard, for ever; `value` is the value met.
 
-    It is kept from version to version, whatever later becomes of the submission.
+    It stays reached in all versions, whatever later happens to the submission.
     """
 
     aggregate: ClassVar[str] = "ranking"
@@ -56,7 +55,7 @@ class MilestoneReached(Fact, frozen=True, kw_only=True):
 class DuelRequested(Fact, frozen=True, kw_only=True):
     """Two submissions of one leaderboard are to be timed in alternation.
 
-    An operator asks for it, or ranker for tied neighbours among the first three.
+    An operator requests it, or ranker for tied neighbours among the first three.
     """
 
     aggregate: ClassVar[str] = "duel"
@@ -72,9 +71,9 @@ class DuelRequested(Fact, frozen=True, kw_only=True):
 
 
 class DuelJudged(Fact, frozen=True, kw_only=True):
-    """A duel is over. `result` says who won, A being the first; None without a signed verdict.
+    """A duel ended. `result` names the winner, A being the first; None without a signed verdict.
 
-    It orders the two within a rank that they share, and changes no score.
+    It orders the two within their shared rank, and changes no score.
     """
 
     aggregate: ClassVar[str] = "duel"
@@ -110,11 +109,11 @@ class ConfirmationRequested(Fact, frozen=True, kw_only=True):
 
 
 class ConfirmationJudged(Fact, frozen=True, kw_only=True):
-    """A confirmation is over. It changes no score and no rank.
+    """A confirmation ended. It changes no score and no rank.
 
     `code` is `confirmed`, `slower` or the verdict of a repetition that did not pass; without a
-    `result` that counts it says why there is none. `ratio` is the score of the repetition over
-    the score of the run.
+    `result` that counts it says why there is none. `ratio` is the score of the repetition divided
+    by the score of the run.
     """
 
     aggregate: ClassVar[str] = "confirmation"
@@ -132,7 +131,7 @@ class ConfirmationJudged(Fact, frozen=True, kw_only=True):
 
 
 class RejudgeRequested(Fact, frozen=True, kw_only=True):
-    """These submissions are to run again, under another version of their problem."""
+    """These submissions are to run again with another version of their problem."""
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ingest"
@@ -147,7 +146,7 @@ class RejudgeRequested(Fact, frozen=True, kw_only=True):
 
 
 class RejudgeJudged(Fact, frozen=True, kw_only=True):
-    """One submission of a rejudge has its result, which does not count yet."""
+    """One submission of a rejudge has a result, which does not count yet."""
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ranker"
@@ -157,7 +156,7 @@ class RejudgeJudged(Fact, frozen=True, kw_only=True):
 
 
 class RejudgePreviewed(Fact, frozen=True, kw_only=True):
-    """All results of a rejudge are there; `diff` says what they would change."""
+    """All results of a rejudge are known; `diff` lists what they would change."""
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ranker"
@@ -184,3 +183,10 @@ class RejudgeDiscarded(Fact, frozen=True, kw_only=True):
     is_terminal: ClassVar[bool] = True
 
     reason: str
+
+
+LeaderboardFact: TypeAlias = RecordSet | PodiumChanged | MilestoneReached
+ComparisonFact: TypeAlias = DuelRequested | DuelJudged | ConfirmationRequested | ConfirmationJudged
+RejudgeFact: TypeAlias = (
+    RejudgeRequested | RejudgeJudged | RejudgePreviewed | RejudgeApplied | RejudgeDiscarded
+)

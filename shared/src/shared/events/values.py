@@ -1,23 +1,40 @@
-"""What facts are made of: blobs, cases, what a machine lacks, and the closed vocabularies."""
+"""The base of all facts, and the values in them: blobs, cases, and the closed vocabularies."""
+
+from typing import ClassVar
 
 import msgspec
 
+
+# A fact has no cycles; the garbage collector need not scan the thousands of a replay.
+class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The data of an event; its class name is the event's type.
+
+    `former_aggregate` is the aggregate of these events in older logs.
+    """
+
+    aggregate: ClassVar[str] = ""
+    former_aggregate: ClassVar[str] = ""
+    publisher: ClassVar[str] = ""
+    is_terminal: ClassVar[bool] = False
+    version: ClassVar[int] = 1
+
+
 MODES = ("test", "benchmark", "profile", "ranked")
-# Two submissions timed in alternation: a mode of jobs, which no participant asks for.
+# Two submissions timed in alternation: a mode of jobs, which participants cannot request.
 DUEL = "duel"
-# What agents took before they said so.
+# The modes of agents that do not report theirs.
 FIRST_MODES = ("test", "benchmark", "ranked")
-# Who comes first in a queue; an operator may order them otherwise.
+# The order in a queue; an operator may change it.
 CLASSES = ("canary", "contest", "practice", "rejudge")
-# From the least to the most.
+# From the weakest to the strongest.
 LEVELS = ("none", "weak", "medium", "strong")
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
-# By which name an agent's details and a run's environment tell the digest of the harness code.
+# The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"
 
 
 def is_at_least(level: str, level_min: str) -> bool:
-    """Whether a machine isolates as much as is demanded; a level we do not know isolates nothing.
+    """Return whether a level isolates as much as required; an unknown level isolates nothing.
 
     >>> is_at_least("strong", "medium"), is_at_least("weak", "medium"), is_at_least("", "none")
     (True, False, True)
@@ -27,7 +44,7 @@ def is_at_least(level: str, level_min: str) -> bool:
 
 
 class Blob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Bytes kept once, named by their SHA-256 in hex."""
+    """Bytes stored once, named by their SHA-256 in hex."""
 
     digest: str
     bytes: int
@@ -35,7 +52,7 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One wrong element of a public case, told as text."""
+    """One wrong element of a public case, as text."""
 
     index: str
     got: str
@@ -43,9 +60,9 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How one case of a run ended; times are of one call, in microseconds.
+    """The result of one case of a run; times are of one call, in microseconds.
 
-    `process_us` is the value of each fresh process; `error` is the standard error of ln(time_us)
+    `process_us` has the value of each fresh process; `error` is the standard error of ln(time_us)
     and `freedom` its degrees of freedom; `null_us` are p10, median and p90 of empty calls.
     """
 
@@ -69,7 +86,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StageResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How one stage of a run ended, and how many cases it had."""
+    """The result of one stage of a run, and its number of cases."""
 
     stage: str
     verdict: str
@@ -78,7 +95,7 @@ class StageResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Artefact(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a run made, such as a profile or what a tool said."""
+    """A file that a run created, such as a profile or a tool's output."""
 
     name: str
     media: str
@@ -86,28 +103,15 @@ class Artefact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A wall that a machine cannot build, why not, and how to mend it."""
+    """A wall that a host cannot build, the reason, and how to fix it."""
 
     wall: str
     reason: str
     mend: str
 
 
-class Requires(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine must have for a job: GPUs and the memory of each, toolchains, a level.
-
-    `sandbox_memory_mib` is what it must be able to give the submission of its own memory.
-    """
-
-    count: int = 1
-    memory_mib: int = 0
-    toolchains: list[str] = []
-    level: str = ""
-    sandbox_memory_mib: int = 0
-
-
 class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission that is to run again."""
+    """A submission to run again."""
 
     submission: str
     account: str
@@ -127,10 +131,10 @@ class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DuelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run found of two submissions: `winner` is A, the source, B, its rival, or `equal`.
+    """The result of a duel: `winner` is A, the source, B, its rival, or `equal`.
 
-    It is "" where the side `failed` did not pass. `ratio` is the time of A over that of B, with
-    its 95 % interval, from so many `pairs` of blocks.
+    It is "" if the side `failed` did not pass. `ratio` is the time of A divided by that of B, with
+    its 95 % interval, from `pairs` pairs of blocks.
     """
 
     winner: str
@@ -143,7 +147,7 @@ class DuelResult(msgspec.Struct, frozen=True, kw_only=True):
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """What the platform runs itself beside a problem's submissions.
 
-    No `gpus` are all of the problem's; `toolchains` is what a machine must have to compile it.
+    Empty `gpus` means all of the problem's; `toolchains` lists what an agent needs to compile it.
     """
 
     name: str
@@ -154,25 +158,11 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     toolchains: list[str] = []
 
 
-class Milestone(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reached once a metric compares so with a value; "" for `gpu` is each GPU type.
-
-    Units of `value`: seconds for `score`, else none.
-    """
-
-    id: str
-    title: str
-    metric: str
-    op: str
-    value: float
-    gpu: str = ""
-
-
 class Roof(msgspec.Struct, frozen=True, kw_only=True):
-    """The least that a call of a timed case does, and the time that no call can be under.
+    """The minimum work of a call of a timed case, and the time that no call can be under.
 
-    `floors_us` are by GPU type, "" for any that is not named. Units: `bytes` moved, `flops`
-    operations of `dtype`, microseconds.
+    `floors_us` are by GPU type, "" for all other types. Units: `bytes` moved, `flops` operations of
+    `dtype`, microseconds.
     """
 
     case: str

@@ -1,1 +1,1 @@
-"""All we say to NATS: the adapters of the log, the blobs and the bus."""
+"""Everything we send to NATS: the adapters of the log, the blobs and the bus."""

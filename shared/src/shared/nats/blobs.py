@@ -1,37 +1,192 @@
-"""Blobs on JetStream: a message each up to 64 KiB, an object store above."""
+"""Blobs and snapshots on JetStream.
 
+A blob is one message up to 64 KiB, an object in an object store above. A snapshot is the newest
+bytes under a name, in parts that are stored together.
+
+Large blobs have the layout of a NATS object store, so that its own tools can read them too.
+"""
+
+import base64
 import hashlib
+import logging
+import secrets
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
+from functools import partial
 
+import msgspec
 from nats.aio.client import Client
 
-from shared.blobs import BLOB_BYTES_MAX, TOUCH_S, Kept, Missing
+from shared.blobs import BLOB_BYTES_MAX, BLOB_REFRESH_AFTER_S, BlobNotFound, StoredBlob
 from shared.clock import now
 from shared.events import Blob
-from shared.nats.large import get_large, large_ones, put_large, remove_chunks, remove_large
-from shared.nats.newest import newest
-from shared.nats.requests import (
-    EXPECTED,
+from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
+from shared.nats.connection import (
+    EXPECTED_SEQ_HEADER,
+    MESSAGE_ID_HEADER,
     NOT_DELETED,
     WRONG_LAST_SEQUENCE,
-    Denied,
-    Stored,
-    ask,
-    find,
-    patiently,
+    RequestDenied,
+    StoredMessage,
+    api_request,
+    get_message,
     publish,
+    retry_request,
 )
-from shared.nats.uploads import get_upload, remove_upload, uploaded
-from shared.subjects import BLOBS
+from shared.nats.messages import read_newest_messages
+from shared.nats.streams import LARGE_STREAM
+from shared.nats.uploads import get_upload, list_uploads, remove_upload
+from shared.subjects import BLOBS, LARGE, SNAPSHOTS
+
+CHUNK_BYTES = 128 * 1024
+
+
+class _Object(msgspec.Struct, omit_defaults=True):
+    """The description of an object in an object store."""
+
+    name: str
+    bucket: str = ""
+    nuid: str = ""
+    size: int = 0
+    chunks: int = 0
+    digest: str = ""
+    deleted: bool = False
+
+
+_encode_description = msgspec.json.Encoder().encode
+_decode_description = msgspec.json.Decoder(_Object).decode
+
+
+async def put_large(nc: Client, digest: str, data: bytes, young_from: datetime) -> None:
+    """Store the bytes under their digest, at least as young as `young_from`. Errors: Failed."""
+    while True:
+        message, stored_object = await _find_object(nc, digest)
+        if stored_object is None:
+            # A new name for the chunks, so that leftovers of a killed writer cannot mix in.
+            stored_object = await _put_chunks(nc, digest, data)
+        elif message is not None and message.at is not None and message.at >= young_from:
+            return
+        if await _write_description(nc, stored_object, message.seq if message else 0):
+            return
+
+
+async def _put_chunks(nc: Client, digest: str, data: bytes) -> _Object:
+    nuid = secrets.token_hex(16)
+    chunks = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+    for place, chunk in enumerate(chunks):
+        # With this id a repeat within the stream's window of two minutes is not a second chunk.
+        headers = {MESSAGE_ID_HEADER: f"{nuid}.{place}"}
+        await retry_request(nc, partial(publish, nc, _chunks_subject(nuid), chunk, headers))
+    sha = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+    return _Object(digest, LARGE, nuid, len(data), len(chunks), f"SHA-256={sha}")
+
+
+async def get_large(nc: Client, digest: str) -> bytes | None:
+    """Return what is stored under a digest, unchecked; None if nothing is. Errors: Failed."""
+    _, stored_object = await _find_object(nc, digest)
+    if stored_object is None:
+        return None
+    seq, chunks = 0, list[bytes]()
+    for _ in range(stored_object.chunks):
+        query = {"seq": seq + 1, "next_by_subj": _chunks_subject(stored_object.nuid)}
+        chunk_message = await retry_request(nc, partial(get_message, nc, LARGE_STREAM, query))
+        if chunk_message is None:
+            break
+        seq = chunk_message.seq
+        chunks.append(chunk_message.data)
+    return b"".join(chunks)
+
+
+async def _find_object(nc: Client, digest: str) -> tuple[StoredMessage | None, _Object | None]:
+    """Return an object's newest description, if any, and the object if it still exists."""
+    query: dict[str, object] = {"last_by_subj": _description_subject(digest)}
+    message = await retry_request(nc, lambda: get_message(nc, LARGE_STREAM, query))
+    stored_object = None if message is None else _decode_description(message.data)
+    return message, None if stored_object is None or stored_object.deleted else stored_object
+
+
+async def _write_description(nc: Client, description: _Object, expected: int) -> bool:
+    """Replace the `expected` description with this one; False if there is a newer one."""
+    subject, body = _description_subject(description.name), _encode_description(description)
+    headers = {EXPECTED_SEQ_HEADER: str(expected), "Nats-Rollup": "sub"}
+
+    async def attempt() -> bool:
+        try:
+            await publish(nc, subject, body, headers)
+        except RequestDenied as denied:
+            # Somebody else, or our own unanswered attempt, has written it.
+            if denied.code != WRONG_LAST_SEQUENCE:
+                raise
+            return False
+        return True
+
+    return await retry_request(nc, attempt)
+
+
+async def remove_large(nc: Client, digest: str, seq: int) -> bool:
+    """Remove an object as described by message `seq`; False if there is a newer description.
+
+    If it is killed in between it leaves chunks without a description, which are removed later.
+    Errors: Failed.
+    """
+    message, stored_object = await _find_object(nc, digest)
+    if message is None or stored_object is None or message.seq != seq:
+        return False
+    tombstone = _Object(digest, LARGE, stored_object.nuid, deleted=True)
+    if not await _write_description(nc, tombstone, seq):
+        return False
+    await remove_chunks(nc, stored_object.nuid)
+    return True
+
+
+async def remove_chunks(nc: Client, nuid: str) -> None:
+    """Remove the chunks of one put. Errors: Failed."""
+    query = {"filter": _chunks_subject(nuid)}
+    await retry_request(nc, lambda: api_request(nc, f"STREAM.PURGE.{LARGE_STREAM}", query))
+
+
+async def list_large_blobs(nc: Client) -> list[StoredBlob]:
+    """List every object, and chunks without an object, which have no digest. Errors: Failed.
+
+    The chunks are listed first: a description written meanwhile is of young chunks.
+    """
+    chunks = {
+        message.subject.rpartition(".")[2]: message
+        for message in await read_newest_messages(
+            nc, LARGE_STREAM, _chunks_subject("*"), headers_only=True
+        )
+    }
+    blobs = list[StoredBlob]()
+    for message in await read_newest_messages(
+        nc, LARGE_STREAM, f"$O.{LARGE}.M.>", headers_only=False
+    ):
+        description = _decode_description(message.data)
+        if not description.deleted:
+            chunks.pop(description.nuid, None)
+            place = f"large.{message.seq}"
+            blobs.append(StoredBlob(description.name, description.size, message.at, place))
+    orphans = (
+        StoredBlob("", message.size, message.at, f"chunks.{nuid}")
+        for nuid, message in chunks.items()
+    )
+    return [*blobs, *orphans]
+
+
+def _chunks_subject(nuid: str) -> str:
+    return f"$O.{LARGE}.C.{nuid}"
+
+
+def _description_subject(name: str) -> str:
+    return f"$O.{LARGE}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+
 
 SMALL_BYTES_MAX = 64 * 1024
 
 
-class NatsBlobs:
+class NatsBlobStore:
     """Content by SHA-256, in the stream BLOBS and the object store LARGE.
 
-    What agents keep, in the stream UPLOADS, can be read and removed like all else.
+    Uploads of agents, in the stream UPLOADS, can be read and removed like all others.
     """
 
     def __init__(self, nc: Client, clock: Callable[[], datetime] = now) -> None:
@@ -39,11 +194,11 @@ class NatsBlobs:
         self._clock = clock
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
-        """Keep the bytes before returning their name; see the port."""
+        """Store the bytes and return their description; see the port."""
         if len(data) > BLOB_BYTES_MAX:
             raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
         digest = hashlib.sha256(data).hexdigest()
-        young_from = self._clock() - timedelta(seconds=TOUCH_S)
+        young_from = self._clock() - timedelta(seconds=BLOB_REFRESH_AFTER_S)
         if len(data) <= SMALL_BYTES_MAX:
             await self._put_small(digest, data, young_from)
         else:
@@ -51,31 +206,31 @@ class NatsBlobs:
         return Blob(digest=digest, bytes=len(data), media=media)
 
     async def get(self, digest: str) -> bytes:
-        """The bytes, checked against the digest; see the port."""
-        small = await self._small(digest)
+        """Return the bytes, checked against the digest; see the port."""
+        small = await self._find_small(digest)
         data = await get_large(self._nc, digest) if small is None else small.data
         if data is not None and hashlib.sha256(data).hexdigest() == digest:
             return data
         data = await get_upload(self._nc, digest)
         if data is None:
-            raise Missing(digest)
+            raise BlobNotFound(digest)
         return data
 
-    async def kept(self) -> AsyncIterator[Kept]:
-        """All that is in the store; see the port."""
-        for one in await newest(self._nc, BLOBS, "blobs.*", headers_only=True):
-            digest = one.subject.removeprefix("blobs.")
-            yield Kept(digest, one.size, one.at, f"small.{one.seq}")
-        for kept in await large_ones(self._nc):
-            yield kept
-        for kept in await uploaded(self._nc):
-            yield kept._replace(place=f"upload.{kept.place}")
+    async def kept(self) -> AsyncIterator[StoredBlob]:
+        """Yield everything in the store; see the port."""
+        for message in await read_newest_messages(self._nc, BLOBS, "blobs.*", headers_only=True):
+            digest = message.subject.removeprefix("blobs.")
+            yield StoredBlob(digest, message.size, message.at, f"small.{message.seq}")
+        for blob in await list_large_blobs(self._nc):
+            yield blob
+        for blob in await list_uploads(self._nc):
+            yield blob._replace(place=f"upload.{blob.place}")
 
-    async def remove(self, kept: Kept) -> bool:
-        """Remove just this; see the port."""
+    async def remove(self, kept: StoredBlob) -> bool:
+        """Remove exactly this blob; see the port."""
         kind, _, place = kept.place.partition(".")
         if kind == "small":
-            return await patiently(self._nc, lambda: self._remove_small(int(place)))
+            return await retry_request(self._nc, lambda: self._remove_small(int(place)))
         if kind == "large":
             return await remove_large(self._nc, kept.digest, int(place))
         if kind == "upload":
@@ -86,35 +241,114 @@ class NatsBlobs:
     async def _put_small(self, digest: str, data: bytes, young_from: datetime) -> None:
         expected = 0
         while not await self._write_small(digest, data, expected):
-            found = await self._small(digest)
-            if found is not None and found.at is not None and found.at >= young_from:
+            message = await self._find_small(digest)
+            if message is not None and message.at is not None and message.at >= young_from:
                 return
-            # It is old, and may be collected any moment: written once more, it is young.
-            expected = found.seq if found is not None else 0
+            # It is old and may be deleted any moment: writing it again makes it young.
+            expected = message.seq if message is not None else 0
 
-    async def _small(self, digest: str) -> Stored | None:
-        which: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
-        return await patiently(self._nc, lambda: find(self._nc, BLOBS, which))
+    async def _find_small(self, digest: str) -> StoredMessage | None:
+        query: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
+        return await retry_request(self._nc, lambda: get_message(self._nc, BLOBS, query))
 
     async def _write_small(self, digest: str, data: bytes, expected: int) -> bool:
-        async def once() -> bool:
+        async def attempt() -> bool:
             try:
-                await publish(self._nc, f"blobs.{digest}", data, {EXPECTED: str(expected)})
-            except Denied as denied:
-                # Somebody, or we ourselves unheard, have written it by now.
+                await publish(
+                    self._nc, f"blobs.{digest}", data, {EXPECTED_SEQ_HEADER: str(expected)}
+                )
+            except RequestDenied as denied:
+                # Somebody else, or our own unanswered attempt, has written it.
                 if denied.code != WRONG_LAST_SEQUENCE:
                     raise
                 return False
             return True
 
-        return await patiently(self._nc, once)
+        return await retry_request(self._nc, attempt)
 
     async def _remove_small(self, seq: int) -> bool:
-        # By its sequence: a put in between has given the same bytes another one.
+        # Deleted by sequence, because a put in between gave the same bytes another one.
         try:
-            await ask(self._nc, f"STREAM.MSG.DELETE.{BLOBS}", {"seq": seq, "no_erase": True})
-        except Denied as denied:
+            await api_request(
+                self._nc, f"STREAM.MSG.DELETE.{BLOBS}", {"seq": seq, "no_erase": True}
+            )
+        except RequestDenied as denied:
             if denied.code != NOT_DELETED:
                 raise
             return False
         return True
+
+
+log = logging.getLogger(__name__)
+
+PART_BYTES = 256 * 1024
+BYTES_MAX = PART_BYTES * (BATCH_MAX - 1)
+# A reader starts again if another snapshot was stored between its reads.
+READS_MAX = 3
+DUPLICATE_IN_BATCH = 10201
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The first message: how many parts follow, and the digest of all."""
+
+    parts: int
+    digest: str
+
+
+class NatsSnapshots:
+    """Snapshots by name, in the stream SNAPSHOTS."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+
+    async def load(self, name: str) -> bytes | None:
+        """Return the newest snapshot, or None if there is no complete one. Errors: Failed."""
+        for _ in range(READS_MAX):
+            head_data = await self._read_part(name, 0)
+            if head_data is None:
+                return None
+            try:
+                head = msgspec.json.decode(head_data, type=_Head)
+            except msgspec.DecodeError:
+                break
+            parts = [
+                await self._read_part(name, place) or b"" for place in range(1, head.parts + 1)
+            ]
+            data = b"".join(parts)
+            if hashlib.sha256(data).hexdigest() == head.digest:
+                return data
+        log.warning("the snapshot %s is damaged, and ignored", name)
+        return None
+
+    async def save(self, name: str, data: bytes) -> None:
+        """Replace the snapshot, all or nothing. Errors: Failed; ValueError above 250 MB."""
+        if len(data) > BYTES_MAX:
+            raise ValueError(f"a snapshot of {len(data)} bytes is over {BYTES_MAX}")
+        parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)] or [
+            b""
+        ]
+        head = _Head(len(parts), hashlib.sha256(data).hexdigest())
+        # An id unique to this write: a repeat after a lost answer is recognised by it.
+        write = secrets.token_hex(16)
+        drafts = [
+            MessageDraft(_subject(name, place), f"{write}.{place}", part, None)
+            for place, part in enumerate([msgspec.json.encode(head), *parts])
+        ]
+
+        async def attempt() -> None:
+            try:
+                await publish_batch(self._nc, drafts)
+            except RequestDenied as denied:
+                if denied.code != DUPLICATE_IN_BATCH:
+                    raise
+
+        await retry_request(self._nc, attempt)
+
+    async def _read_part(self, name: str, place: int) -> bytes | None:
+        query: dict[str, object] = {"last_by_subj": _subject(name, place)}
+        message = await retry_request(self._nc, partial(get_message, self._nc, SNAPSHOTS, query))
+        return None if message is None else message.data
+
+
+def _subject(name: str, place: int) -> str:
+    return f"snapshots.{name}.{place}"

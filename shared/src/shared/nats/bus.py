@@ -1,26 +1,129 @@
-"""The bus on NATS: heartbeats in a bucket, words that pass, and the inboxes of agents."""
+"""The bus on NATS: heartbeats in a bucket, messages that are not stored, and agents' inboxes."""
 
 import contextlib
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from shared import subjects
-from shared.bus import Beat, Inbox
+from shared.bus import AgentHeartbeat, Inbox
 from shared.errors import Failed
-from shared.nats.beats import lease_subject, watch
-from shared.nats.inbox import NatsInbox, Reading, agent_reading
-from shared.nats.requests import (
+from shared.nats.connection import (
     NO_CONSUMER,
-    PATIENCE_S_MAX,
-    Denied,
-    Passing,
-    ask,
-    patiently,
+    RETRY_S_MAX,
+    RequestDenied,
+    TemporaryError,
+    api_request,
     publish,
+    retry_request,
 )
-from shared.nats.streams import MARKER_S, ensure_leases
+from shared.nats.inbox import InboxConfig, NatsInbox, agent_inbox_config
+from shared.nats.pull import PullConsumer, PullLimits
+from shared.nats.streams import LEASES_STREAM, MARKER_S, SECOND_NS, Settings, ensure_leases
+
+PACE = PullLimits(batch=256, waiting_max=1024, heartbeat_s=5.0)
+FORGOTTEN_S = 60
+# The server's own marker of an expiry came up to a quarter of a second late (2.15.1).
+LATE_S = 2.0
+TTL_S_DEFAULT = 15.0
+_PREFIX = f"$KV.{subjects.LEASES}.agent."
+
+
+def lease_subject(agent: str) -> str:
+    """Return the subject of an agent's heartbeat. Errors: ValueError for an invalid id."""
+    return f"$KV.{subjects.LEASES}.{subjects.agent(agent)}"
+
+
+async def watch_heartbeats(nc: Client) -> AsyncIterator[AgentHeartbeat]:
+    """Yield every agent alive, then each change; after a reconnect all of them again.
+
+    Errors: Failed if the connection is closed, or the bucket cannot be read for 30 s.
+    """
+    watcher = _HeartbeatWatcher(nc)
+    try:
+        while True:
+            for beat in await watcher.news():
+                yield beat
+    finally:
+        await watcher.close()
+
+
+class _HeartbeatWatcher:
+    """What one watcher knows: the changes not yet yielded, and until when each agent lives.
+
+    A server that restarted has lost the bucket and reports nobody as gone. So a silent agent is
+    also gone after its own time to live, counted while we are connected: from its last heartbeat,
+    or from the last start of the consumer.
+    """
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+        self._changes: deque[AgentHeartbeat] = deque()
+        self._ttl_s: dict[str, float] = {}
+        self._expires_at: dict[str, float] = {}
+        self._pull = PullConsumer(
+            nc, LEASES_STREAM, self._consumer_settings, self._handle_message, PACE
+        )
+
+    async def news(self) -> list[AgentHeartbeat]:
+        """Return the changes within a moment, perhaps none."""
+        if not self._changes:
+            await self._pull.turn(0)
+        if self._pull.is_whole:
+            self._remove_expired(time.monotonic())
+        news = list(self._changes)
+        self._changes.clear()
+        return news
+
+    async def close(self) -> None:
+        """Stop watching."""
+        await self._pull.close()
+
+    async def _consumer_settings(self) -> Settings:
+        await ensure_leases(self._nc)
+        now = time.monotonic()
+        self._expires_at = {agent: now + ttl_s + LATE_S for agent, ttl_s in self._ttl_s.items()}
+        return {
+            "ack_policy": "none",
+            "deliver_policy": "last_per_subject",
+            "filter_subject": f"{_PREFIX}>",
+            "mem_storage": True,
+            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
+        }
+
+    def _handle_message(self, message: Msg) -> None:
+        agent = message.subject.removeprefix(_PREFIX)
+        headers = message.headers or {}
+        if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
+            self._remove_agent(agent)
+            return
+        self._ttl_s[agent] = ttl_s = _parse_ttl(headers.get("Nats-TTL", ""))
+        self._expires_at[agent] = time.monotonic() + ttl_s + LATE_S
+        self._changes.append(AgentHeartbeat(agent, message.data))
+
+    def _remove_agent(self, agent: str) -> None:
+        self._ttl_s.pop(agent, None)
+        if self._expires_at.pop(agent, None) is not None:
+            self._changes.append(AgentHeartbeat(agent, None))
+
+    def _remove_expired(self, now: float) -> None:
+        for agent in [agent for agent, expires_at in self._expires_at.items() if expires_at < now]:
+            self._remove_agent(agent)
+
+
+def _parse_ttl(ttl: str) -> float:
+    """Parse the time to live in a heartbeat's header.
+
+    >>> _parse_ttl("15s")
+    15.0
+    """
+    number = ttl.removesuffix("s")
+    return float(number) if number.isdecimal() else TTL_S_DEFAULT
+
 
 TELL_BYTES_MAX = 64 * 1024
 TTL = "Nats-TTL"
@@ -33,30 +136,30 @@ class NatsBus:
         self._nc = nc
 
     async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
-        """Say that an agent lives; see the port."""
-        assert ttl_s >= 1, "the server counts in seconds, from one on"
-        await self._put(agent, value, {TTL: f"{ttl_s}s"}, min(ttl_s, PATIENCE_S_MAX))
+        """Announce that an agent lives; see the port."""
+        assert ttl_s >= 1, "the server counts in whole seconds"
+        await self._put_heartbeat(agent, value, {TTL: f"{ttl_s}s"}, min(ttl_s, RETRY_S_MAX))
 
     async def leave(self, agent: str) -> None:
-        """Say that an agent goes, now; see the port."""
+        """Announce that an agent leaves now; see the port."""
         headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", TTL: f"{MARKER_S}s"}
-        await self._put(agent, b"", headers, PATIENCE_S_MAX)
+        await self._put_heartbeat(agent, b"", headers, RETRY_S_MAX)
 
-    def beats(self) -> AsyncIterator[Beat]:
-        """First every agent alive, then each change; see the port."""
-        return watch(self._nc)
+    def beats(self) -> AsyncIterator[AgentHeartbeat]:
+        """Yield every agent alive, then each change; see the port."""
+        return watch_heartbeats(self._nc)
 
     async def tell(self, topic: str, data: bytes) -> None:
-        """Say something to whoever listens now; see the port."""
+        """Publish to the current listeners; see the port."""
         if len(data) > TELL_BYTES_MAX:
             raise ValueError(f"{len(data)} bytes on {topic} are over {TELL_BYTES_MAX}")
-        # What a long outage holds back may be lost: that is what a passing word is.
-        with contextlib.suppress(nats.errors.OutboundBufferLimitError), _translated():
+        # Messages held back by a long outage may be lost: these are not stored anyway.
+        with contextlib.suppress(nats.errors.OutboundBufferLimitError), _translate_closed():
             await self._nc.publish(topic, data)
 
     async def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
-        """What is told on a topic from the first step on, until the connection is closed."""
-        with _translated():
+        """Yield messages on a topic from the first iteration on, until the connection is closed."""
+        with _translate_closed():
             subscription = await self._nc.subscribe(topic)
         try:
             async for message in subscription.messages:
@@ -66,44 +169,44 @@ class NatsBus:
                 await subscription.unsubscribe()
 
     async def inbox(self, agent: str, after: int = 0) -> Inbox:
-        """The inbox of an agent's runs; see the port."""
-        return NatsInbox(self._nc, agent_reading(agent, after))
+        """Open the inbox of an agent's runs; see the port."""
+        return NatsInbox(self._nc, agent_inbox_config(agent, after))
 
     async def news(self, consumer: str, *aggs: str) -> Inbox:
-        """What aggregates say from now on, for an outbox; see the port."""
-        return NatsInbox(self._nc, Reading(consumer, aggs, only_news=True))
+        """Subscribe to future events of aggregates, for an outbox; see the port."""
+        return NatsInbox(self._nc, InboxConfig(consumer, aggs, only_news=True))
 
     async def forget(self, consumer: str) -> None:
-        """Have no place kept for this name; see the port. Errors: Failed."""
+        """Delete the position of this name; see the port. Errors: Failed."""
 
-        async def once() -> None:
+        async def attempt() -> None:
             try:
-                await ask(self._nc, f"CONSUMER.DELETE.{subjects.STREAM}.{consumer}")
-            except Denied as denied:
+                await api_request(self._nc, f"CONSUMER.DELETE.{subjects.STREAM}.{consumer}")
+            except RequestDenied as denied:
                 if denied.code != NO_CONSUMER:
                     raise
 
-        await patiently(self._nc, once)
+        await retry_request(self._nc, attempt)
 
-    async def _put(
+    async def _put_heartbeat(
         self, agent: str, value: bytes, headers: dict[str, str], within_s: float
     ) -> None:
-        async def once() -> None:
+        async def attempt() -> None:
             try:
                 await publish(self._nc, lease_subject(agent), value, headers)
             except nats.errors.NoRespondersError as error:
-                # A single server that restarted has forgotten the bucket, for it is in memory.
-                await self._make_leases()
-                raise Passing("the bucket of heartbeats was made anew") from error
+                # A single server that restarted has lost the bucket, which is in memory.
+                await self._create_leases_bucket()
+                raise TemporaryError("the bucket of heartbeats was recreated") from error
 
-        await patiently(self._nc, once, within_s)
+        await retry_request(self._nc, attempt, within_s)
 
-    async def _make_leases(self) -> None:
+    async def _create_leases_bucket(self) -> None:
         await ensure_leases(self._nc)
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_closed() -> Iterator[None]:
     try:
         yield
     except nats.errors.ConnectionClosedError as error:

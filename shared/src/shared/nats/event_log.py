@@ -1,126 +1,136 @@
-"""The log on JetStream: appends that survive lost answers, and histories."""
+"""The log on JetStream: histories, and appends that survive lost answers."""
 
 import hashlib
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 from weakref import WeakSet
 
 from nats.aio.client import Client
 
-from shared.event_log import Branch, Conflict, Feed, New, Recorded
-from shared.nats.batch import BATCH_MAX, Draft, publish_batch
-from shared.nats.branch import NatsBranch
-from shared.nats.counts import Counts
-from shared.nats.feed import NatsFeed
-from shared.nats.groups import Groups
-from shared.nats.monitor import LogMonitor
-from shared.nats.pages import pages
-from shared.nats.reached import Reached
-from shared.nats.requests import (
+from shared.event_log import Branch, Conflict, Feed, LogCounts, NewEvent, RecordedEvent
+from shared.lifecycle import Lifecycle
+from shared.metrics import LogMetrics, MonitorMetrics
+from shared.nats.batch import BATCH_MAX, GroupCommit, MessageDraft, publish_batch
+from shared.nats.connection import (
     STORE_FAILED,
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
-    Denied,
-    Passing,
-    Stored,
-    find,
-    patiently,
+    RequestDenied,
+    StoredMessage,
+    TemporaryError,
+    connect,
+    get_message,
     publish_checked,
+    retry_request,
 )
-from shared.nats.streams import created, state
+from shared.nats.feed import NatsBranch, NatsFeed
+from shared.nats.messages import read_pages
+from shared.nats.monitor import LogMonitor
+from shared.nats.streams import ensure_streams, stream_created_at, stream_state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
-from shared.wire import pack, read
+from shared.wire import encode_envelope, read_envelope
 
 DUPLICATE_IN_BATCH = 10201
 LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
-# What stands between an event's id and what keeps its message's id from being guessed.
-SALTED = "~"
+# Separates an event's id from the salt that makes its message id unguessable.
+SALT_MARK = "~"
+# No replica that still answers lags behind by more than this many writes.
+AGGREGATES_MAX = 10_000
 
 
-class _Taken(Passing):
-    """Another event has the id that this one was to be stored under."""
+class _MessageIdTakenError(TemporaryError):
+    """Another event has the message id of the one to store."""
 
 
 class NatsLog:
-    """The one log, in the stream EVENTS.
+    """The log, in the stream EVENTS.
 
-    With a monitor, nobody appends to a damaged log or reads a history of it: Failed says why.
+    With a monitor, nobody appends to a damaged log or reads its histories: Failed says why.
     """
 
     def __init__(self, nc: Client, monitor: LogMonitor | None = None) -> None:
         self._nc = nc
         self._monitor = monitor
-        self._groups = Groups(nc)
-        self._reached = Reached()
+        self._groups = GroupCommit(nc)
+        self._known_sequences = KnownSequences()
         self._feeds: WeakSet[NatsFeed] = WeakSet()
-        self.counts = Counts()
+        self.counts = LogCounts()
 
     @property
     def reconnects(self) -> int:
-        """How often the connection was lost and made anew."""
+        """How often the connection was lost and re-established."""
         return self._nc.stats["reconnects"]
 
     @property
     def silent_s(self) -> float:
-        """The longest silence of the server among all who follow the log here."""
+        """The longest silence of the server among all feeds of this log."""
         return max((feed.silent_s for feed in self._feeds), default=0.0)
 
-    async def append(self, event: New) -> int:
+    async def append(self, event: NewEvent) -> int:
         """Store one event and return its sequence; see the port."""
         return await self._store([event])
 
-    async def append_all(self, events: Sequence[New]) -> int:
+    async def append_all(self, events: Sequence[NewEvent]) -> int:
         """Store all or none and return the sequence of the last; see the port."""
         assert 2 <= len(events) <= BATCH_MAX, f"a batch has 2 to {BATCH_MAX} events"
-        assert events[0].expected is not None, "a repeat is recognised by what the first expects"
+        assert events[0].expected is not None, "a repeat is recognised by the first `expected`"
         return await self._store(events)
 
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
-        """The events of one aggregate after a sequence, in order; see the port."""
-        found: list[Stored] = []
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+        """Return the events of an aggregate's history after a sequence, in order; see the port."""
+        messages: list[StoredMessage] = []
 
         async def attempt() -> None:
-            self._require_whole()
-            last = found[-1].seq if found else after
-            found.extend(await pages(self._nc, STREAM, history_subject(agg), last))
-            if (found[-1].seq if found else after) < self._reached.of(history_of(agg)):
-                raise Passing(f"a replica does not have yet what {agg} was told")
+            if self._monitor is not None:
+                self._monitor.require_whole()
+            last = messages[-1].seq if messages else after
+            messages.extend(await read_pages(self._nc, STREAM, history_subject(agg), last))
+            if (messages[-1].seq if messages else after) < self._known_sequences.of(
+                history_of(agg)
+            ):
+                raise TemporaryError(f"a replica does not have the newest events of {agg} yet")
 
-        await patiently(self._nc, attempt)
+        await retry_request(self._nc, attempt)
         return [
-            Recorded(one.seq, read(aggregate(one.subject), one.seq, one.data), one.data)
-            for one in found
+            RecordedEvent(
+                message.seq,
+                read_envelope(aggregate(message.subject), message.seq, message.data),
+                message.data,
+            )
+            for message in messages
         ]
 
     async def last(self) -> int:
-        """The sequence of the newest event, 0 if there is none."""
-        return (await patiently(self._nc, lambda: state(self._nc, STREAM))).last_seq
+        """Return the sequence of the newest event, 0 if there is none."""
+        return (await retry_request(self._nc, lambda: stream_state(self._nc, STREAM))).last_seq
 
     def follow(self, after: int) -> Feed:
-        """Everything after a sequence; see the port."""
+        """Follow all events after a sequence; see the port."""
         feed = NatsFeed(self._nc, after, counts=self.counts)
         self._feeds.add(feed)
         return feed
 
     def branch(self, after: int, *aggs: str) -> Branch:
-        """What these aggregates say after a sequence; see the port."""
+        """Follow these aggregates after a sequence; see the port."""
         return NatsBranch(self._nc, aggs, after)
 
     async def fingerprint(self, seq: int) -> str | None:
-        """What tells this log up to an event from others; see the port."""
+        """Return an identifier of this log up to an event; see the port."""
 
         async def attempt() -> str | None:
-            found = await find(self._nc, STREAM, {"seq": seq})
-            if found is None:
+            message = await get_message(self._nc, STREAM, {"seq": seq})
+            if message is None:
                 return None
-            made = await created(self._nc, STREAM)
-            return hashlib.sha256(f"{made} {seq} ".encode() + found.data).hexdigest()
+            created_at = await stream_created_at(self._nc, STREAM)
+            return hashlib.sha256(f"{created_at} {seq} ".encode() + message.data).hexdigest()
 
-        return await patiently(self._nc, attempt)
+        return await retry_request(self._nc, attempt)
 
-    async def _store(self, events: Sequence[New]) -> int:
-        drafts, began = [_draft(event) for event in events], time.monotonic()
+    async def _store(self, events: Sequence[NewEvent]) -> int:
+        drafts, started_at = [_make_draft(event) for event in events], time.monotonic()
         is_checked = self._monitor is None or (
             self._monitor.is_checked and not self._monitor.damage
         )
@@ -132,139 +142,183 @@ class NatsLog:
             except Conflict:
                 self.counts.conflicts += 1
                 raise
-        self.counts.append.add(time.monotonic() - began)
+        self.counts.append.add(time.monotonic() - started_at)
         for place, event in enumerate(events, 1 - len(events)):
-            self._reached.note(history_of(event.envelope.agg), seq + place)
+            self._known_sequences.note(history_of(event.envelope.agg), seq + place)
         return seq
 
-    async def _store_alone(self, events: Sequence[New], drafts: Sequence[Draft]) -> int:
-        sending = drafts
+    async def _store_alone(self, events: Sequence[NewEvent], drafts: Sequence[MessageDraft]) -> int:
+        attempt_drafts = drafts
 
         async def attempt() -> int:
-            nonlocal sending
+            nonlocal attempt_drafts
             try:
-                return await self._publish(sending, events[0].envelope.agg)
-            except Denied as denied:
+                return await self._publish(attempt_drafts, events[0].envelope.agg)
+            except RequestDenied as denied:
                 if denied.code not in LOOK or events[0].expected is None:
                     raise
                 try:
-                    return await self._settle(events, denied)
+                    return await self._resolve_denied(events, denied)
                 except Conflict as conflict:
-                    if denied.code != DUPLICATE_IN_BATCH or await self._is_any_stored(events):
+                    if denied.code != DUPLICATE_IN_BATCH or await self._is_batch_stored(events):
                         raise
-                    sending = [_salted(draft) for draft in drafts]
-                    raise Passing("another event has the id of one of a batch") from conflict
-            except _Taken:
-                sending = [_salted(draft) for draft in drafts]
+                    attempt_drafts = [_salt_id(draft) for draft in drafts]
+                    raise TemporaryError("another event has the id of one of a batch") from conflict
+            except _MessageIdTakenError:
+                attempt_drafts = [_salt_id(draft) for draft in drafts]
                 raise
 
         with self._groups.alone(drafts):
-            return await patiently(self._nc, self._noted(attempt))
+            return await retry_request(self._nc, self._with_monitor(attempt))
 
-    def _noted(self, attempt: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[int]]:
-        """An append that has the monitor know whether the server stores anything."""
+    def _with_monitor(self, attempt: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[int]]:
+        """Wrap an append so that the monitor learns whether the server stores anything."""
         monitor = self._monitor
         if monitor is None:
             return attempt
 
-        async def noted() -> int:
+        async def monitored_attempt() -> int:
             monitor.require_whole()
             try:
                 seq = await attempt()
             except TimeoutError:
-                monitor.note_failure("an append is not answered", is_final=False)
+                monitor.note_failure("an append was not answered", is_final=False)
                 raise
-            except Passing as passing:
+            except TemporaryError as passing:
                 monitor.note_failure(str(passing), is_final=passing.code == STORE_FAILED)
                 raise
             monitor.note_stored()
             return seq
 
-        return noted
+        return monitored_attempt
 
-    def _require_whole(self) -> None:
-        if self._monitor is not None:
-            self._monitor.require_whole()
+    async def _publish(self, drafts: Sequence[MessageDraft], agg: str) -> int:
+        """Store messages and return the last sequence.
 
-    async def _publish(self, drafts: Sequence[Draft], agg: str) -> int:
-        """The sequence of the last of these messages. Errors: Denied, Passing, _Taken among them.
-
-        An agent writes under which id it likes, and may guess that of an event to come: what the
-        server then takes for a repeat was never stored.
+        An agent can use any message id, and may guess that of a future event: what the server then
+        takes for a repeat was never stored. Errors: RequestDenied, TemporaryError.
         """
         if len(drafts) > 1:
             return await publish_batch(self._nc, drafts)
         ack = await publish_checked(self._nc, *drafts[0].message)
         if ack.is_duplicate:
-            found = await self._next(agg, ack.seq - 1)
-            if found is None or found.seq != ack.seq:
-                raise _Taken(f"event {ack.seq} has the id of an event of {agg}")
+            stored = await self._next_event(agg, ack.seq - 1)
+            if stored is None or stored.seq != ack.seq:
+                raise _MessageIdTakenError(f"event {ack.seq} has the id of an event of {agg}")
         return ack.seq
 
-    async def _settle(self, events: Sequence[New], denied: Denied) -> int:
-        """Tell the repeat of what was stored from what another stored. Errors: Conflict, Passing.
+    async def _resolve_denied(self, events: Sequence[NewEvent], denied: RequestDenied) -> int:
+        """Return the last sequence if the events are already stored.
 
-        On one server the expected sequence is checked before the message id, so the repeat of an
-        append whose answer was lost is told "wrong last sequence". The event right after
-        `expected` settles it: ours, or a rival's. The *last* event does not: others may follow.
+        On one server the expected sequence is checked before the message id, so repeating an append
+        whose answer was lost yields "wrong last sequence". The event right after `expected`
+        decides: it is ours, or a rival's. The *last* event does not, since others may follow.
+        Errors: Conflict, TemporaryError.
         """
-        first, others = events[0], len(events) - 1
+        first, others_count = events[0], len(events) - 1
         agg, expected = first.envelope.agg, first.expected or 0
-        found = await self._next(agg, expected)
-        if found is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
-            raise Passing("an append to the same aggregate is not decided yet")
-        if found is None and not others and _seen_last(denied) > expected:
-            raise Passing("a new leader does not have yet what the old one saw")
-        if found is not None:
-            self._reached.note(history_of(agg), found.seq)
-        if found is None or not _has_id(found, first):
+        following = await self._next_event(agg, expected)
+        if following is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
+            raise TemporaryError("another append to the same aggregate is in progress")
+        if following is None and not others_count and _actual_sequence(denied) > expected:
+            raise TemporaryError("a new leader does not have the newest events yet")
+        if following is not None:
+            self._known_sequences.note(history_of(agg), following.seq)
+        if following is None or not _has_id(following, first):
             raise Conflict(agg, expected) from denied
-        if others:
-            last = await self._find({"seq": found.seq + others})
+        if others_count:
+            last = await self._find({"seq": following.seq + others_count})
             if last is None or not _has_id(last, events[-1]):
                 raise Conflict(agg, expected) from denied
-        return found.seq + others
+        return following.seq + others_count
 
-    async def _is_any_stored(self, events: Sequence[New]) -> bool:
-        """Whether an event of a batch lies in its own history: then another batch had it."""
+    async def _is_batch_stored(self, events: Sequence[NewEvent]) -> bool:
+        """Return whether an event of a batch is in its own history: another batch stored it."""
         for event in events:
             history = history_subject(event.envelope.agg)
             last = await self._find({"last_by_subj": history})
             if last is not None and event.expected is not None and last.seq > event.expected:
-                last = await self._next(event.envelope.agg, event.expected)
+                last = await self._next_event(event.envelope.agg, event.expected)
             if last is not None and _has_id(last, event):
                 return True
         return False
 
-    async def _next(self, agg: str, after: int) -> Stored | None:
-        """The event of an aggregate's history that follows a sequence. Errors: Denied, Passing."""
+    async def _next_event(self, agg: str, after: int) -> StoredMessage | None:
+        """Return the event that follows a sequence in an aggregate's history. Errors: as find."""
         return await self._find({"seq": after + 1, "next_by_subj": history_subject(agg)})
 
-    async def _find(self, which: dict[str, object]) -> Stored | None:
-        return await find(self._nc, STREAM, which)
+    async def _find(self, query: dict[str, object]) -> StoredMessage | None:
+        return await get_message(self._nc, STREAM, query)
 
 
-def _seen_last(denied: Denied) -> int:
-    """The sequence that a server says to have found instead of the expected one; 0 if it doesn't.
+def _actual_sequence(denied: RequestDenied) -> int:
+    """Return the actual last sequence that a refusal names; 0 if it names none.
 
-    >>> _seen_last(Denied(WRONG_LAST_SEQUENCE, "wrong last sequence: 62"))
+    >>> _actual_sequence(RequestDenied(WRONG_LAST_SEQUENCE, "wrong last sequence: 62"))
     62
     """
     last = denied.reason.rpartition(" ")[2]
     return int(last) if last.isdecimal() else 0
 
 
-def _salted(draft: Draft) -> Draft:
-    """The same message under an id that nobody can guess."""
-    return draft._replace(id=f"{draft.id}{SALTED}{secrets.token_hex(8)}")
+def _salt_id(draft: MessageDraft) -> MessageDraft:
+    """Return the same message with an unguessable id."""
+    return draft._replace(id=f"{draft.id}{SALT_MARK}{secrets.token_hex(8)}")
 
 
-def _has_id(stored: Stored, event: New) -> bool:
-    return stored.id.partition(SALTED)[0] == event.envelope.id
+def _has_id(stored: StoredMessage, event: NewEvent) -> bool:
+    return stored.id.partition(SALT_MARK)[0] == event.envelope.id
 
 
-def _draft(event: New) -> Draft:
+def _make_draft(event: NewEvent) -> MessageDraft:
     envelope = event.envelope
     agg = envelope.agg
     history = history_subject(agg)
-    return Draft(subject(agg), envelope.id, pack(envelope), event.expected, history)
+    return MessageDraft(
+        subject(agg), envelope.id, encode_envelope(envelope), event.expected, history
+    )
+
+
+class KnownSequences:
+    """The newest known sequence of each aggregate that this process wrote to recently.
+
+    On a cluster any replica answers a read, and it may lag behind what the leader has acknowledged.
+    A process that reads what it wrote itself waits until the replica has it too.
+    """
+
+    def __init__(self, aggregates_max: int = AGGREGATES_MAX) -> None:
+        self._aggregates_max = aggregates_max
+        self._seqs: OrderedDict[str, int] = OrderedDict()
+
+    def note(self, agg: str, seq: int) -> None:
+        """Record that an aggregate has an event at this sequence."""
+        self._seqs[agg] = max(seq, self._seqs.pop(agg, 0))
+        if len(self._seqs) > self._aggregates_max:
+            self._seqs.popitem(last=False)
+
+    def of(self, agg: str) -> int:
+        """Return the least sequence that a complete history reaches; 0 if nothing is known."""
+        return self._seqs.get(agg, 0)
+
+
+class ServiceLog(NamedTuple):
+    """A service's connection to NATS, its log, and the monitor of that log."""
+
+    nc: Client
+    log: NatsLog
+    monitor: LogMonitor
+
+
+async def open_service_log(service: str, url: str, life: Lifecycle, replicas: int) -> ServiceLog:
+    """Connect a service, create missing streams, and register the metrics of its log.
+
+    `life` stops when the connection is closed, and reports the health of the log. The monitor has
+    to be watched. Errors: Failed.
+    """
+    nc = await connect(url, service, closed=life.stopping.set)
+    await ensure_streams(nc, replicas)
+    monitor = LogMonitor(nc, service, life.ail)
+    log = NatsLog(nc, monitor)
+    LogMetrics(service, log)
+    MonitorMetrics(service, monitor)
+    return ServiceLog(nc, log, monitor)

@@ -1,69 +1,82 @@
-"""The pump: the whole log from a place on, in order, each event once, handed over in lists."""
+"""Feeds of the log after a sequence, in order, each event once, delivered in lists.
 
-from collections.abc import Iterable
+`NatsFeed` follows the whole log; a branch follows some aggregates, for readers that must not wait
+for all others.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from shared.event_log import Gap, Recorded
-from shared.nats.counts import Counts
-from shared.nats.pull import Pace, Pull, held_back, stream_sequence
-from shared.nats.streams import SECOND_NS, Settings, state
-from shared.subjects import STREAM, aggregate
-from shared.wire import read
+from shared.errors import Failed
+from shared.event_log import Gap, LogCounts, RecordedEvent
+from shared.nats.connection import get_message, retry_request
+from shared.nats.pull import (
+    PullConsumer,
+    PullLimits,
+    consumer_sequence,
+    pending_count,
+    stream_sequence,
+)
+from shared.nats.streams import SECOND_NS, Settings, stream_state
+from shared.subjects import STREAM, aggregate, subject
+from shared.wire import read_envelope
 
 FORGOTTEN_S = 60
-PACE = Pace()
-# Sequence, aggregate and body of an event that is not decoded yet.
-Raw = tuple[int, str, bytes]
+PACE = PullLimits()
+# The sequence, aggregate and body of an event that is not yet decoded.
+RawEvent = tuple[int, str, bytes]
 
 
 class NatsFeed:
-    """Everything after a sequence; it reads unfiltered, because a filter would hide a gap."""
+    """All events after a sequence; it reads without a filter, which would hide a gap."""
 
     def __init__(
-        self, nc: Client, after: int, pace: Pace = PACE, counts: Counts | None = None
+        self, nc: Client, after: int, pace: PullLimits = PACE, counts: LogCounts | None = None
     ) -> None:
         self._nc = nc
         self._received = after
-        self._held_back = 0
+        self._unsent = 0
         self._reply = ""
-        self._buffer: list[Raw] = []
+        self._buffer: list[RawEvent] = []
         self._damage: Exception | None = None
-        self._counts = Counts() if counts is None else counts
-        self._pull = Pull(nc, STREAM, self.settings, self._on, pace)
+        self._counts = LogCounts() if counts is None else counts
+        self._pull = PullConsumer(nc, STREAM, self.settings, self._handle_message, pace)
 
     @property
     def restarts(self) -> int:
-        """How often reading had to begin anew."""
+        """How often reading had to start again."""
         return max(0, self._pull.begins - 1)
 
     @property
     def silent_s(self) -> float:
-        """For how long nothing was heard from the server, not even that it lives."""
+        """For how long nothing was received from the server, not even a heartbeat."""
         return self._pull.silent_s
 
     @property
     def behind(self) -> int:
-        """How many events are still to be taken, as the server told with the newest of them."""
-        left = held_back(self._reply) if self._reply else self._held_back
-        return left + len(self._buffer)
+        """How many events are not yet taken, as the server reported with the newest of them."""
+        unsent = pending_count(self._reply) if self._reply else self._unsent
+        return unsent + len(self._buffer)
 
-    async def take(self, most: int = 5000) -> list[Recorded]:
-        """The next events, at least one; see the port.
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        """Return the next events, waiting for at least one; see the port.
 
         Errors: Gap, after all events before it.
         """
-        return recorded(await self.raw(most))
+        return decode_events(await self.raw(most))
 
-    async def raw(self, most: int) -> list[Raw]:
-        """The next events as they came, for who hands them on. Errors: as for take."""
+    async def raw(self, most: int) -> list[RawEvent]:
+        """Return the next events undecoded, for readers that pass them on. Errors: as for take."""
         while not self._buffer:
             if self._damage is not None:
                 raise self._damage
             await self._pull.turn(0)
         await self._pull.ask(len(self._buffer) - min(most, len(self._buffer)))
-        # Nothing is awaited from here on, so that a cancelled take has taken nothing.
+        # There is no await after this, so that a cancelled take has taken nothing.
         taken, self._buffer = self._buffer[:most], self._buffer[most:]
         return taken
 
@@ -72,16 +85,19 @@ class NatsFeed:
         await self._pull.close()
 
     async def settings(self) -> Settings:
-        """What a consumer of the next events is to be. Errors: Gap; Denied, Passing."""
-        found = await state(self._nc, STREAM)
+        """Return the settings of a consumer of the next events.
+
+        Errors: Gap; those of the request.
+        """
+        stream = await stream_state(self._nc, STREAM)
         self._counts.pump_restarts += self._pull.begins > 0
-        if found.first_seq > 1:
+        if stream.first_seq > 1:
             self._counts.gaps += 1
-            raise Gap(f"the log begins at {found.first_seq}, not at 1: its beginning is lost")
-        if found.last_seq < self._received:
+            raise Gap(f"the log begins at {stream.first_seq}, not at 1: its beginning is lost")
+        if stream.last_seq < self._received:
             self._counts.gaps += 1
-            raise Gap(f"the log ends at {found.last_seq}, but {self._received} was read before")
-        self._held_back, self._reply = found.last_seq - self._received, ""
+            raise Gap(f"the log ends at {stream.last_seq}, but {self._received} was read before")
+        self._unsent, self._reply = stream.last_seq - self._received, ""
         return {
             "ack_policy": "none",
             "deliver_policy": "by_start_sequence",
@@ -90,7 +106,7 @@ class NatsFeed:
             "inactive_threshold": FORGOTTEN_S * SECOND_NS,
         }
 
-    def _on(self, message: Msg) -> None:
+    def _handle_message(self, message: Msg) -> None:
         if self._damage is not None:
             return
         seq = stream_sequence(message.reply)
@@ -102,6 +118,242 @@ class NatsFeed:
         self._buffer.append((seq, aggregate(message.subject), message.data))
 
 
-def recorded(came: Iterable[Raw]) -> list[Recorded]:
-    """Events with their envelopes decoded."""
-    return [Recorded(seq, read(agg, seq, body), body) for seq, agg, body in came]
+def decode_events(events: Iterable[RawEvent]) -> list[RecordedEvent]:
+    """Decode the envelopes of events."""
+    return [RecordedEvent(seq, read_envelope(agg, seq, body), body) for seq, agg, body in events]
+
+
+BEGIN_S = 0.01
+
+
+class NatsBranch:
+    """The events of some aggregates after a sequence; see the port shared.event_log.Branch.
+
+    The server reads a long past for a consumer with several filters up to 20 times slower than
+    for one with a single filter. So one consumer per filter reads the past, which is merged, and
+    a consumer of all filters reads only what follows.
+    """
+
+    def __init__(
+        self, nc: Client, aggs: Sequence[str], after: int, pace: PullLimits = PACE
+    ) -> None:
+        self._nc = nc
+        self._subjects = [subject(agg) for agg in aggs]
+        self._after = after
+        self._pace = pace
+        self._past: _MergedPast | None = None
+        self._live: _FilteredFeed | None = None
+        if len(aggs) == 1:
+            self._live = _FilteredFeed(nc, self._subjects, after, pace)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing was received from the server, not even a heartbeat."""
+        return self._live.silent_s if self._past is None and self._live else 0.0
+
+    @property
+    def behind(self) -> int:
+        """How many events are not yet taken; at least 1 until that is known."""
+        return self._live.behind if self._past is None and self._live else 1
+
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        """Return the next events, waiting for at least one; see the port.
+
+        Errors: Gap, after all events before it; Failed if the end of the log cannot be read.
+        """
+        while self._live is None or self._past is not None:
+            if self._past is None:
+                self._past = await self._find_past()
+            past = self._past
+            await past.fill(most)
+            if past.is_last(most):
+                # The live feed starts before the past ends, so that `behind` is correct.
+                self._live = self._live or _FilteredFeed(
+                    self._nc, self._subjects, past.end, self._pace
+                )
+                await self._live.begin()
+                await past.close()
+                self._past = None
+            # There is no await after this, so that a cancelled take has taken nothing.
+            if events := past.pop(most):
+                return events
+        return await self._live.take(most)
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._past is not None:
+            await self._past.close()
+        if self._live is not None:
+            await self._live.close()
+
+    async def _find_past(self) -> "_MergedPast":
+        """Find the end of each filter's past; waits while there is no connection."""
+        while True:
+            try:
+                return await retry_request(self._nc, self._read_ends)
+            except Failed:
+                if self._nc.is_connected or self._nc.is_closed:
+                    raise
+
+    async def _read_ends(self) -> "_MergedPast":
+        end = (await stream_state(self._nc, STREAM)).last_seq
+        if end < self._after:
+            raise Gap(f"the log ends at {end}, but {self._after} was read before")
+        parts = []
+        for filter_subject in self._subjects:
+            # Read after `end`, so no event of this filter lies between the newest and `end`.
+            newest = await get_message(self._nc, STREAM, {"last_by_subj": filter_subject})
+            if newest is not None and newest.seq > self._after:
+                feed = _FilteredFeed(self._nc, [filter_subject], self._after, self._pace)
+                parts.append(_FilterPast(feed, newest.seq, end))
+        return _MergedPast(parts, end)
+
+
+class _FilterPast:
+    """The past of one filter, up to and including the sequence `end`."""
+
+    def __init__(self, feed: "_FilteredFeed", newest: int, end: int) -> None:
+        self.feed = feed
+        self.newest = newest
+        self.end = end
+        self.events: list[RecordedEvent] = []
+        self.is_complete = False
+
+    async def fill(self, most: int) -> None:
+        """Fetch the next events, unless there are some, or no more.
+
+        It waits without limit for an event that the server counts but cannot read: without that
+        event the past is incomplete.
+        """
+        while not self.events and not self.is_complete:
+            taken = await self.feed.take(most)
+            self.events = [event for event in taken if event.seq <= self.end]
+            has_newest = taken[-1].seq >= min(self.newest, self.end + 1)
+            self.is_complete = has_newest and self.feed.behind == 0
+
+
+class _MergedPast:
+    """The past of several filters, merged in the order of the log."""
+
+    def __init__(self, parts: Sequence[_FilterPast], end: int) -> None:
+        self.end = end
+        self._parts = parts
+
+    async def fill(self, most: int) -> None:
+        """Fetch the next events of every part."""
+        for part in self._parts:
+            await part.fill(most)
+
+    def is_last(self, most: int) -> bool:
+        """Return whether the next events are the last ones."""
+        waiting = sum(len(part.events) for part in self._parts)
+        return waiting <= most and all(part.is_complete for part in self._parts)
+
+    def pop(self, most: int) -> list[RecordedEvent]:
+        """Return the next events in the order of the log, once every part has some."""
+        open_parts = [part for part in self._parts if not part.is_complete]
+        complete_to = min((part.events[-1].seq for part in open_parts), default=self.end)
+        waiting = chain.from_iterable(part.events for part in self._parts)
+        ready = (event for event in waiting if event.seq <= complete_to)
+        events = sorted(ready, key=lambda event: event.seq)[:most]
+        for part in self._parts:
+            part.events = [event for event in part.events if event.seq > events[-1].seq]
+        return events
+
+    async def close(self) -> None:
+        """Stop reading."""
+        for part in self._parts:
+            await part.feed.close()
+
+
+class _FilteredFeed:
+    """The events that one consumer with some filters reads after a sequence.
+
+    Its sequences have holes where other aggregates wrote, so the consumer's own count reveals a
+    lost message.
+    """
+
+    def __init__(self, nc: Client, subjects: Sequence[str], after: int, pace: PullLimits) -> None:
+        self._nc = nc
+        self._subjects = list(subjects)
+        self._received = after
+        self._delivered = 0
+        self._target: int | None = None
+        self._reply = ""
+        self._buffer: list[RecordedEvent] = []
+        self._damage: Exception | None = None
+        self._pull = PullConsumer(nc, STREAM, self._consumer_settings, self._handle_message, pace)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing was received from the server, not even a heartbeat."""
+        return self._pull.silent_s
+
+    @property
+    def behind(self) -> int:
+        """How many events are not yet taken; at least 1 until that is known."""
+        if self._target is None:
+            return 1
+        unsent = pending_count(self._reply) if self._reply else int(self._received < self._target)
+        return unsent + len(self._buffer)
+
+    async def begin(self) -> None:
+        """Create the consumer, and learn how far behind it is. Errors: Gap; Failed."""
+        while self._target is None:
+            await self._pull.turn(0, BEGIN_S)
+
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        """Return the next events, waiting for at least one; see the port.
+
+        Errors: Gap, after all events before it.
+        """
+        while not self._buffer:
+            if self._damage is not None:
+                raise self._damage
+            await self._pull.turn(0)
+        await self._pull.ask(len(self._buffer) - min(most, len(self._buffer)))
+        # There is no await after this, so that a cancelled take has taken nothing.
+        taken, self._buffer = self._buffer[:most], self._buffer[most:]
+        return taken
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._pull.close()
+
+    async def _consumer_settings(self) -> Settings:
+        stream = await stream_state(self._nc, STREAM)
+        if stream.first_seq > 1:
+            raise Gap(f"the log begins at {stream.first_seq}, not at 1: its beginning is lost")
+        if stream.last_seq < self._received:
+            raise Gap(f"the log ends at {stream.last_seq}, but {self._received} was read before")
+        if self._target is None:
+            self._target = await self._newest_seq()
+        self._delivered, self._reply = 0, ""
+        return {
+            "ack_policy": "none",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._received + 1,
+            "filter_subjects": self._subjects,
+            "mem_storage": True,
+            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
+        }
+
+    async def _newest_seq(self) -> int:
+        """Return the sequence of our newest event: having that means having all."""
+        lookups = (
+            get_message(self._nc, STREAM, {"last_by_subj": filter_subject})
+            for filter_subject in self._subjects
+        )
+        newest = await asyncio.gather(*lookups)
+        return max((message.seq for message in newest if message is not None), default=0)
+
+    def _handle_message(self, message: Msg) -> None:
+        if self._damage is not None:
+            return
+        seq, delivered = stream_sequence(message.reply), consumer_sequence(message.reply)
+        if delivered != self._delivered + 1:
+            self._damage = Gap(f"an event between {self._received} and {seq} was lost")
+            return
+        envelope = read_envelope(aggregate(message.subject), seq, message.data)
+        self._received, self._delivered, self._reply = seq, delivered, message.reply
+        self._buffer.append(RecordedEvent(seq, envelope, message.data))

@@ -1,4 +1,4 @@
-"""A durable reading: what certain aggregates say, each event until its effect is kept."""
+"""Durable subscriptions: the events of some aggregates, each until its effect is stored."""
 
 import asyncio
 import contextlib
@@ -14,30 +14,39 @@ from nats.aio.msg import Msg
 from shared import subjects
 from shared.bus import Delivery
 from shared.errors import Failed
-from shared.event_log import Recorded
+from shared.event_log import RecordedEvent
 from shared.events import DeadLetterRedriven
-from shared.nats.pull import POLL_S, Pace, Pull, attempt, stream_sequence
-from shared.nats.requests import ATTEMPT_S_MAX, NO_CONSUMER, Denied, ask, find, patiently, request
-from shared.nats.streams import SECOND_NS, Settings, state
+from shared.nats.connection import (
+    ATTEMPT_S_MAX,
+    NO_CONSUMER,
+    RequestDenied,
+    api_request,
+    get_message,
+    request,
+    retry_request,
+)
+from shared.nats.pull import POLL_S, PullConsumer, PullLimits, delivery_attempt, stream_sequence
+from shared.nats.streams import SECOND_NS, Settings, stream_state
 from shared.wire import UnknownEvent, decode
 
 ACK_WAIT_S = 30
 DELIVERIES_MAX = 5
 UNACKNOWLEDGED_MAX = 64
 REASON_CHARS_MAX = 400
-# How many answers are remembered, to be given again.
+# How many answers are remembered, to be repeated.
 DONE_MAX = 10_000
-PACE = Pace(batch=1, waiting_max=1, heartbeat_s=5.0)
-# Who reads on whatever it has in hand is sent events without asking for each.
-PACE_BRIEF = Pace(batch=16, waiting_max=32, heartbeat_s=5.0)
+PACE = PullLimits(batch=1, waiting_max=1, heartbeat_s=5.0)
+# A brief reader does not wait for its effects, so events are sent without a request for each.
+PACE_BRIEF = PullLimits(batch=16, waiting_max=32, heartbeat_s=5.0)
 
-ACK, RETRY, IN_HAND, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
+ACK, RETRY, IN_PROGRESS, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
 
 
-class Reading(NamedTuple):
-    """Who reads which aggregates (a name may end in `.>`), after a sequence or from now on.
+class InboxConfig(NamedTuple):
+    """Which consumer reads which aggregates (names may end in `.>`), and from where.
 
-    What is `brief` has its place in the server's memory alone, and nobody waits for its answers.
+    It reads after a sequence, or future events only. A `brief` one keeps its position in the
+    server's memory only, and does not wait for the answers to its acknowledgements.
     """
 
     consumer: str
@@ -47,23 +56,23 @@ class Reading(NamedTuple):
     brief: bool = False
 
 
-def agent_reading(agent: str, after: int = 0) -> Reading:
-    """An agent's orders, and its own events coming back; on disk each would cost a file synced."""
+def agent_inbox_config(agent: str, after: int = 0) -> InboxConfig:
+    """Return the config of an agent's orders and own events; a file would cost a sync for each."""
     aggs = (f"{subjects.runs(agent)}.>",)
-    return Reading(subjects.agent_inbox(agent), aggs, after=after, brief=True)
+    return InboxConfig(subjects.agent_inbox(agent), aggs, after=after, brief=True)
 
 
-def beginning(seq: int) -> Settings:
-    """Where a new consumer begins: at this sequence."""
+def delivery_start(seq: int) -> Settings:
+    """Return the settings that start a new consumer at this sequence."""
     return {"deliver_policy": "by_start_sequence", "opt_start_seq": seq}
 
 
-def consumer_settings(reading: Reading, ack_wait_s: float = ACK_WAIT_S) -> Settings:
-    """The settings of a reading's consumer, but for where it begins and where its place is kept."""
-    # No backoff here: the server would put its first step in the place of ack_wait.
+def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Settings:
+    """Return the settings of a consumer, without its start and the storage of its position."""
+    # No backoff here: the server would replace ack_wait with its first step.
     return {
-        "durable_name": reading.consumer,
-        "filter_subjects": [subjects.subject(agg) for agg in reading.aggs],
+        "durable_name": config.consumer,
+        "filter_subjects": [subjects.subject(agg) for agg in config.aggs],
         "ack_policy": "explicit",
         "ack_wait": int(ack_wait_s * SECOND_NS),
         "max_deliver": DELIVERIES_MAX,
@@ -71,240 +80,244 @@ def consumer_settings(reading: Reading, ack_wait_s: float = ACK_WAIT_S) -> Setti
     }
 
 
-class _Floor(msgspec.Struct):
+class _AckFloor(msgspec.Struct):
     stream_seq: int
 
 
-class _Known(msgspec.Struct):
+class _ConsumerInfo(msgspec.Struct):
     config: Settings
-    ack_floor: _Floor
+    ack_floor: _AckFloor
 
 
-class _Cannot(Exception):  # noqa: N818
-    """This message can never be handed over, and why."""
+class _UnreadableMessage(Exception):  # noqa: N818
+    """This message can never be delivered, and why."""
 
 
-_known = msgspec.json.Decoder(_Known).decode
+_decode_consumer = msgspec.json.Decoder(_ConsumerInfo).decode
 
 
 class NatsDelivery:
-    """An event in hand; keeps the port shared.bus.Delivery."""
+    """An event in progress; implements shared.bus.Delivery."""
 
-    def __init__(self, inbox: "NatsInbox", recorded: Recorded, place: int, attempt: int) -> None:
+    def __init__(
+        self, inbox: "NatsInbox", recorded: RecordedEvent, place: int, attempt: int
+    ) -> None:
         self._inbox = inbox
         self._recorded = recorded
         self._place = place
         self._attempt = attempt
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedEvent:
         """The event."""
         return self._recorded
 
     @property
     def attempt(self) -> int:
-        """How often it was handed over by now; see the port."""
+        """How often it was delivered so far; see the port."""
         return self._attempt
 
     async def ack(self) -> None:
-        """Its effect is kept; see the port."""
+        """Acknowledge that its effect is stored; see the port."""
         await self._inbox.answer(self._place, ACK)
 
     async def retry(self, delay_s: float) -> None:
-        """Hand it over again, after a while; see the port."""
+        """Ask for another delivery after a delay; see the port."""
         await self._inbox.put_back(self._place, delay_s)
 
     async def give_up(self, reason: str) -> None:
-        """Make it a dead letter; see the port."""
-        await self._inbox.answer(self._place, _giving_up(reason))
+        """Turn it into a dead letter; see the port."""
+        await self._inbox.answer(self._place, _give_up_answer(reason))
 
 
 class NatsInbox:
-    """The events of one durable consumer, one after the other; keeps the port shared.bus.Inbox.
+    """The events of one durable consumer, one by one; implements shared.bus.Inbox.
 
-    What was handed over stays in hand for as long as this process lives, however long its work
-    takes: the server is told so three times in every `ack_wait_s`, and what it sends again all
-    the same, after an outage, is not handed over twice. What nobody here can read is given up.
+    A delivered event stays in progress for as long as this process lives, however long its work
+    takes: the server is told so three times in every `ack_wait_s`, and what it sends again anyway,
+    after an outage, is not delivered twice. Unreadable events are given up.
     """
 
-    def __init__(self, nc: Client, reading: Reading, ack_wait_s: float = ACK_WAIT_S) -> None:
+    def __init__(self, nc: Client, config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> None:
         self._nc = nc
-        self._reading = reading
+        self._config = config
         self._ack_wait_s = ack_wait_s
-        self._came: deque[Msg] = deque()
+        self._received: deque[Msg] = deque()
         self._replies: dict[int, str] = {}
-        self._put_back: set[int] = set()
-        self._done: dict[int, bytes] = {}
-        self._unheard: list[tuple[str, bytes]] = []
-        self._passed: int | None = None
-        self._holding: asyncio.Task[None] | None = None
-        pace = PACE_BRIEF if reading.brief else PACE
-        self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, pace)
+        self._returned: set[int] = set()
+        self._answered: dict[int, bytes] = {}
+        self._repeated_answers: list[tuple[str, bytes]] = []
+        self._position: int | None = None
+        self._keep_alive_task: asyncio.Task[None] | None = None
+        pace = PACE_BRIEF if config.brief else PACE
+        self._pull = PullConsumer(
+            nc, subjects.STREAM, self._consumer_settings, self._handle_message, pace
+        )
         self.given_up = 0
 
     @property
     def restarts(self) -> int:
-        """How often reading had to begin anew."""
+        """How often reading had to start again."""
         return max(0, self._pull.begins - 1)
 
     async def next(self, within_s: float) -> Delivery | None:
-        """The next event, or None if none came in that time; see the port.
+        """Return the next event, or None if none came in that time; see the port.
 
-        Errors: Failed if the connection is closed, or the consumer cannot be had for 30 s.
+        Errors: Failed if the connection is closed, or the consumer is unavailable for 30 s.
         """
-        if self._holding is None:
-            self._holding = asyncio.create_task(self._hold())
-        until = time.monotonic() + within_s
+        if self._keep_alive_task is None:
+            self._keep_alive_task = asyncio.create_task(self._keep_alive())
+        deadline = time.monotonic() + within_s
         while True:
-            if self._came and (delivery := await self._handed_over(self._came[0])):
+            if self._received and (delivery := await self._deliver(self._received[0])):
                 return delivery
-            left_s = until - time.monotonic()
-            if left_s <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 return None
-            if not self._came:
-                await self._pull.turn(0, min(left_s, POLL_S))
-            await self._say_again()
+            if not self._received:
+                await self._pull.turn(0, min(remaining_s, POLL_S))
+            await self._repeat_answers()
 
     async def answer(self, place: int, word: bytes) -> None:
-        """Have the server know how an event ended, now or when it sends that again.
+        """Tell the server the outcome of an event, now and whenever it sends the event again.
 
-        A server that was killed may have forgotten that it sent the event, and then hears no
-        answer to it; waiting for it to listen would keep the reader from what it sends instead.
-        It may even forget the answers of its last moments, for it does not sync those.
+        A server that was killed may have forgotten that it sent the event, and then does not
+        answer; waiting for it would keep us from reading what it sends instead. It may even forget
+        the answers of its last moments, which it does not sync.
         """
         reply = self._replies.pop(place, None)
         if reply is None:
             return
-        self._done[place] = word
-        if len(self._done) > DONE_MAX:
-            del self._done[next(iter(self._done))]
+        self._answered[place] = word
+        if len(self._answered) > DONE_MAX:
+            del self._answered[next(iter(self._answered))]
         self.given_up += word.startswith(GIVE_UP)
         if not self._nc.is_connected:
             return
         with contextlib.suppress(TimeoutError, nats.errors.Error):
-            if self._reading.brief and word == ACK:
+            if self._config.brief and word == ACK:
                 await self._nc.publish(reply, word)
             else:
                 await request(self._nc, reply, word)
 
     async def put_back(self, place: int, delay_s: float) -> None:
-        """Have the server hand an event over again. Errors: Failed after 30 s."""
-        # Forgotten first: it may come again before the server's answer does.
+        """Ask the server to deliver an event again. Errors: Failed after 30 s."""
+        # Removed first: it may come again before the server's answer does.
         reply = self._replies.pop(place, None)
         if reply is not None:
-            self._put_back.add(place)
+            self._returned.add(place)
             body = RETRY + b' {"delay": %d}' % int(delay_s * SECOND_NS)
-            await patiently(self._nc, lambda: request(self._nc, reply, body))
+            await retry_request(self._nc, lambda: request(self._nc, reply, body))
 
     async def close(self) -> None:
-        """Stop reading; what came and was not handed over goes back at once."""
-        if self._holding is not None:
-            self._holding.cancel()
+        """Stop reading; messages that were not delivered go back at once."""
+        if self._keep_alive_task is not None:
+            self._keep_alive_task.cancel()
         await self._pull.close()
         if self._nc.is_connected:
-            while self._came:
-                await self._nc.publish(self._came.popleft().reply, RETRY)
+            while self._received:
+                await self._nc.publish(self._received.popleft().reply, RETRY)
 
-    async def _handed_over(self, message: Msg) -> Delivery | None:
-        """The message that came first as a delivery; None when there is none to be had now."""
+    async def _deliver(self, message: Msg) -> Delivery | None:
+        """Deliver the oldest message; None if that is not possible now."""
         place = stream_sequence(message.reply)
         try:
-            recorded = await self._meant(place, message.data)
-        except _Cannot as cannot:
-            self._replies[place] = self._came.popleft().reply
-            await self.answer(place, _giving_up(str(cannot)))
+            recorded = await self._resolve_event(place, message.data)
+        except _UnreadableMessage as unreadable:
+            self._replies[place] = self._received.popleft().reply
+            await self.answer(place, _give_up_answer(str(unreadable)))
             return None
         except Failed:
             if self._nc.is_closed:
                 raise
             return None
-        self._replies[place] = self._came.popleft().reply
-        return NatsDelivery(self, recorded, place, attempt(message.reply))
+        self._replies[place] = self._received.popleft().reply
+        return NatsDelivery(self, recorded, place, delivery_attempt(message.reply))
 
-    async def _meant(self, place: int, body: bytes) -> Recorded:
-        """The event, or the one that an operator has handed over again by it.
+    async def _resolve_event(self, place: int, body: bytes) -> RecordedEvent:
+        """Return the event, or the event that it redrives.
 
-        Errors: _Cannot; Failed when the older event could not be read for now.
+        Errors: _UnreadableMessage; Failed if the older event cannot be read now.
         """
         recorded = read_event(place, body)
         if not isinstance(recorded.fact, DeadLetterRedriven):
             return recorded
         seq = recorded.fact.seq
-        found = await patiently(
-            self._nc, lambda: find(self._nc, subjects.STREAM, {"seq": seq}), ATTEMPT_S_MAX
+        original = await retry_request(
+            self._nc, lambda: get_message(self._nc, subjects.STREAM, {"seq": seq}), ATTEMPT_S_MAX
         )
-        if found is None:
-            raise _Cannot(f"there is no event {seq}")
-        return read_event(seq, found.data)
+        if original is None:
+            raise _UnreadableMessage(f"there is no event {seq}")
+        return read_event(seq, original.data)
 
-    async def _say_again(self) -> None:
-        """Answer what came again although it is done with."""
-        while self._unheard and self._nc.is_connected:
-            await self._nc.publish(*self._unheard.pop())
+    async def _repeat_answers(self) -> None:
+        """Repeat the answers to messages that came again after they were answered."""
+        while self._repeated_answers and self._nc.is_connected:
+            await self._nc.publish(*self._repeated_answers.pop())
 
-    async def _settings(self) -> Settings:
-        redrives = subjects.redriven(self._reading.consumer)
-        reading = self._reading._replace(aggs=(*self._reading.aggs, redrives))
-        return await self._place() | consumer_settings(reading, self._ack_wait_s)
+    async def _consumer_settings(self) -> Settings:
+        redrives = subjects.redriven(self._config.consumer)
+        config = self._config._replace(aggs=(*self._config.aggs, redrives))
+        return await self._resume_settings() | consumer_settings(config, self._ack_wait_s)
 
-    async def _place(self) -> Settings:
-        """Where to read on: where the consumer stands; where this process does, if that is gone."""
-        consumer = f"{subjects.STREAM}.{self._reading.consumer}"
+    async def _resume_settings(self) -> Settings:
+        """Return where to continue: the consumer's position; ours, if the consumer is gone."""
+        consumer = f"{subjects.STREAM}.{self._config.consumer}"
         try:
-            known = _known(await ask(self._nc, f"CONSUMER.INFO.{consumer}"))
-        except Denied as denied:
+            info = _decode_consumer(await api_request(self._nc, f"CONSUMER.INFO.{consumer}"))
+        except RequestDenied as denied:
             if denied.code != NO_CONSUMER:
                 raise
-            return await self._new_place()
-        self._passed = max(self._passed or 0, known.ack_floor.stream_seq)
-        # The server lets nobody change where a consumer began, and where its place is kept.
-        kept = ("deliver_policy", "opt_start_seq", "mem_storage")
-        return {key: known.config[key] for key in kept if key in known.config}
+            return await self._start_settings()
+        self._position = max(self._position or 0, info.ack_floor.stream_seq)
+        # The server does not allow changing where a consumer starts or stores its position.
+        fixed = ("deliver_policy", "opt_start_seq", "mem_storage")
+        return {key: info.config[key] for key in fixed if key in info.config}
 
-    async def _new_place(self) -> Settings:
-        after = self._reading.after
-        if self._passed is None and self._reading.only_news:
-            after = (await state(self._nc, subjects.STREAM)).last_seq
-        return self._beginning(after) | {"mem_storage": self._reading.brief}
+    async def _start_settings(self) -> Settings:
+        after = self._config.after
+        if self._position is None and self._config.only_news:
+            after = (await stream_state(self._nc, subjects.STREAM)).last_seq
+        return self._delivery_start(after) | {"mem_storage": self._config.brief}
 
-    def _beginning(self, after: int) -> Settings:
-        """The first that is unfinished, else what follows on what came; at first on `after`."""
-        if self._passed is None:
-            self._passed = after
-        came = (stream_sequence(message.reply) for message in self._came)
-        unfinished = (*self._replies, *self._put_back, *came)
-        first = min(unfinished, default=self._passed + 1)
-        return beginning(first)
+    def _delivery_start(self, after: int) -> Settings:
+        """Start at the first unfinished event, else after the last one; at first after `after`."""
+        if self._position is None:
+            self._position = after
+        received = (stream_sequence(message.reply) for message in self._received)
+        unfinished = (*self._replies, *self._returned, *received)
+        first = min(unfinished, default=self._position + 1)
+        return delivery_start(first)
 
-    def _on(self, message: Msg) -> None:
+    def _handle_message(self, message: Msg) -> None:
         place = stream_sequence(message.reply)
-        self._passed = max(self._passed or 0, place)
-        self._put_back.discard(place)
+        self._position = max(self._position or 0, place)
+        self._returned.discard(place)
         if place in self._replies:
             self._replies[place] = message.reply
-        elif place in self._done:
-            self._unheard.append((message.reply, self._done[place]))
-        elif place not in (stream_sequence(one.reply) for one in self._came):
-            self._came.append(message)
+        elif place in self._answered:
+            self._repeated_answers.append((message.reply, self._answered[place]))
+        elif place not in (stream_sequence(received.reply) for received in self._received):
+            self._received.append(message)
 
-    async def _hold(self) -> None:
+    async def _keep_alive(self) -> None:
         while not self._nc.is_closed:
             await asyncio.sleep(self._ack_wait_s / 3)
             if self._nc.is_connected:
                 for reply in list(self._replies.values()):
-                    await self._nc.publish(reply, IN_HAND)
+                    await self._nc.publish(reply, IN_PROGRESS)
 
 
-def read_event(seq: int, body: bytes) -> Recorded:
-    """An event that can be read. Errors: _Cannot."""
+def read_event(seq: int, body: bytes) -> RecordedEvent:
+    """Decode a readable event. Errors: _UnreadableMessage."""
     try:
-        recorded = Recorded(seq, decode(body), body)
+        recorded = RecordedEvent(seq, decode(body), body)
         _ = recorded.fact
     except (msgspec.MsgspecError, UnknownEvent) as error:
-        raise _Cannot(f"event {seq} cannot be read: {error}") from error
+        raise _UnreadableMessage(f"event {seq} cannot be read: {error}") from error
     return recorded
 
 
-def _giving_up(reason: str) -> bytes:
-    line = " ".join(reason.split())[:REASON_CHARS_MAX]
-    return GIVE_UP + b" " + line.encode()
+def _give_up_answer(reason: str) -> bytes:
+    one_line_reason = " ".join(reason.split())[:REASON_CHARS_MAX]
+    return GIVE_UP + b" " + one_line_reason.encode()

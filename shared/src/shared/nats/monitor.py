@@ -1,8 +1,8 @@
 """Whether the log has all its events, and whether NATS stores new ones.
 
-A server that finds a damaged block drops what it cannot read and goes on without a word. After a
-failed write it stores nothing more until it is restarted, however much room there is by then. So
-each service looks for itself: at its start, after each reconnection, and every few seconds.
+A server that finds a damaged block silently drops what it cannot read. After a failed write it
+stores nothing until it is restarted, however much space is free by then. So each service checks for
+itself: at its start, after each reconnection, and every few seconds.
 """
 
 import asyncio
@@ -17,55 +17,55 @@ from nats.aio.client import Client
 from shared.errors import Failed
 from shared.event_log import Gap
 from shared.health import (
-    LOG,
-    LOG_STORE,
+    LOG_PART,
+    LOG_STORE_PART,
     StreamState,
     count_missing,
     describe_damage,
     describe_failed_write,
 )
-from shared.nats.pages import pages
-from shared.nats.requests import Denied, Passing, publish
-from shared.nats.streams import state
+from shared.nats.connection import RequestDenied, TemporaryError, publish
+from shared.nats.messages import read_pages
+from shared.nats.streams import stream_state
 from shared.subjects import STREAM, WATERMARKS
 
 CHECK_S = 5.0
 POLL_S = 0.25
-# Without a successful check for longer, nobody knows how the log is.
+# Without a successful check for longer, the state of the log is unknown.
 UNCHECKED_S_MAX = 15.0
-# A single answer that does not come in 2 s may be a slow disk.
+# A single missing answer within 2 s may be a slow disk.
 UNSTORED_S_MAX = 3.0
-# A new leader of a cluster may not have yet what the old one acknowledged.
+# A new leader of a cluster may lack the events that the old one acknowledged last.
 SHORT_S_MAX = 3.0
 SHORT_PAUSE_S = 0.25
-# A page of the file system, so that a watermark needs room on a disk that is full.
+# A page of the file system, so that writing a watermark fails on a full disk.
 WATERMARK_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
 
 class Watermark(msgspec.Struct):
-    """What a service writes into the stream WATERMARKS: the last sequence that it has seen."""
+    """A message in the stream WATERMARKS: the last sequence that a service has seen."""
 
     last_seq: int = 0
     padding: str = ""
 
 
-def _ignore(_part: str, _reason: str | None) -> None:
-    """Report to nobody."""
+def _ignore_report(_part: str, _reason: str | None) -> None:
+    """Ignore a report."""
 
 
 class LogMonitor:
-    """Watches the log for one service; `report` is told which part is ill, and why.
+    """Watches the log for one service; `report` is called with the unhealthy part and the reason.
 
-    `damage` says that events are missing, `store_failure` that NATS stores nothing; "" is well.
+    `damage` says that events are missing, `store_failure` that NATS stores nothing; "" is healthy.
     """
 
     def __init__(
         self,
         nc: Client,
         service: str,
-        report: Callable[[str, str | None], None] = _ignore,
+        report: Callable[[str, str | None], None] = _ignore_report,
         check_s: float = CHECK_S,
     ) -> None:
         self._nc = nc
@@ -76,17 +76,17 @@ class LogMonitor:
         self._checked_at = time.monotonic()
         self._checked_connection: int | None = None
         self._unstored_since: float | None = None
-        self._seen_seq = 0
+        self._last_seq = 0
         self._unmarked_since: float | None = None
         self._append_failure = ""
         self._mark_failure = ""
-        self._looked = asyncio.Event()
+        self._checked = asyncio.Event()
         self.missing_events = 0
         self.damage = ""
 
     @property
     def store_failure(self) -> str:
-        """Why NATS stores no events now, as far as is known; "" if it does."""
+        """Why NATS stores no events now, as far as known; "" if it does."""
         unchecked_s = time.monotonic() - self._checked_at
         if unchecked_s > UNCHECKED_S_MAX:
             return f"NATS has not said for {unchecked_s:.0f} s how the log is"
@@ -95,130 +95,132 @@ class LogMonitor:
 
     @property
     def problem(self) -> str:
-        """Why the log must not be used now; "" if all is well."""
+        """Why the log must not be used now; "" if it is healthy."""
         return self.damage or self.store_failure
 
     @property
     def is_checked(self) -> bool:
-        """Whether the log was checked since the connection was made, or made again."""
+        """Whether the log was checked since the last (re)connection."""
         return self._checked_connection == self._nc.stats["reconnects"]
 
     def require_whole(self) -> None:
-        """Let nobody read or append what depends on all events being there.
+        """Prevent reads and appends that depend on a complete log.
 
-        Errors: Failed if events are missing; Passing until that is known.
+        Errors: Failed if events are missing; a temporary error until that is known.
         """
         if self.damage:
             raise Failed(self.damage)
         if not self.is_checked:
-            raise Passing("the log has not been checked since the connection to NATS was made")
+            raise TemporaryError(
+                "the log has not been checked since the connection to NATS was made"
+            )
 
     async def until_whole(self) -> None:
-        """Wait until the log was checked and has all its events; for as long as `watch` runs."""
+        """Wait until the log was checked and is complete; `watch` must be running."""
         while self.damage or not self.is_checked:
-            self._looked.clear()
-            await self._looked.wait()
+            self._checked.clear()
+            await self._checked.wait()
 
     async def watch(self) -> None:
-        """Check for ever. Errors: Gap once a damaged log is whole again.
+        """Check without end. Errors: Gap once a damaged log is complete again.
 
-        What was folded of a damaged log may lack events: the process has to start again.
+        State folded from a damaged log may lack events: the process has to restart.
         """
         while True:
-            await self._look()
-            self._report(LOG, self.damage or None)
-            self._report(LOG_STORE, self.store_failure or None)
-            self._looked.set()
-            await self._pause()
+            await self._try_check()
+            self._report(LOG_PART, self.damage or None)
+            self._report(LOG_STORE_PART, self.store_failure or None)
+            self._checked.set()
+            await self._wait_for_next_check()
 
     def note_stored(self) -> None:
-        """An append was stored."""
+        """Record that an append was stored."""
         self._unstored_since, self._append_failure = None, ""
 
     def note_failure(self, reason: str, *, is_final: bool) -> None:
-        """An append was not stored; one that fails again and again, or `is_final`, tells of all."""
+        """Record that an append failed; repeated or final failures mean that nothing is stored."""
         self._unstored_since = self._unstored_since or time.monotonic()
         if is_final or time.monotonic() - self._unstored_since > UNSTORED_S_MAX:
             self._append_failure = reason
 
-    async def _pause(self) -> None:
-        """Wait for the next check: a moment, where the connection was just made again."""
+    async def _wait_for_next_check(self) -> None:
+        """Wait for the next check; only a moment after a reconnection."""
         for _ in range(max(1, int(self._check_s / POLL_S))):
             await asyncio.sleep(POLL_S)
             if self._nc.is_connected and not self.is_checked:
                 return
 
-    async def _look(self) -> None:
+    async def _try_check(self) -> None:
         connection = self._nc.stats["reconnects"]
         if not self._nc.is_connected:
             return
         if connection != self._checked_connection:
-            # A server that was restarted may store again.
+            # A restarted server may store again.
             self.note_stored()
         try:
             await self.check()
-        except (TimeoutError, Denied, Passing, Failed, nats.errors.Error) as error:
+        except (TimeoutError, RequestDenied, TemporaryError, Failed, nats.errors.Error) as error:
             log.warning("the log could not be checked: %s", str(error) or "no answer")
             return
         self._checked_at, self._checked_connection = time.monotonic(), connection
         await self._write_watermark()
 
     async def check(self) -> None:
-        """Look once whether all events are there. Errors: as watch; Denied, Passing, Failed."""
+        """Check once whether all events exist. Errors: as watch, and those of the requests."""
         if self._checked_connection is None:
             self.known_seq = max(self.known_seq, await read_known_seq(self._nc))
-        found = await state(self._nc, STREAM)
-        until = time.monotonic() + SHORT_S_MAX
-        while found.last_seq < self.known_seq and time.monotonic() < until:
+        stream = await stream_state(self._nc, STREAM)
+        deadline = time.monotonic() + SHORT_S_MAX
+        while stream.last_seq < self.known_seq and time.monotonic() < deadline:
             await asyncio.sleep(SHORT_PAUSE_S)
-            found = await state(self._nc, STREAM)
-        self._judge(found, is_new=not self.is_checked or bool(self.damage))
+            stream = await stream_state(self._nc, STREAM)
+        self._evaluate(stream, is_new=not self.is_checked or bool(self.damage))
 
-    def _judge(self, found: StreamState, *, is_new: bool) -> None:
-        """Tell a log that lost events from one whose newest was never written.
+    def _evaluate(self, stream: StreamState, *, is_new: bool) -> None:
+        """Distinguish a log that lost events from one whose newest event was never written.
 
-        Only a server that is still the same can say the latter: another one may have lost it.
+        Only the same server can report the latter: another server may have lost the event.
         """
-        failed_write = "" if is_new else describe_failed_write(found, self.known_seq)
+        failed_write = "" if is_new else describe_failed_write(stream, self.known_seq)
         if failed_write:
             self._append_failure = failed_write
             return
-        was, self.damage = self.damage, describe_damage(found, self.known_seq)
-        self.missing_events = count_missing(found, self.known_seq)
+        previous_damage, self.damage = self.damage, describe_damage(stream, self.known_seq)
+        self.missing_events = count_missing(stream, self.known_seq)
         if not self.damage:
-            self.known_seq = max(self.known_seq, found.last_seq)
-        if self.damage and not was:
+            self.known_seq = max(self.known_seq, stream.last_seq)
+        if self.damage and not previous_damage:
             log.critical("%s", self.damage)
-        if was and not self.damage:
-            raise Gap("the log was damaged and is whole again: starting over to fold all of it")
-        if found.last_seq > self._seen_seq:
-            # Somebody's append was stored since the last check.
+        if previous_damage and not self.damage:
+            raise Gap("the log was damaged and is complete again: restart to fold all of it")
+        if stream.last_seq > self._last_seq:
+            # An append was stored since the last check.
             self.note_stored()
-        self._seen_seq = found.last_seq
+        self._last_seq = stream.last_seq
 
     async def _write_watermark(self) -> None:
-        """Write to the disk, in a stream that keeps one message a service."""
+        """Write to the disk, in a stream that keeps one message per service."""
         watermark = Watermark(self.known_seq, "." * WATERMARK_BYTES)
         try:
             await publish(
                 self._nc, f"watermarks.{self._service}", msgspec.json.encode(watermark), {}
             )
-        except (TimeoutError, Denied, Passing, nats.errors.Error) as error:
+        except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error) as error:
             self._unmarked_since = self._unmarked_since or time.monotonic()
             is_final = not isinstance(error, TimeoutError)
             if is_final or time.monotonic() - self._unmarked_since > UNSTORED_S_MAX:
-                self._mark_failure = str(error) or "a write is not answered"
+                self._mark_failure = str(error) or "a write was not answered"
             return
         self._unmarked_since, self._mark_failure = None, ""
 
 
 async def read_known_seq(nc: Client) -> int:
-    """The last sequence of the log that any service has seen, as their watermarks say."""
-    watermarks = await pages(nc, WATERMARKS, "watermarks.*")
-    return max((_read_watermark(one.data).last_seq for one in watermarks), default=0)
+    """Return the last sequence of the log that any service has seen, from their watermarks."""
+    watermarks = await read_pages(nc, WATERMARKS, "watermarks.*")
+    return max((_decode_watermark(message.data).last_seq for message in watermarks), default=0)
 
 
-def _read_watermark(data: bytes) -> Watermark:
+def _decode_watermark(data: bytes) -> Watermark:
     try:
         return msgspec.json.decode(data, type=Watermark)
     except msgspec.MsgspecError:

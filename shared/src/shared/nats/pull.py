@@ -1,4 +1,4 @@
-"""A pull consumer read with requests of our own: one inbox, one callback, and a watchdog."""
+"""A pull consumer read with our own requests: one inbox, one callback, and a watchdog."""
 
 import asyncio
 import time
@@ -13,44 +13,44 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from shared.errors import Failed
-from shared.nats.requests import PATIENCE_S_MAX, Denied, Passing, ask
+from shared.nats.connection import RETRY_S_MAX, RequestDenied, TemporaryError, api_request
 from shared.nats.streams import SECOND_NS, Settings
 
 POLL_S = 0.25
 EXPIRES_HEARTBEATS = 6
 HEARTBEAT = "100"
-REQUEST_OVER = ("404", "408")
+REQUEST_ENDED = ("404", "408")
 
 
-class Pace(NamedTuple):
-    """How much is asked for at once, how much may wait here, how often the server must speak."""
+class PullLimits(NamedTuple):
+    """How many messages to request at once, how many may wait here, and the heartbeat interval."""
 
     batch: int = 1000
     waiting_max: int = 4000
     heartbeat_s: float = 5.0
 
 
-class _Consumer(msgspec.Struct):
+class _ConsumerInfo(msgspec.Struct):
     name: str
 
 
-Create = Callable[[Settings], Awaitable[str]]
+ConsumerFactory = Callable[[Settings], Awaitable[str]]
 
 
 async def create_consumer(nc: Client, stream: str, settings: Settings) -> str:
-    """Have a consumer with these settings, and return its name. Errors: Denied, Passing."""
+    """Create a consumer with these settings, and return its name. Errors: those of the request."""
     durable = settings.get("durable_name")
     kind = f"DURABLE.CREATE.{stream}.{durable}" if durable else f"CREATE.{stream}"
-    answer = await ask(nc, f"CONSUMER.{kind}", {"stream_name": stream, "config": settings})
-    return msgspec.json.decode(answer, type=_Consumer).name
+    answer = await api_request(nc, f"CONSUMER.{kind}", {"stream_name": stream, "config": settings})
+    return msgspec.json.decode(answer, type=_ConsumerInfo).name
 
 
-class Pull:
-    """Messages of one consumer, handed to a callback as they come, through every outage.
+class PullConsumer:
+    """Delivers the messages of one consumer to a callback as they arrive, through every outage.
 
-    The server promises to speak every `heartbeat_s`. Silence for two of them, an error status or
-    a reconnection makes a new inbox, so that late messages of the old one are not ours, and asks
-    `settings` for the consumer to go on with, which `create` then makes.
+    The server promises to send something every `heartbeat_s`. Silence for two of them, an error
+    status or a reconnection leads to a new inbox, so that late messages of the old one are ignored,
+    and `settings` is called for the consumer to continue with, which `create` then creates.
     """
 
     def __init__(
@@ -59,72 +59,74 @@ class Pull:
         stream: str,
         settings: Callable[[], Awaitable[Settings]],
         on_message: Callable[[Msg], None],
-        pace: Pace,
+        pace: PullLimits,
     ) -> None:
         self._nc = nc
         self._stream = stream
         self._settings = settings
         self._on_message = on_message
         self._pace = pace
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._subscription: Subscription | None = None
-        self._asked = 0
-        self._heard_at = time.monotonic()
+        self._requested = 0
+        self._last_message_at = time.monotonic()
         self._failing_since: float | None = None
         self._is_broken = True
         self._reconnects = 0
-        self._next = ""
+        self._next_subject = ""
         self._inbox = ""
         self.begins = 0
-        self.create: Create = partial(create_consumer, nc, stream)
+        self.create: ConsumerFactory = partial(create_consumer, nc, stream)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the consumer at hand still serves us, as far as we know."""
+        """Whether the current consumer still serves us, as far as we know."""
         has_reconnected = self._nc.stats["reconnects"] != self._reconnects
         return self._nc.is_connected and not self._is_broken and not has_reconnected
 
     @property
     def silent_s(self) -> float:
-        """For how long the server has said nothing, though it owes us a word."""
-        return time.monotonic() - self._heard_at if self._asked or self._is_broken else 0.0
+        """For how long the server has sent nothing although it should have."""
+        return (
+            time.monotonic() - self._last_message_at if self._requested or self._is_broken else 0.0
+        )
 
     async def turn(self, waiting: int, within_s: float = POLL_S) -> None:
-        """Be whole, ask for more than the `waiting` messages, give them a moment to come.
+        """Keep the consumer working, request more than the `waiting` messages, and wait a moment.
 
-        Errors: Failed when the connection is closed, or the server let us begin no more for 30 s.
+        Errors: Failed if the connection is closed, or no consumer could be started for 30 s.
         """
-        self._news.clear()
+        self._arrived.clear()
         try:
-            await self._tend()
-            await self._ask(waiting)
+            await self._ensure_consumer()
+            await self._request_more(waiting)
             self._failing_since = None
-        except (TimeoutError, Denied, Passing, nats.errors.Error) as error:
+        except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error) as error:
             self._is_broken = True
-            self._complain(error)
+            self._fail_if_persistent(error)
         try:
             async with asyncio.timeout(within_s):
-                await self._news.wait()
+                await self._arrived.wait()
         except TimeoutError:
             return
 
     async def ask(self, waiting: int) -> None:
-        """Ask ahead for as many messages as may wait here beside the `waiting`; never fails."""
+        """Request as many messages as may wait here beside the `waiting` ones; never fails."""
         if self._is_broken or not self._nc.is_connected:
             return
         try:
-            await self._ask(waiting)
+            await self._request_more(waiting)
         except nats.errors.Error:
             self._is_broken = True
 
     async def close(self) -> None:
-        """Stop reading; the server forgets a consumer without a name after a while."""
+        """Stop reading; the server deletes a consumer without a name after a while."""
         self._is_broken = True
         subscription, self._subscription = self._subscription, None
         if subscription is not None and not self._nc.is_closed:
             await subscription.unsubscribe()
 
-    async def _ask(self, waiting: int) -> None:
+    async def _request_more(self, waiting: int) -> None:
         request = msgspec.json.encode(
             {
                 "batch": self._pace.batch,
@@ -132,65 +134,65 @@ class Pull:
                 "idle_heartbeat": int(self._pace.heartbeat_s * SECOND_NS),
             }
         )
-        while self._asked + waiting + self._pace.batch <= self._pace.waiting_max:
-            if not self._asked:
-                self._heard_at = time.monotonic()
-            self._asked += self._pace.batch
-            await self._nc.publish(self._next, request, reply=self._inbox)
+        while self._requested + waiting + self._pace.batch <= self._pace.waiting_max:
+            if not self._requested:
+                self._last_message_at = time.monotonic()
+            self._requested += self._pace.batch
+            await self._nc.publish(self._next_subject, request, reply=self._inbox)
 
-    async def _tend(self) -> None:
+    async def _ensure_consumer(self) -> None:
         if not self._nc.is_connected:
-            raise Passing("not connected")
+            raise TemporaryError("not connected")
         if not self.is_whole or self._is_silent():
-            await self._begin()
+            await self._start_consumer()
 
     def _is_silent(self) -> bool:
-        # The server speaks only while it owes an answer.
-        silent_s = time.monotonic() - self._heard_at
-        return self._asked > 0 and silent_s > 2 * self._pace.heartbeat_s
+        # The server sends heartbeats only while a request is open.
+        silent_s = time.monotonic() - self._last_message_at
+        return self._requested > 0 and silent_s > 2 * self._pace.heartbeat_s
 
-    async def _begin(self) -> None:
+    async def _start_consumer(self) -> None:
         await self.close()
         self._reconnects = self._nc.stats["reconnects"]
         name = await self.create(await self._settings())
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{name}"
+        self._next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{name}"
         self._inbox = self._nc.new_inbox()
-        self._asked, self._heard_at, self._is_broken = 0, time.monotonic(), False
+        self._requested, self._last_message_at, self._is_broken = 0, time.monotonic(), False
         self.begins += 1
         self._subscription = await self._nc.subscribe(
-            self._inbox, cb=self._on, pending_msgs_limit=-1, pending_bytes_limit=-1
+            self._inbox, cb=self._handle_message, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
 
-    async def _on(self, message: Msg) -> None:
-        self._heard_at = time.monotonic()
+    async def _handle_message(self, message: Msg) -> None:
+        self._last_message_at = time.monotonic()
         headers = message.headers
         if headers and "Status" in headers and not message.data:
-            self._on_status(headers)
+            self._handle_status(headers)
         else:
-            self._asked -= 1
+            self._requested -= 1
             self._on_message(message)
-        self._news.set()
+        self._arrived.set()
 
-    def _on_status(self, headers: dict[str, str]) -> None:
+    def _handle_status(self, headers: dict[str, str]) -> None:
         if headers["Status"] == HEARTBEAT:
             return
-        self._asked = max(0, self._asked - int(headers.get("Nats-Pending-Messages") or 0))
-        self._is_broken = self._is_broken or headers["Status"] not in REQUEST_OVER
+        self._requested = max(0, self._requested - int(headers.get("Nats-Pending-Messages") or 0))
+        self._is_broken = self._is_broken or headers["Status"] not in REQUEST_ENDED
 
-    def _complain(self, error: Exception) -> None:
-        """Wait on through an outage, but not where a server that is there keeps saying no."""
+    def _fail_if_persistent(self, error: Exception) -> None:
+        """Wait through an outage, but fail if a reachable server keeps refusing."""
         if self._nc.is_closed:
             raise Failed("the connection to NATS is closed") from error
         now = time.monotonic()
         if not self._nc.is_connected or self._failing_since is None:
             self._failing_since = now
-        elif now - self._failing_since > PATIENCE_S_MAX:
+        elif now - self._failing_since > RETRY_S_MAX:
             reason = str(error) or "no answer"
             raise Failed(f"{self._stream} cannot be read: {reason}") from error
 
 
 def stream_sequence(reply: str) -> int:
-    """The stream sequence in an acknowledgement subject, in its old form (9 tokens) or its new.
+    """Parse the stream sequence in an acknowledgement subject, in the old (9 tokens) or new form.
 
     >>> stream_sequence("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     17
@@ -202,7 +204,7 @@ def stream_sequence(reply: str) -> int:
 
 
 def consumer_sequence(reply: str) -> int:
-    """The consumer's own count of its messages, in an acknowledgement subject.
+    """Parse the consumer's own message count in an acknowledgement subject.
 
     >>> consumer_sequence("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     3
@@ -211,30 +213,30 @@ def consumer_sequence(reply: str) -> int:
     return int(tokens[6 if len(tokens) == 9 else 8])
 
 
-def attempt(reply: str) -> int:
-    """How often a consumer has sent a message by now, in an acknowledgement subject.
+def delivery_attempt(reply: str) -> int:
+    """Parse how often a message was delivered so far, in an acknowledgement subject.
 
-    >>> attempt("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
+    >>> delivery_attempt("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     1
     """
     tokens = reply.split(".")
     return int(tokens[4 if len(tokens) == 9 else 6])
 
 
-def sent_at(reply: str) -> float:
-    """When the server stored a message, in seconds since 1970, in an acknowledgement subject.
+def stored_at_s(reply: str) -> float:
+    """Parse when the server stored a message, in seconds since 1970, in an acknowledgement subject.
 
-    >>> round(sent_at("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4"), 3)
+    >>> round(stored_at_s("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4"), 3)
     1795235741.961
     """
     tokens = reply.split(".")
     return int(tokens[7 if len(tokens) == 9 else 9]) / SECOND_NS
 
 
-def held_back(reply: str) -> int:
-    """How many messages the consumer had still to send, in an acknowledgement subject.
+def pending_count(reply: str) -> int:
+    """Parse how many messages the consumer still has to send, in an acknowledgement subject.
 
-    >>> held_back("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
+    >>> pending_count("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     4
     """
     tokens = reply.split(".")

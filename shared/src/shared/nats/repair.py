@@ -1,4 +1,4 @@
-"""What a scrub reads of a damaged log, and what a repair does to it; nobody else may write then."""
+"""What a scrub reads of a damaged log, and what a repair changes; nobody else may write then."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -6,121 +6,223 @@ from functools import partial
 import msgspec
 from nats.aio.client import Client
 
-from shared.event_log import Recorded
-from shared.nats.inbox import beginning
+from shared.errors import Failed
+from shared.event_log import RecordedEvent
+from shared.nats.batch import MessageDraft, publish_batch
+from shared.nats.connection import (
+    RequestDenied,
+    StoredMessage,
+    TemporaryError,
+    api_request,
+    get_message,
+    publish,
+    retry_request,
+)
+from shared.nats.event_log import LOOK
+from shared.nats.inbox import delivery_start
+from shared.nats.messages import PAGE, read_page
 from shared.nats.monitor import read_known_seq
 from shared.nats.pull import create_consumer
-from shared.nats.raw import append_raw
-from shared.nats.requests import Denied, ask, patiently
-from shared.nats.scan import scan
-from shared.nats.streams import Settings, ensure, state
+from shared.nats.streams import Settings, ensure_streams, stream_state
 from shared.subjects import STREAM, WATERMARKS, aggregate
-from shared.wire import read
+from shared.wire import read_envelope
+
+
+async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after: int) -> None:
+    """Store (subject, id, body) at the sequences after one, all or none; safe to repeat.
+
+    Nobody else may write meanwhile. Errors: Failed, also if somebody did.
+    """
+    drafts = [MessageDraft(subject, id_, body, None) for subject, id_, body in events]
+    end = after + len(drafts)
+
+    async def attempt() -> None:
+        last_seq = (await stream_state(nc, STREAM)).last_seq
+        if last_seq == end:
+            return
+        if last_seq != after:
+            raise Failed(f"the log is at {last_seq}, not at {after}: somebody else is writing")
+        try:
+            if len(drafts) == 1:
+                await publish(nc, *drafts[0].message)
+            else:
+                await publish_batch(nc, drafts)
+        except RequestDenied as denied:
+            # An answer was lost, and its batch was stored after we looked.
+            if denied.code not in LOOK or (await stream_state(nc, STREAM)).last_seq != end:
+                raise
+
+    await retry_request(nc, attempt)
+
 
 NO_STREAM = 10059
+# How many pages may stay unanswered before events are requested one by one.
+SILENT_PAGES_MAX = 3
 # A page of the server has 256 consumers.
 PAGES_MAX = 40
-# What the server tells of a consumer, and does not take back.
-FIXED = ("deliver_policy", "opt_start_seq", "opt_start_time", "metadata", "num_replicas")
+# Settings of a consumer that the server reports but does not accept back.
+NOT_RESTORED = ("deliver_policy", "opt_start_seq", "opt_start_time", "metadata", "num_replicas")
 
 
-class Place(msgspec.Struct):
-    """A durable reader of the log: its settings, and the last event that it is done with."""
+class ConsumerPosition(msgspec.Struct):
+    """A durable consumer of the log: its settings, and the last event it has acknowledged."""
 
     settings: Settings
     done_seq: int
 
 
-class _Floor(msgspec.Struct):
+class _AckFloor(msgspec.Struct):
     stream_seq: int
 
 
-class _Consumer(msgspec.Struct):
+class _ConsumerInfo(msgspec.Struct):
     config: Settings
-    ack_floor: _Floor
+    ack_floor: _AckFloor
 
 
-class _Page(msgspec.Struct):
+class _ConsumerPage(msgspec.Struct):
     total: int
     limit: int
-    consumers: list[_Consumer] | None = None
+    consumers: list[_ConsumerInfo] | None = None
 
 
-class _Config(msgspec.Struct):
+class _StreamConfig(msgspec.Struct):
     num_replicas: int = 1
 
 
-class _Info(msgspec.Struct):
-    config: _Config
+class _StreamInfo(msgspec.Struct):
+    config: _StreamConfig
 
 
 class LogRepair:
-    """The log as it is, read around its damage, and replaced by an empty one. Errors: Failed."""
+    """The log, read around its damage, and replaced by an empty one. Errors: Failed."""
 
     def __init__(self, nc: Client) -> None:
         self._nc = nc
 
     async def last_seq(self) -> int:
-        """The last sequence that the log has."""
-        return (await patiently(self._nc, partial(state, self._nc, STREAM))).last_seq
+        """Return the last sequence of the log."""
+        return (await retry_request(self._nc, partial(stream_state, self._nc, STREAM))).last_seq
 
     async def known_seq(self) -> int:
-        """The last sequence that any service has seen."""
-        return await patiently(self._nc, partial(read_known_seq, self._nc))
+        """Return the last sequence that any service has seen."""
+        return await retry_request(self._nc, partial(read_known_seq, self._nc))
 
-    async def events(self, last_seq: int) -> AsyncIterator[Recorded]:
-        """Every event up to a sequence that can be read."""
-        async for one in scan(self._nc, last_seq):
-            yield Recorded(one.seq, read(aggregate(one.subject), one.seq, one.data), one.data)
+    async def events(self, last_seq: int) -> AsyncIterator[RecordedEvent]:
+        """Yield every readable event up to a sequence."""
+        async for message in _scan_log(self._nc, last_seq):
+            envelope = read_envelope(aggregate(message.subject), message.seq, message.data)
+            yield RecordedEvent(message.seq, envelope, message.data)
 
-    async def read_places(self) -> Sequence[Place]:
-        """Every durable reader of the log, and where it stands."""
-        found: list[Place] = []
+    async def read_places(self) -> Sequence[ConsumerPosition]:
+        """Return the position of every durable consumer of the log."""
+        places: list[ConsumerPosition] = []
         offset = 0
         for _ in range(PAGES_MAX):
-            what = partial(ask, self._nc, f"CONSUMER.LIST.{STREAM}", {"offset": offset})
-            page = msgspec.json.decode(await patiently(self._nc, what), type=_Page)
-            found += [
-                Place(one.config, one.ack_floor.stream_seq)
-                for one in page.consumers or []
-                if one.config.get("durable_name")
+            attempt = partial(api_request, self._nc, f"CONSUMER.LIST.{STREAM}", {"offset": offset})
+            page = msgspec.json.decode(await retry_request(self._nc, attempt), type=_ConsumerPage)
+            places += [
+                ConsumerPosition(consumer.config, consumer.ack_floor.stream_seq)
+                for consumer in page.consumers or []
+                if consumer.config.get("durable_name")
             ]
             offset += page.limit
             if offset >= page.total:
                 break
-        return found
+        return places
 
-    async def restore_places(self, places: Sequence[Place]) -> None:
-        """Let every durable reader go on where it stood; harmless to repeat."""
-        known = {place.settings["durable_name"] for place in await self.read_places()}
+    async def restore_places(self, places: Sequence[ConsumerPosition]) -> None:
+        """Recreate missing durable consumers at their positions; safe to repeat."""
+        existing = {place.settings["durable_name"] for place in await self.read_places()}
         for place in places:
-            if place.settings["durable_name"] in known:
+            if place.settings["durable_name"] in existing:
                 continue
-            settings = {key: value for key, value in place.settings.items() if key not in FIXED}
-            settings |= beginning(place.done_seq + 1)
-            await patiently(self._nc, partial(create_consumer, self._nc, STREAM, settings))
+            settings = {
+                key: value for key, value in place.settings.items() if key not in NOT_RESTORED
+            }
+            settings |= delivery_start(place.done_seq + 1)
+            await retry_request(self._nc, partial(create_consumer, self._nc, STREAM, settings))
 
     async def replace(self) -> None:
-        """Delete the log, with everything in it, and make it anew."""
+        """Delete the log, with everything in it, and create an empty one."""
         replicas = 1
 
         async def delete() -> None:
             nonlocal replicas
             try:
-                answer = await ask(self._nc, f"STREAM.INFO.{STREAM}")
-                replicas = msgspec.json.decode(answer, type=_Info).config.num_replicas
-                await ask(self._nc, f"STREAM.DELETE.{STREAM}")
-            except Denied as denied:
+                answer = await api_request(self._nc, f"STREAM.INFO.{STREAM}")
+                replicas = msgspec.json.decode(answer, type=_StreamInfo).config.num_replicas
+                await api_request(self._nc, f"STREAM.DELETE.{STREAM}")
+            except RequestDenied as denied:
                 if denied.code != NO_STREAM:
                     raise
 
-        await patiently(self._nc, delete)
-        await ensure(self._nc, replicas)
+        await retry_request(self._nc, delete)
+        await ensure_streams(self._nc, replicas)
 
     async def append(self, events: Sequence[tuple[str, str, bytes]], after: int) -> None:
-        """Store (subject, id, body) at the sequences right after one, all or none."""
+        """Store (subject, id, body) at the sequences after one, all or none."""
         await append_raw(self._nc, events, after)
 
     async def forget_known_seq(self) -> None:
-        """Let the log be shorter than it was, where a repair had to do without its end."""
-        await patiently(self._nc, lambda: ask(self._nc, f"STREAM.PURGE.{WATERMARKS}"))
+        """Allow the log to be shorter than it was, if a repair could not restore its end."""
+        await retry_request(self._nc, lambda: api_request(self._nc, f"STREAM.PURGE.{WATERMARKS}"))
+
+
+async def _scan_log(nc: Client, last_seq: int) -> AsyncIterator[StoredMessage]:
+    """Yield the events up to a sequence, without those that cannot be read.
+
+    Errors: Failed if the server could not be reached in 30 s.
+    """
+    seq, silent_pages = 0, 0
+    while seq < last_seq:
+        messages: list[StoredMessage] = []
+        if silent_pages < SILENT_PAGES_MAX:
+            try:
+                messages = await _read_page(nc, seq)
+                silent_pages = 0
+            except TimeoutError:
+                # A server may not answer at all about a block that it cannot read.
+                silent_pages += 1
+        if not messages:
+            messages, seq = await _read_one_by_one(nc, seq, last_seq)
+        for message in messages:
+            if message.seq <= last_seq:
+                yield message
+        seq = max(seq, messages[-1].seq if messages else 0)
+
+
+async def _read_page(nc: Client, after: int) -> list[StoredMessage]:
+    """Return the next events; none if the first of them cannot be read. Errors: TimeoutError."""
+    messages: list[StoredMessage] = []
+    query = {"seq": after + 1, "batch": PAGE, "next_by_subj": "events.>"}
+
+    async def attempt() -> None:
+        messages.clear()
+        await read_page(nc, STREAM, msgspec.json.encode(query), messages)
+
+    try:
+        await attempt()
+    except (TemporaryError, RequestDenied):
+        await retry_request(nc, attempt)
+    return messages
+
+
+async def _read_one_by_one(
+    nc: Client, after: int, last_seq: int
+) -> tuple[list[StoredMessage], int]:
+    """Return a page's worth of events, requested one by one, and the last sequence tried."""
+    messages: list[StoredMessage] = []
+    end = min(after + PAGE, last_seq)
+    for seq in range(after + 1, end + 1):
+        message = await retry_request(nc, partial(_find_readable, nc, seq))
+        if message is not None:
+            messages.append(message)
+    return messages, end
+
+
+async def _find_readable(nc: Client, seq: int) -> StoredMessage | None:
+    try:
+        return await get_message(nc, STREAM, {"seq": seq})
+    except RequestDenied:
+        return None

@@ -1,4 +1,4 @@
-"""The streams and buckets we keep things in, and their settings."""
+"""Our streams and buckets, and their settings."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.health import StreamState
-from shared.nats.requests import Denied, ask, patiently
+from shared.nats.connection import RequestDenied, api_request, retry_request
 from shared.subjects import (
     BLOBS,
     DEADLETTERS,
@@ -28,7 +28,7 @@ NAME_IN_USE = 10058
 
 LEASES_STREAM = f"KV_{LEASES}"
 LARGE_STREAM = f"OBJ_{LARGE}"
-GIVEN_UP = "$JS.EVENT.ADVISORY.CONSUMER"
+MAX_DELIVERIES_ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER"
 
 Settings = dict[str, object]
 
@@ -55,7 +55,7 @@ _BLOBS: Settings = {
     "max_msgs_per_subject": 1,
     "allow_direct": True,
 }
-# What agents keep: each writes under its own name alone, so none can replace another's bytes.
+# Uploads of agents: each writes under its own name only, so none can replace another's bytes.
 _UPLOADS: Settings = {
     "name": UPLOADS,
     "subjects": ["uploads.>"],
@@ -63,7 +63,7 @@ _UPLOADS: Settings = {
     "max_msgs_per_subject": 1,
     "allow_direct": True,
 }
-# An object store as every NATS client lays it out: chunks, and one description an object.
+# An object store in the layout of all NATS clients: chunks, and one description per object.
 _LARGE: Settings = {
     "name": LARGE_STREAM,
     "subjects": [f"$O.{LARGE}.C.>", f"$O.{LARGE}.M.>"],
@@ -84,12 +84,12 @@ _LEASES: Settings = {
     "deny_delete": True,
     "allow_direct": True,
 }
-# The server's own words on what a consumer of the log gave up.
+# The server's own advisories on events that a consumer of the log gave up.
 _DEADLETTERS: Settings = {
     "name": DEADLETTERS,
     "subjects": [
-        f"{GIVEN_UP}.MAX_DELIVERIES.{STREAM}.>",
-        f"{GIVEN_UP}.MSG_TERMINATED.{STREAM}.>",
+        f"{MAX_DELIVERIES_ADVISORY}.MAX_DELIVERIES.{STREAM}.>",
+        f"{MAX_DELIVERIES_ADVISORY}.MSG_TERMINATED.{STREAM}.>",
     ],
     "storage": "file",
     "max_age": 90 * DAY_S * SECOND_NS,
@@ -104,8 +104,8 @@ _SNAPSHOTS: Settings = {
     "max_msgs_per_subject": 1,
     "allow_atomic": True,
 }
-# Each service writes its own now and then, so that it knows whether NATS stores anything; see
-# shared.nats.monitor. Its size makes the server use small files, which it removes soon.
+# Each service regularly writes its own, to learn whether NATS stores anything; see
+# shared.nats.monitor. The size limit makes the server use small files, which it soon removes.
 _WATERMARKS: Settings = {
     "name": WATERMARKS,
     "subjects": ["watermarks.*"],
@@ -117,63 +117,65 @@ _WATERMARKS: Settings = {
 _ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 
 
-class _Info(msgspec.Struct):
+class _StreamInfo(msgspec.Struct):
     config: Settings
     state: StreamState
     created: str = ""
 
 
-_info = msgspec.json.Decoder(_Info).decode
+_decode_info = msgspec.json.Decoder(_StreamInfo).decode
 
 
-async def ensure(nc: Client, replicas: int = 1) -> None:
-    """Have every stream and bucket there, with our settings; harmless to repeat or to race.
+async def ensure_streams(nc: Client, replicas: int = 1) -> None:
+    """Ensure that every stream and bucket exists with our settings; safe to run concurrently.
 
     Errors: Failed if one exists with other settings, or after 30 s without an answer.
     """
     for settings in _ALL:
-        await patiently(nc, partial(_create, nc, settings, replicas))
+        await retry_request(nc, partial(_create_stream, nc, settings, replicas))
 
 
 async def ensure_leases(nc: Client) -> None:
-    """Have the bucket of heartbeats, once: servers that all restarted have forgotten it.
+    """Ensure that the bucket of heartbeats exists, trying once: restarted servers lose it.
 
-    It gets as many replicas as the log has. Errors: Denied, Passing and the client's own, for
-    the caller's patience.
+    It gets as many replicas as the log has. Errors: those of the request, for the caller to retry.
     """
-    log = _info(await ask(nc, f"STREAM.INFO.{STREAM}"))
-    await _create(nc, _LEASES, log.config["num_replicas"])
+    log = _decode_info(await api_request(nc, f"STREAM.INFO.{STREAM}"))
+    await _create_stream(nc, _LEASES, log.config["num_replicas"])
 
 
-async def state(nc: Client, stream: str) -> StreamState:
-    """Where a stream begins and ends, and how much it has, said once by its leader.
+async def stream_state(nc: Client, stream: str) -> StreamState:
+    """Return the first and last sequence and the size of a stream, as its leader reports them.
 
-    Errors: Denied, Passing.
+    Errors: those of the request.
     """
-    return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
+    return _decode_info(await api_request(nc, f"STREAM.INFO.{stream}")).state
 
 
-async def created(nc: Client, stream: str) -> str:
-    """When a stream was made, which tells it from another of its name; errors as state."""
-    return _info(await ask(nc, f"STREAM.INFO.{stream}")).created
+async def stream_created_at(nc: Client, stream: str) -> str:
+    """Return when a stream was created, which distinguishes it from another of its name.
+
+    Errors: those of the request.
+    """
+    return _decode_info(await api_request(nc, f"STREAM.INFO.{stream}")).created
 
 
-async def _create(nc: Client, settings: Settings, replicas: object) -> None:
+async def _create_stream(nc: Client, settings: Settings, replicas: object) -> None:
     name = settings["name"]
     try:
-        await ask(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})
-    except Denied as denied:
+        await api_request(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})
+    except RequestDenied as denied:
         if denied.code != NAME_IN_USE:
             raise
-        _compare(settings, await ask(nc, f"STREAM.INFO.{name}"))
+        _check_settings(settings, await api_request(nc, f"STREAM.INFO.{name}"))
 
 
-def _compare(settings: Settings, answer: bytes) -> None:
-    """Replicas may differ, for an operator changes them; all else is what the code builds on."""
-    found = _info(answer).config
-    for key, wanted in settings.items():
-        if found.get(key) != wanted:
-            seen = found.get(key)
+def _check_settings(settings: Settings, answer: bytes) -> None:
+    """Check a stream's settings; only its replicas, which operators change, may differ."""
+    actual_settings = _decode_info(answer).config
+    for key, expected in settings.items():
+        if actual_settings.get(key) != expected:
+            actual = actual_settings.get(key)
             raise Failed(
-                f"stream {settings['name']} has {key}={seen!r}, not {wanted!r}: it is not ours"
+                f"stream {settings['name']} has {key}={actual!r}, not {expected!r}: it is not ours"
             )

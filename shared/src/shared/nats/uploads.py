@@ -1,7 +1,7 @@
-"""The blobs that agents keep: each on subjects of its own, where no other agent can write.
+"""Uploads: the blobs of agents, each on subjects where no other agent can write.
 
-An agent may put garbage under any digest there. So whoever looks for one takes the first bytes that
-have it, and looks there last: what services keep, no agent can hide.
+An agent may put garbage under any digest there. So a reader takes the first bytes that match the
+digest, and looks there last: no agent can hide what services stored.
 """
 
 import hashlib
@@ -13,135 +13,144 @@ from functools import partial
 import msgspec
 from nats.aio.client import Client
 
-from shared.blobs import BLOB_BYTES_MAX, Kept
-from shared.nats.newest import newest
-from shared.nats.requests import (
+from shared.blobs import BLOB_BYTES_MAX, StoredBlob
+from shared.nats.connection import (
     NO_SEQUENCE,
     NOT_DELETED,
-    Denied,
-    Stored,
-    ask,
-    find,
-    patiently,
+    RequestDenied,
+    StoredMessage,
+    api_request,
+    get_message,
     publish,
+    retry_request,
 )
+from shared.nats.messages import read_newest_messages
 from shared.subjects import UPLOADS
 
 SMALL_BYTES_MAX = 64 * 1024
 CHUNK_BYTES = 128 * 1024
 CHUNKS_MAX = BLOB_BYTES_MAX // CHUNK_BYTES
-# So many agents may hold something under one digest.
+# How many agents may have an upload with the same digest.
 UPLOADERS_MAX = 1000
 SMALL, LARGE, CHUNK = "small", "large", "chunk"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
-class _Large(msgspec.Struct):
-    """Where the bytes of a large blob are, and how many."""
+class _LargeUpload(msgspec.Struct):
+    """The location and size of a large blob's bytes."""
 
     chunks_id: str
     chunks: int
     size: int
 
 
-_described = msgspec.json.Decoder(_Large).decode
+_decode_description = msgspec.json.Decoder(_LargeUpload).decode
 
 
 async def upload(nc: Client, agent: str, digest: str, data: bytes) -> None:
-    """Keep an agent's bytes under their digest; again makes them young. Errors: Failed."""
+    """Store an agent's bytes under their digest; a repeat makes them young. Errors: Failed."""
     if len(data) <= SMALL_BYTES_MAX:
         await _write(nc, f"uploads.{agent}.{SMALL}.{digest}", data)
         return
-    # A fresh name for the chunks: what a killed writer left behind cannot get between.
+    # A new name for the chunks, so that leftovers of a killed writer cannot mix in.
     chunks_id = secrets.token_hex(16)
-    chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+    chunks = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
     for place, chunk in enumerate(chunks):
         await _write(nc, _chunk_subject(agent, chunks_id, place), chunk)
-    description = msgspec.json.encode(_Large(chunks_id, len(chunks), len(data)))
+    description = msgspec.json.encode(_LargeUpload(chunks_id, len(chunks), len(data)))
     await _write(nc, f"uploads.{agent}.{LARGE}.{digest}", description)
 
 
 async def _write(nc: Client, subject: str, data: bytes) -> None:
-    # To write it twice, for a lost answer, changes nothing: a subject keeps its newest message.
-    await patiently(nc, lambda: publish(nc, subject, data, {}))
+    # Writing twice after a lost answer is harmless: a subject keeps only its newest message.
+    await retry_request(nc, lambda: publish(nc, subject, data, {}))
 
 
 async def get_upload(nc: Client, digest: str) -> bytes | None:
-    """The bytes with this digest that some agent keeps, None if there are none. Errors: Failed."""
-    async for kept in _all(nc, f"uploads.*.{SMALL}.{digest}"):
-        if hashlib.sha256(kept.data).hexdigest() == digest:
-            return kept.data
-    async for kept in _all(nc, f"uploads.*.{LARGE}.{digest}"):
-        data = await _joined(nc, _agent(kept.subject), _read(kept.data))
+    """Return an agent's upload with this digest, None if there is none. Errors: Failed."""
+    async for message in _iter_newest(nc, f"uploads.*.{SMALL}.{digest}"):
+        if hashlib.sha256(message.data).hexdigest() == digest:
+            return message.data
+    async for message in _iter_newest(nc, f"uploads.*.{LARGE}.{digest}"):
+        data = await _read_chunks(nc, _agent_of(message.subject), _parse_description(message.data))
         if hashlib.sha256(data).hexdigest() == digest:
             return data
     return None
 
 
-async def _all(nc: Client, subject: str) -> AsyncIterator[Stored]:
-    """The newest message on each subject of a filter."""
+async def _iter_newest(nc: Client, subject: str) -> AsyncIterator[StoredMessage]:
+    """Yield the newest message on each subject of a filter."""
     seq = 0
     for _ in range(UPLOADERS_MAX):
-        which: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
-        found = await patiently(nc, partial(find, nc, UPLOADS, which))
-        if found is None:
+        query: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
+        message = await retry_request(nc, partial(get_message, nc, UPLOADS, query))
+        if message is None:
             return
-        seq = found.seq
-        yield found
+        seq = message.seq
+        yield message
 
 
-async def _joined(nc: Client, agent: str, described: _Large) -> bytes:
-    """The bytes of a large blob, as far as they are there."""
+async def _read_chunks(nc: Client, agent: str, description: _LargeUpload) -> bytes:
+    """Read the bytes of a large blob, as far as they exist."""
     chunks = list[bytes]()
-    for place in range(min(described.chunks, CHUNKS_MAX)):
-        subject = _chunk_subject(agent, described.chunks_id, place)
-        found = await patiently(nc, partial(find, nc, UPLOADS, {"last_by_subj": subject}))
-        if found is None:
+    for place in range(min(description.chunks, CHUNKS_MAX)):
+        subject = _chunk_subject(agent, description.chunks_id, place)
+        message = await retry_request(
+            nc, partial(get_message, nc, UPLOADS, {"last_by_subj": subject})
+        )
+        if message is None:
             break
-        chunks.append(found.data)
+        chunks.append(message.data)
     return b"".join(chunks)
 
 
-async def uploaded(nc: Client) -> list[Kept]:
-    """Every upload, and the chunks that belong to none, without a digest. Errors: Failed.
+async def list_uploads(nc: Client) -> list[StoredBlob]:
+    """List every upload, and chunks without an upload, which have no digest. Errors: Failed.
 
-    The chunks are looked at first: a description that is written meanwhile is of young ones.
+    The chunks are listed first: a description written meanwhile is of young chunks.
     """
-    lone: dict[str, Kept] = {}
-    for one in await newest(nc, UPLOADS, f"uploads.*.{CHUNK}.*.*", headers_only=True):
-        place = ".".join(("chunks", _agent(one.subject), one.subject.split(".")[3]))
-        size = one.size + (lone[place].bytes if place in lone else 0)
-        lone[place] = Kept("", size, one.at, place)
-    found = list[Kept]()
-    for one in await newest(nc, UPLOADS, f"uploads.*.{SMALL}.*", headers_only=True):
-        found.append(Kept(_digest(one.subject), one.size, one.at, f"one.{one.seq}"))
-    for one in await newest(nc, UPLOADS, f"uploads.*.{LARGE}.*", headers_only=False):
-        described, agent = _read(one.data), _agent(one.subject)
-        lone.pop(f"chunks.{agent}.{described.chunks_id}", None)
-        place = f"one.{one.seq}.{agent}.{described.chunks_id}"
-        found.append(Kept(_digest(one.subject), described.size, one.at, place))
-    return [*found, *lone.values()]
+    orphans: dict[str, StoredBlob] = {}
+    for message in await read_newest_messages(
+        nc, UPLOADS, f"uploads.*.{CHUNK}.*.*", headers_only=True
+    ):
+        place = ".".join(("chunks", _agent_of(message.subject), message.subject.split(".")[3]))
+        size = message.size + (orphans[place].bytes if place in orphans else 0)
+        orphans[place] = StoredBlob("", size, message.at, place)
+    uploads = list[StoredBlob]()
+    for message in await read_newest_messages(
+        nc, UPLOADS, f"uploads.*.{SMALL}.*", headers_only=True
+    ):
+        digest, place = _digest_of(message.subject), f"one.{message.seq}"
+        uploads.append(StoredBlob(digest, message.size, message.at, place))
+    for message in await read_newest_messages(
+        nc, UPLOADS, f"uploads.*.{LARGE}.*", headers_only=False
+    ):
+        description, agent = _parse_description(message.data), _agent_of(message.subject)
+        orphans.pop(f"chunks.{agent}.{description.chunks_id}", None)
+        place = f"one.{message.seq}.{agent}.{description.chunks_id}"
+        uploads.append(StoredBlob(_digest_of(message.subject), description.size, message.at, place))
+    return [*uploads, *orphans.values()]
 
 
 async def remove_upload(nc: Client, place: str) -> bool:
-    """Remove just what `uploaded` has seen in a place; False if it is gone. Errors: Failed."""
-    kind, *where = place.split(".")
+    """Remove exactly the upload that was listed at a place; False if it is gone. Errors: Failed."""
+    kind, *parts = place.split(".")
     if kind == "chunks":
-        await _remove_chunks(nc, where)
+        await _remove_chunks(nc, parts)
         return True
-    seq, *chunks = where
-    if not await patiently(nc, lambda: _remove_one(nc, int(seq))):
+    seq, *chunks = parts
+    if not await retry_request(nc, lambda: _remove_message(nc, int(seq))):
         return False
     if chunks:
         await _remove_chunks(nc, chunks)
     return True
 
 
-async def _remove_one(nc: Client, seq: int) -> bool:
-    # By its sequence: a put in between has given the same bytes another one.
+async def _remove_message(nc: Client, seq: int) -> bool:
+    # Deleted by sequence, because a put in between gave the same bytes another one.
     try:
-        await ask(nc, f"STREAM.MSG.DELETE.{UPLOADS}", {"seq": seq, "no_erase": True})
-    except Denied as denied:
+        await api_request(nc, f"STREAM.MSG.DELETE.{UPLOADS}", {"seq": seq, "no_erase": True})
+    except RequestDenied as denied:
         if denied.code not in (NOT_DELETED, NO_SEQUENCE):
             raise
         return False
@@ -150,29 +159,29 @@ async def _remove_one(nc: Client, seq: int) -> bool:
 
 async def _remove_chunks(nc: Client, names: Iterable[str]) -> None:
     agent, chunks_id = names
-    which = {"filter": f"uploads.{agent}.{CHUNK}.{chunks_id}.*"}
-    await patiently(nc, lambda: ask(nc, f"STREAM.PURGE.{UPLOADS}", which))
+    query = {"filter": f"uploads.{agent}.{CHUNK}.{chunks_id}.*"}
+    await retry_request(nc, lambda: api_request(nc, f"STREAM.PURGE.{UPLOADS}", query))
 
 
-def _read(description: bytes) -> _Large:
-    """What a description says; one that says nothing of use has no chunks."""
+def _parse_description(description: bytes) -> _LargeUpload:
+    """Parse a description; an invalid one has no chunks."""
     try:
-        described = _described(description)
+        parsed = _decode_description(description)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Large("", 0, 0)
-    is_name = re.fullmatch(r"[0-9a-f]{32}", described.chunks_id)
-    return described if is_name else _Large("", 0, 0)
+        return _LargeUpload("", 0, 0)
+    is_name = re.fullmatch(r"[0-9a-f]{32}", parsed.chunks_id)
+    return parsed if is_name else _LargeUpload("", 0, 0)
 
 
 def _chunk_subject(agent: str, chunks_id: str, place: int) -> str:
     return f"uploads.{agent}.{CHUNK}.{chunks_id}.{place}"
 
 
-def _agent(subject: str) -> str:
+def _agent_of(subject: str) -> str:
     return subject.split(".")[1]
 
 
-def _digest(subject: str) -> str:
-    """The digest at the end of a subject, "" where an agent wrote anything else there."""
-    named = subject.rpartition(".")[2]
-    return named if _DIGEST.match(named) else ""
+def _digest_of(subject: str) -> str:
+    """Return the digest at the end of a subject, "" if an agent wrote something else there."""
+    last_token = subject.rpartition(".")[2]
+    return last_token if _DIGEST.match(last_token) else ""

@@ -1,11 +1,16 @@
-"""A YAML document as plain values with the line of each, and sentences about them."""
+"""A YAML document as plain values with line numbers, validated against pydantic models.
+
+An error is explained in one sentence that names the line.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from difflib import get_close_matches
+from typing import Any, NoReturn, TypeVar, get_args
 
 import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shared.errors import Refused
 
@@ -23,7 +28,7 @@ _FLOAT = re.compile(
     r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?\Z"
     r"|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
 )
-# YAML 1.1 makes numbers, truths and dates of these, YAML 1.2 does not: public readers differ.
+# YAML 1.1 reads these as numbers, booleans and dates, YAML 1.2 does not: public readers differ.
 _AMBIGUOUS = re.compile(
     r"(yes|no|on|off)\Z|[-+]?0[0-9_]+\Z|[-+]?0b[01_]+\Z|[-+]?[0-9]+_[0-9_.]*\Z"
     r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?\Z"
@@ -34,24 +39,24 @@ _AMBIGUOUS = re.compile(
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML file says; `lines` tells where each value and key stands."""
+    """The contents of a YAML file; `lines` maps each value and key to its line."""
 
     name: str
     value: Any
     lines: Mapping[Path, int]
 
-    def refuse(self, path: Path, what: str) -> NoReturn:
-        """Raises the sentence that names the file, the line nearest to the path, and the mend."""
-        near = path
-        while near and near not in self.lines:
-            near = near[:-1]
-        place = f", line {self.lines[near]}" if near else ""
+    def refuse(self, path: Path, reason: str) -> NoReturn:
+        """Raise a refusal that names the file, the line nearest to the path, and the fix."""
+        nearest = path
+        while nearest and nearest not in self.lines:
+            nearest = nearest[:-1]
+        place = f", line {self.lines[nearest]}" if nearest else ""
         field = ".".join(map(str, path)) or None
-        raise bad_problem(f"{self.name}{place}: {what}", field)
+        raise bad_problem(f"{self.name}{place}: {reason}", field)
 
 
 def bad_problem(reason: str, field: str | None = None) -> Refused:
-    """The refusal of a problem, for its author.
+    """Return the refusal of a problem, for its author.
 
     >>> bad_problem("task.yml is missing").code
     'bad_problem'
@@ -59,10 +64,10 @@ def bad_problem(reason: str, field: str | None = None) -> Refused:
     return Refused("bad_problem", reason, field)
 
 
-def shown(value: object) -> str:
-    """A value as a sentence may quote it, cut to sixty characters.
+def quote_value(value: object) -> str:
+    """Quote a value for a message, cut to sixty characters.
 
-    >>> shown("a" * 100)[-9:]
+    >>> quote_value("a" * 100)[-9:]
     "aaaaa...'"
     """
     text = value if isinstance(value, str) else repr(value)
@@ -70,12 +75,12 @@ def shown(value: object) -> str:
 
 
 def read_document(name: str, data: bytes) -> Document:
-    """The document in a file. Errors: Refused, whatever the bytes are."""
+    """Parse a file. Errors: Refused, whatever the bytes are."""
     if len(data) > YAML_BYTES_MAX:
         raise bad_problem(f"{name} has {len(data)} bytes: at most {YAML_BYTES_MAX}", name)
     try:
         text = data.decode("utf-8-sig")
-        return _Reader(name, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
+        return _DocumentParser(name, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except UnicodeDecodeError as error:
         raise bad_problem(f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
@@ -83,101 +88,106 @@ def read_document(name: str, data: bytes) -> Document:
         place = "" if mark is None else f", line {mark.line + 1}"
         raise bad_problem(f"{name}{place}: not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        said = " ".join(str(error).split())[:120]
-        raise bad_problem(f"{name}: not YAML: {said}") from error
+        message = " ".join(str(error).split())[:120]
+        raise bad_problem(f"{name}: not YAML: {message}") from error
 
 
-class _Reader:
-    """Walks the parser's events, which expand nothing, with bounds on depth and on number."""
+class _DocumentParser:
+    """Builds values from parser events, without aliases, with limits on depth and count."""
 
     def __init__(self, name: str, events: Iterator[Any]) -> None:
         self._events = events
         self._lines: dict[Path, int] = {}
-        self._so_far = Document(name, None, self._lines)
+        self._empty_document = Document(name, None, self._lines)
         self._values = 0
 
     def document(self) -> Document:
-        """The one document of the stream."""
+        """Return the only document of the stream."""
         next(self._events)
         value = None
         if isinstance(next(self._events), yaml.DocumentStartEvent):
-            value = self._value(next(self._events), ())
+            value = self._build_value(next(self._events), ())
             next(self._events)
-            rest = next(self._events)
-            if not isinstance(rest, yaml.StreamEndEvent):
-                self._lines["---",] = rest.start_mark.line + 1
-                self._so_far.refuse(("---",), "a second document: keep the first alone")
-        return Document(self._so_far.name, value, self._lines)
+            following = next(self._events)
+            if not isinstance(following, yaml.StreamEndEvent):
+                self._lines["---",] = following.start_mark.line + 1
+                self._empty_document.refuse(("---",), "a second document: keep only the first")
+        return Document(self._empty_document.name, value, self._lines)
 
-    def _value(self, event: Any, path: Path) -> Any:
-        self._note(event, path)
+    def _build_value(self, event: Any, path: Path) -> Any:
+        self._record_position(event, path)
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, path)
+            return self._build_scalar(event, path)
         if isinstance(event, yaml.SequenceStartEvent):
-            return self._list(path)
-        return self._map(path)
+            return self._build_list(path)
+        return self._build_mapping(path)
 
-    def _note(self, event: Any, path: Path) -> None:
+    def _record_position(self, event: Any, path: Path) -> None:
         self._lines.setdefault(path, event.start_mark.line + 1)
         self._values += 1
         if len(path) > DEPTH_MAX:
-            self._so_far.refuse(path, f"nested deeper than {DEPTH_MAX}: write it flatter")
+            self._empty_document.refuse(path, f"nested deeper than {DEPTH_MAX}: use fewer levels")
         if self._values > VALUES_MAX:
-            self._so_far.refuse(path, f"more than {VALUES_MAX} values: write fewer")
+            self._empty_document.refuse(path, f"more than {VALUES_MAX} values: write fewer")
         if event.anchor is not None:
-            self._so_far.refuse(path, "anchors and aliases are not read: write the value out")
+            reason = "anchors and aliases are not supported: write the value out"
+            self._empty_document.refuse(path, reason)
         if event.tag is not None:
-            self._so_far.refuse(path, f"the tag {shown(event.tag)} is not read: leave it out")
+            reason = f"the tag {quote_value(event.tag)} is not supported: remove it"
+            self._empty_document.refuse(path, reason)
 
-    def _list(self, path: Path) -> list[Any]:
+    def _build_list(self, path: Path) -> list[Any]:
         items: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._value(event, (*path, len(items))))
+            items.append(self._build_value(event, (*path, len(items))))
         return items
 
-    def _map(self, path: Path) -> dict[str, Any]:
+    def _build_mapping(self, path: Path) -> dict[str, Any]:
         items: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._key(event, path)
+            key = self._build_key(event, path)
             self._lines[*path, key] = event.start_mark.line + 1
             if key in items:
-                self._so_far.refuse((*path, key), f"a second key {shown(key)}: say it once")
-            items[key] = self._value(next(self._events), (*path, key))
+                self._empty_document.refuse(
+                    (*path, key), f"a second key {quote_value(key)}: write it once"
+                )
+            items[key] = self._build_value(next(self._events), (*path, key))
         return items
 
-    def _key(self, event: Any, path: Path) -> str:
-        self._note(event, path)
+    def _build_key(self, event: Any, path: Path) -> str:
+        self._record_position(event, path)
         line = event.start_mark.line + 1
         text = event.value if isinstance(event, yaml.ScalarEvent) else ""
         if text in ("", "<<"):
             self._lines[*path, text] = line
-            what = (
-                "merged keys are not read: write them out"
+            reason = (
+                "merge keys are not supported: write the keys out"
                 if text
-                else "a key that is no word: name it"
+                else "an empty key: name it"
             )
-            self._so_far.refuse((*path, text), what)
-        return self._text(text, path)
+            self._empty_document.refuse((*path, text), reason)
+        return self._check_text(text, path)
 
-    def _scalar(self, event: yaml.ScalarEvent, path: Path) -> Any:
-        text = self._text(event.value, path)
+    def _build_scalar(self, event: yaml.ScalarEvent, path: Path) -> Any:
+        text = self._check_text(event.value, path)
         if event.style:
             return text
         if _AMBIGUOUS.match(text):
-            what = f"{shown(text)} is a number, a truth or a date to some readers: put it in quotes"
-            self._so_far.refuse(path, f"{what}, or write 0, 1, true or false")
+            reason = f"some readers take {quote_value(text)} as a number, boolean or date"
+            self._empty_document.refuse(path, f"{reason}: quote it, or write 0, 1, true or false")
         if len(text) > INT_CHARS_MAX and _INT.match(text):
-            self._so_far.refuse(path, f"{shown(text)} does not fit in 64 bits: write a smaller one")
+            reason = f"{quote_value(text)} does not fit in 64 bits: write a smaller number"
+            self._empty_document.refuse(path, reason)
         return plain_value(text)
 
-    def _text(self, text: str, path: Path) -> str:
+    def _check_text(self, text: str, path: Path) -> str:
         if "\0" in text:
-            self._so_far.refuse(path, "NUL: leave it out")
+            self._empty_document.refuse(path, "NUL character: remove it")
         return text
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
-    """What an unquoted word means, as YAML 1.2 has it; a number may be written as 1e-05.
+    """Return the value of an unquoted word by YAML 1.2; numbers may be written as 1e-05.
 
     >>> [plain_value(text) for text in ("", "True", "0x10", "-3", "1e-05", "1.5", "normal", "08")]
     [None, True, 16, -3, 1e-05, 1.5, 'normal', '08']
@@ -191,3 +201,115 @@ def plain_value(text: str) -> str | int | float | bool | None:
     if _FLOAT.match(text):
         return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return text
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class StrictModel(BaseModel):
+    """A map in a problem file: no unknown keys, and no conversion of values to other types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def validate_document(document: Document, model: type[Model]) -> Model:
+    """Validate a document. Errors: Refused, naming file, line, field and the fix."""
+    value = {} if document.value is None else document.value
+    if not isinstance(value, dict):
+        document.refuse(
+            (), f"a {_kind_of(value)}: write keys, such as {_field_names(model)[0]}: ..."
+        )
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        # A mistyped key also counts as a missing one: report the typing mistake.
+        unknown_keys = (item for item in errors if item["type"] == "extra_forbidden")
+        _refuse(document, model, next(unknown_keys, errors[0]))
+
+
+def _refuse(document: Document, model: type[BaseModel], error: Mapping[str, Any]) -> NoReturn:
+    path: Path = error["loc"]
+    wording = _WORDINGS.get(error["type"])
+    if wording is not None:
+        document.refuse(path, wording(path, model, error))
+    message = error["msg"].replace("Input should be", "must be").replace("String should", "should")
+    document.refuse(
+        path, f"{_field_text(path)} {message[:1].lower()}{message[1:]}, not {_input_text(error)}"
+    )
+
+
+def _describe_missing(path: Path, _model: type[BaseModel], _error: Mapping[str, Any]) -> str:
+    return f"the key {quote_value(path[-1])} is missing{_in_parent(path)}: add it"
+
+
+def _describe_unknown(path: Path, model: type[BaseModel], _error: Mapping[str, Any]) -> str:
+    key, known = str(path[-1]), _field_names(_model_at(model, path[:-1]))
+    similar = get_close_matches(key, known, 1)
+    fix = f"did you mean {quote_value(similar[0])}?" if similar else f"there are {', '.join(known)}"
+    return f"unknown key {quote_value(key)}{_in_parent(path)}: {fix}"
+
+
+def _describe_not_map(path: Path, model: type[BaseModel], error: Mapping[str, Any]) -> str:
+    first = _field_names(_model_at(model, path))[:1]
+    example = f", such as {first[0]}: ..." if first else ""
+    return f"{_field_text(path)} must be a map{example}, not {_input_text(error)}"
+
+
+def _describe_length(path: Path, _model: type[BaseModel], error: Mapping[str, Any]) -> str:
+    bounds = error["ctx"]
+    least, most = bounds.get("min_length", 0), bounds.get("max_length")
+    bound = f"at least {least}" if most is None else f"at most {most}"
+    return f"{_field_text(path)} has a length of {len(error['input'])}: write {bound}"
+
+
+_WORDINGS: Mapping[str, Callable[[Path, type[BaseModel], Mapping[str, Any]], str]] = {
+    "missing": _describe_missing,
+    "extra_forbidden": _describe_unknown,
+    "model_type": _describe_not_map,
+    "dict_type": _describe_not_map,
+    "too_short": _describe_length,
+    "too_long": _describe_length,
+    "string_too_short": _describe_length,
+    "string_too_long": _describe_length,
+}
+
+
+def _field_text(path: Path) -> str:
+    return quote_value(".".join(str(part) for part in path if part != "[key]"))
+
+
+def _in_parent(path: Path) -> str:
+    return f" in {_field_text(path[:-1])}" if path[:-1] else ""
+
+
+def _input_text(error: Mapping[str, Any]) -> str:
+    value = error["input"]
+    return f"a {_kind_of(value)}" if isinstance(value, dict | list) else quote_value(value)
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, dict):
+        return "map"
+    return "list" if isinstance(value, list) else "single value"
+
+
+def _field_names(model: type[BaseModel] | None) -> list[str]:
+    return [] if model is None else list(model.model_fields)
+
+
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
+    """Return the model at a path, through lists and optional fields."""
+    current: type[BaseModel] | None = model
+    for part in path:
+        if isinstance(part, str):
+            field = None if current is None else current.model_fields.get(part)
+            current = None if field is None else _model_in(field.annotation)
+    return current
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    models = (_model_in(part) for part in get_args(annotation))
+    return next((model for model in models if model), None)

@@ -1,4 +1,4 @@
-"""What an author's machine found when it checked a problem: sent along when it is published."""
+"""The findings of a check of a problem on its author's machine, sent when it is published."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from shared.errors import Refused
-from shared.instants import Instant
-from shared.problems.schema import Strict
+from shared.json_types import Instant
+from shared.problems.document import StrictModel
 from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 
 REPORT_BYTES_MAX = 256 * 1024
@@ -15,9 +15,9 @@ FINDINGS_MAX = 200
 SOLUTIONS_MAX = 500
 TEXT_CHARS_MAX = 1000
 
-# Every finding there is, in the order in which they are looked for.
+# All findings, in the order of the checks.
 CODES: Mapping[str, str] = {
-    "schema": "the files are no problem: file, line, field and the mend are named",
+    "schema": "the files are not a problem: file, line, field and fix are named",
     "schema_warning": "legal, and of no effect or of a lower trust",
     "author_fails": "a function of the author's raised, hung, or ended its process",
     "author_forks": "the author's code left a process behind",
@@ -63,8 +63,8 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class Finding(Strict):
-    """One thing that is wrong, or may be: where, what, and how it is mended."""
+class Finding(StrictModel):
+    """One problem or possible problem: where it is, what it is, and how to fix it."""
 
     code: Word
     level: Literal["error", "warning"]
@@ -72,8 +72,8 @@ class Finding(Strict):
     text: Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
 
 
-class SolutionFound(Strict):
-    """How one of the author's solutions or baselines ended; `skipped` where it cannot be run."""
+class SolutionFound(StrictModel):
+    """The result of one of the author's solutions or baselines; `skipped` if it cannot be run."""
 
     name: Name
     kind: Literal["correct", "wrong", "baseline"]
@@ -81,10 +81,10 @@ class SolutionFound(Strict):
     as_expected: bool
 
 
-class CheckReport(Strict):
-    """A check of one problem version, by its digest; clean if nothing in it is an error.
+class CheckReport(StrictModel):
+    """A check of one problem version, named by digest; clean if it contains no error.
 
-    `memory_mib` is the memory that a run needs, as measured; 0 where that is not known.
+    `memory_mib` is the measured memory of a run; 0 if unknown.
     """
 
     digest: Digest
@@ -98,43 +98,50 @@ class CheckReport(Strict):
 
     @property
     def errors(self) -> list[Finding]:
-        """What keeps the problem from being published."""
-        return [one for one in self.findings if one.level == "error"]
+        """The findings that prevent publication."""
+        return [finding for finding in self.findings if finding.level == "error"]
 
     @model_validator(mode="after")
-    def _is_one_word(self) -> Self:
-        is_clean = not self.errors and all(one.as_expected for one in self.solutions)
+    def _check_is_clean(self) -> Self:
+        is_clean = not self.errors and all(solution.as_expected for solution in self.solutions)
         if self.is_clean != is_clean:
-            raise ValueError("is_clean is not what the findings and solutions say")
+            raise ValueError("is_clean contradicts the findings and solutions")
         return self
 
 
 def read_report(text: str | bytes) -> CheckReport:
-    """The report in a JSON text. Errors: Refused `bad_report`, with the first thing wrong."""
+    """Parse a report in JSON. Errors: Refused `bad_report`, with the first error."""
     size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
     if size > REPORT_BYTES_MAX:
-        what = f"the report has {size:,} bytes, at most {REPORT_BYTES_MAX:,}"
-        raise Refused("bad_report", what, "report")
+        reason = f"the report has {size:,} bytes, at most {REPORT_BYTES_MAX:,}"
+        raise Refused("bad_report", reason, "report")
     try:
         return CheckReport.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
-        what = f"the report is none that `warpboard problem check` writes: {place}: {first['msg']}"
-        raise Refused("bad_report", what, "report") from error
+        reason = f"this is not a report of `warpboard problem check`: {place}: {first['msg']}"
+        raise Refused("bad_report", reason, "report") from error
 
 
 def require_clean(report: CheckReport, digest: str) -> None:
-    """Errors: Refused `check_missing`, for another version's report; `check_failed`."""
+    """Check that a report is clean and about this version.
+
+    Errors: Refused `check_missing` for another version's report; `check_failed`.
+    """
     if report.digest != digest:
-        what = (
-            f"the report is of the version {report.digest[:12]}, these files are {digest[:12]}: "
+        reason = (
+            f"the report is of version {report.digest[:12]}, these files are {digest[:12]}: "
             "run `warpboard problem check` on them"
         )
-        raise Refused("check_missing", what, "report")
+        raise Refused("check_missing", reason, "report")
     if report.is_clean:
         return
-    wrong = [f"{one.code} in {one.where}: {one.text}" for one in report.errors]
-    wrong += [f"{one.name}: {one.verdict}" for one in report.solutions if not one.as_expected]
-    what = f"the check found {len(wrong)} errors, the first: {wrong[0]}"
-    raise Refused("check_failed", what, "report")
+    errors = [f"{finding.code} in {finding.where}: {finding.text}" for finding in report.errors]
+    errors += [
+        f"{solution.name}: {solution.verdict}"
+        for solution in report.solutions
+        if not solution.as_expected
+    ]
+    reason = f"the check found {len(errors)} errors, the first: {errors[0]}"
+    raise Refused("check_failed", reason, "report")

@@ -1,17 +1,16 @@
-"""Problems that are one Python file: the older public form, and KernelBench's.
+"""Problems in one Python file: the older public form, and KernelBench's.
 
-Both are read as a task with one case that has no arguments. Which form a file is of, its text says:
-it is never run here.
+Both are read as a task with one case without arguments. The form follows from the source, which is
+never run here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.errors import Refused
-from shared.problems.directives import Directives, read_directives
 from shared.problems.document import Document, bad_problem
-from shared.problems.python import Module, read_module
-from shared.problems.sources import REFERENCE, SUBMISSION_NAME
+from shared.problems.sources import REFERENCE, SUBMISSION_NAME, Module, read_module
+from shared.problems.submission_file import read_directives
 from shared.problems.task_yml import SUBMISSION
 
 KERNELBENCH = "kernelbench"
@@ -19,12 +18,12 @@ OUTPUTS = "outputs"
 INPUT_OUTPUT = "input_output"
 CALLS = 5
 
-_MODEL = ("Model", "get_inputs", "get_init_inputs")
-_KERNEL = ("generate_input", "ref_kernel", "check_implementation")
-_WEIGHTS = b"from_pretrained"
-_CHECKED_BY = "check_arguments"
+_MODEL_NAMES = ("Model", "get_inputs", "get_init_inputs")
+_KERNEL_NAMES = ("generate_input", "ref_kernel", "check_implementation")
+_WEIGHTS_CALL = b"from_pretrained"
+_CHECK_CONSTANT = "check_arguments"
 _SEED = 42
-_SAID: Mapping[str, str] = {
+_DESCRIPTIONS: Mapping[str, str] = {
     KERNELBENCH: "Define `ModelNew`, with the constructor and the `forward` of `Model`.",
     OUTPUTS: "Define `custom_kernel(input)`, which gives what `ref_kernel(input)` gives.",
     INPUT_OUTPUT: "Define `custom_kernel(input)`, which gives what `ref_kernel(input)` gives.",
@@ -32,33 +31,40 @@ _SAID: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Single:
-    """A file as a task: the document that a task.yml would be, and what is told of it besides.
+class SingleFileTask:
+    """A file as a task: the document a task.yml would be, and the form of the file.
 
-    `form` says how the harness calls it; "" is the way of every task directory.
+    `form` says how the harness calls it; "" is the way of task directories.
     """
 
     document: Document
     form: str
 
 
-def read_single(files: Mapping[str, bytes]) -> Single | None:
-    """The one file among these that is a problem by itself; None if there is none.
+def read_single_file(files: Mapping[str, bytes]) -> SingleFileTask | None:
+    """Find the only file that is a problem by itself; None if there is none.
 
-    Errors: Refused `bad_problem`, if there are several, or if it may be meant in two ways.
+    Errors: Refused `bad_problem` if there are several, or if the form is ambiguous.
     """
-    found = {name: one for name, data in files.items() if (one := _module(name, data))}
-    if not found:
+    modules = {
+        name: module for name, data in files.items() if (module := _read_problem(name, data))
+    }
+    if not modules:
         return None
-    if len(found) > 1:
-        what = f"{', '.join(sorted(found))}: each is a problem by itself, so keep one"
-        raise bad_problem(what, min(found))
-    ((name, module),) = found.items()
-    form, case = _form(name, module)
-    if form == KERNELBENCH and _WEIGHTS in files[name]:
-        what = f"it asks for weights by {_WEIGHTS.decode()}, and no machine here has a network"
-        raise bad_problem(f"{name}: {what}: make them in the file", name)
-    gpus = _directives(name, files[name]).gpus
+    if len(modules) > 1:
+        reason = f"{', '.join(sorted(modules))}: each is a problem by itself, so keep one"
+        raise bad_problem(reason, min(modules))
+    ((name, module),) = modules.items()
+    form, case = _read_form(name, module)
+    if form == KERNELBENCH and _WEIGHTS_CALL in files[name]:
+        reason = (
+            f"it asks for weights by {_WEIGHTS_CALL.decode()}, and no machine here has a network"
+        )
+        raise bad_problem(f"{name}: {reason}: make them in the file", name)
+    try:
+        gpus = read_directives(files[name].decode("utf-8-sig", errors="replace")).gpus
+    except Refused as refused:
+        raise bad_problem(f"{name}: {refused.reason}", name) from refused
     task = {
         "files": [
             {"name": SUBMISSION_NAME, "source": SUBMISSION},
@@ -66,51 +72,46 @@ def read_single(files: Mapping[str, bytes]) -> Single | None:
         ],
         "lang": "py",
         "config": {"main": REFERENCE},
-        "description": _SAID[form],
+        "description": _DESCRIPTIONS[form],
         "tests": [case],
         "benchmarks": [case],
     }
     document = Document(name, task | ({"gpus": list(gpus)} if gpus else {}), {})
-    return Single(document, "" if form == INPUT_OUTPUT else form)
+    return SingleFileTask(document, "" if form == INPUT_OUTPUT else form)
 
 
-def _module(name: str, data: bytes) -> Module | None:
-    """What a file defines, if that is a problem. Errors: Refused, for one that is no Python."""
+def _read_problem(name: str, data: bytes) -> Module | None:
+    """Read a file that is a problem; None for other files. Errors: Refused if it is not Python."""
     if not name.endswith(".py") or "/" in name:
         return None
-    if not all(word.encode() in data for word in _MODEL) and not all(
-        word.encode() in data for word in _KERNEL
+    if not all(word.encode() in data for word in _MODEL_NAMES) and not all(
+        word.encode() in data for word in _KERNEL_NAMES
     ):
         return None
     module = read_module(name, data)
-    is_one = any(all(name in module.names for name in names) for names in (_MODEL, _KERNEL))
-    return module if is_one else None
+    is_problem = any(
+        all(name in module.names for name in names) for names in (_MODEL_NAMES, _KERNEL_NAMES)
+    )
+    return module if is_problem else None
 
 
-def _form(name: str, module: Module) -> tuple[str, dict[str, int]]:
-    """How a file is meant, and the arguments of its one case. Errors: Refused."""
-    if all(one in module.names for one in _MODEL):
+def _read_form(name: str, module: Module) -> tuple[str, dict[str, int]]:
+    """Return a file's form, and the arguments of its one case. Errors: Refused."""
+    if all(required in module.names for required in _MODEL_NAMES):
         return KERNELBENCH, {}
-    generate = module.signature(_KERNEL[0])
-    said = module.texts.get(_CHECKED_BY, "")
-    if said not in ("", OUTPUTS, INPUT_OUTPUT):
-        what = f"{said!r} is none: write {_CHECKED_BY} = {OUTPUTS!r} or {INPUT_OUTPUT!r}"
-        raise bad_problem(f"{name}: {_CHECKED_BY} {what}", name)
-    if strange := [one for one in generate.needs if one != "seed"]:
-        what = f"generate_input needs {', '.join(strange)}: list the cases in a task.yml"
-        raise bad_problem(f"{name}: {what}", name)
+    generate = module.signature(_KERNEL_NAMES[0])
+    declared = module.texts.get(_CHECK_CONSTANT, "")
+    if declared not in ("", OUTPUTS, INPUT_OUTPUT):
+        reason = f"is {declared!r}: write {_CHECK_CONSTANT} = {OUTPUTS!r} or {INPUT_OUTPUT!r}"
+        raise bad_problem(f"{name}: {_CHECK_CONSTANT} {reason}", name)
+    if unsupported := [argument for argument in generate.needs if argument != "seed"]:
+        reason = f"generate_input needs {', '.join(unsupported)}: list the cases in a task.yml"
+        raise bad_problem(f"{name}: {reason}", name)
     has_seed = "seed" in generate.takes or generate.takes_any
     if not generate.takes and not generate.takes_any:
-        return said or OUTPUTS, {}
-    if not generate.needs and not said:
-        what = "check_implementation may be meant for (output, reference's) or (input, output)"
-        mend = f"write {_CHECKED_BY} = {OUTPUTS!r} or {INPUT_OUTPUT!r} beside it"
-        raise bad_problem(f"{name}: {what}: {mend}", name)
-    return said or INPUT_OUTPUT, {"seed": _SEED} if has_seed else {}
-
-
-def _directives(name: str, data: bytes) -> Directives:
-    try:
-        return read_directives(data.decode("utf-8-sig", errors="replace"))
-    except Refused as refused:
-        raise bad_problem(f"{name}: {refused.reason}", name) from refused
+        return declared or OUTPUTS, {}
+    if not generate.needs and not declared:
+        reason = "check_implementation could take (output, reference's) or (input, output)"
+        fix = f"write {_CHECK_CONSTANT} = {OUTPUTS!r} or {INPUT_OUTPUT!r} beside it"
+        raise bad_problem(f"{name}: {reason}: {fix}", name)
+    return declared or INPUT_OUTPUT, {"seed": _SEED} if has_seed else {}

@@ -1,11 +1,12 @@
-"""Which files a problem version holds, and under which names."""
+"""The files of a problem version, and what its Python files define: read, never run here."""
 
+import ast
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from shared.problems.document import Document, Path, bad_problem, shown
+from shared.problems.document import Document, Path, bad_problem, quote_value
 from shared.problems.task_yml import SUBMISSION, TaskYml
 
 FILE_BYTES_MAX = 1_000_000
@@ -22,91 +23,94 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
 @dataclass(frozen=True)
 class Sources:
-    """The files by plain name, the submission's own name, and the template of each language."""
+    """The files by plain name, the submission's own name, and each language's template."""
 
     files: Mapping[str, bytes]
     submission: str
     templates: Mapping[str, str]
 
 
-def gathered(document: Document, task: TaskYml, files: Mapping[str, bytes]) -> Sources:
-    """What `task` asks of `files`, and the statement. Errors: Refused."""
-    submission = _submission(document, task)
-    shelf = _Shelf(document, files, submission)
+def gather_sources(document: Document, task: TaskYml, files: Mapping[str, bytes]) -> Sources:
+    """Collect the files that `task` lists, and the statement. Errors: Refused."""
+    submission = _submission_name(document, task)
+    collector = _FileCollector(document, files, submission)
     for index, entry in enumerate(task.files):
         if entry.source != SUBMISSION:
-            shelf.put(entry.name, entry.source, ("files", index))
+            collector.add(entry.name, entry.source, ("files", index))
     templates = {
-        language: shelf.put_template(source, ("templates", language))
+        language: collector.add_template(source, ("templates", language))
         for language, source in task.templates.items()
     }
     if STATEMENT in files:
-        shelf.put_template(STATEMENT, ())
-    return Sources(shelf.kept, submission, templates)
+        collector.add_template(STATEMENT, ())
+    return Sources(collector.collected, submission, templates)
 
 
-class _Shelf:
-    """Takes files in by name, each once."""
+class _FileCollector:
+    """Collects files under their names, each name once."""
 
     def __init__(self, document: Document, files: Mapping[str, bytes], submission: str) -> None:
         self._document = document
         self._files = files
         self._submission = submission
-        self.kept: dict[str, bytes] = {}
+        self.collected: dict[str, bytes] = {}
 
-    def put(self, name: str, source: str, path: Path) -> None:
-        """Keeps the text of `source` under `name`, which must be free."""
+    def add(self, name: str, source: str, path: Path) -> None:
+        """Add the text of `source` under `name`, which must be free."""
         _check_name(self._document, name, (*path, "name"))
-        if name in self.kept or name == self._submission:
-            what = f"{shown(name)} is there twice: give one of them another name"
-            self._document.refuse((*path, "name"), what)
-        self.kept[name] = self._text(source, (*path, "source"))
+        if name in self.collected or name == self._submission:
+            reason = f"{quote_value(name)} is listed twice: rename one of them"
+            self._document.refuse((*path, "name"), reason)
+        self.collected[name] = self._read_text(source, (*path, "source"))
 
-    def put_template(self, source: str, path: Path) -> str:
-        """Keeps the text of `source` under its own last name; the same text twice is one file."""
+    def add_template(self, source: str, path: Path) -> str:
+        """Add the text of `source` under its base name; equal texts are one file."""
         name = source.rpartition("/")[2]
         if name == self._submission:
-            # Public problems begin a submission under the submission's own name.
+            # In public problems the template often has the submission's own name.
             name = f"template_{name}"
         _check_name(self._document, name, path)
-        data = self._text(source, path)
-        if self.kept.get(name, data) != data:
-            what = f"{shown(name)} is there with another text: rename it or the other file"
-            self._document.refuse(path, what)
-        self.kept[name] = data
+        data = self._read_text(source, path)
+        if self.collected.get(name, data) != data:
+            reason = f"{quote_value(name)} exists with another text: rename one of the files"
+            self._document.refuse(path, reason)
+        self.collected[name] = data
         return name
 
-    def _text(self, source: str, path: Path) -> bytes:
-        found = normal(source) or ""
-        if found not in self._files:
-            what = f"{shown(source)} is no file of the problem: add it, or mend the path"
-            if not found or found.startswith(UP):
-                what = f"{shown(source)} leads out of the problem's root: copy the file into it"
-            self._document.refuse(path, what)
-        _check_text(source, self._files[found])
-        return self._files[found]
+    def _read_text(self, source: str, path: Path) -> bytes:
+        source_path = normalize_path(source) or ""
+        if source_path not in self._files:
+            reason = f"{quote_value(source)} is no file of the problem: add it, or fix the path"
+            if not source_path or source_path.startswith(UP):
+                reason = (
+                    f"{quote_value(source)} is outside the problem's root: copy the file into it"
+                )
+            self._document.refuse(path, reason)
+        _check_text(source, self._files[source_path])
+        return self._files[source_path]
 
 
-def _submission(document: Document, task: TaskYml) -> str:
-    """The name of the one entry that stands for the participant's file."""
-    found = [i for i, entry in enumerate(task.files) if entry.source == SUBMISSION]
-    if len(found) != 1:
-        path: tuple[Any, ...] = ("files", found[1]) if found else ("files",)
-        what = f"{len(found)} entries have source {shown(SUBMISSION)}: write exactly one"
-        document.refuse(path, what)
-    name = task.files[found[0]].name
-    _check_name(document, name, ("files", found[0], "name"))
-    end = SUFFIXES[task.lang]
-    if not name.endswith(end):
-        what = f"the submission {shown(name)} is not of lang {task.lang}: end its name in {end}"
-        document.refuse(("files", found[0], "name"), what)
+def _submission_name(document: Document, task: TaskYml) -> str:
+    """Return the name of the one entry that stands for the participant's file."""
+    indexes = [index for index, entry in enumerate(task.files) if entry.source == SUBMISSION]
+    if len(indexes) != 1:
+        path: tuple[Any, ...] = ("files", indexes[1]) if indexes else ("files",)
+        reason = f"{len(indexes)} entries have source {quote_value(SUBMISSION)}: write exactly one"
+        document.refuse(path, reason)
+    name = task.files[indexes[0]].name
+    _check_name(document, name, ("files", indexes[0], "name"))
+    suffix = SUFFIXES[task.lang]
+    if not name.endswith(suffix):
+        reason = f"the submission {quote_value(name)} is not of lang {task.lang}"
+        path = ("files", indexes[0], "name")
+        document.refuse(path, f"{reason}: its name must end in {suffix}")
     return name
 
 
 def _check_name(document: Document, name: str, path: Path) -> None:
     if not _PLAIN_NAME.match(name) or name == MANIFEST:
-        what = f"{shown(name)} cannot name a file here: write a plain name such as task.py"
-        document.refuse(path, what)
+        reason = f"{quote_value(name)} is not a valid file name: write a plain name such as task.py"
+        document.refuse(path, reason)
 
 
 def _check_text(name: str, data: bytes) -> None:
@@ -115,14 +119,17 @@ def _check_text(name: str, data: bytes) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        raise bad_problem(f"{name} is not UTF-8 at byte {error.start}: save it so", name) from error
+        reason = f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8"
+        raise bad_problem(reason, name) from error
 
 
-def normal(source: str) -> str | None:
-    r"""A source's plain path from the problem's directory, which may go up; None for any other.
+def normalize_path(source: str) -> str | None:
+    r"""Normalize a path relative to the problem's directory; it may go up. None if invalid.
 
-    >>> normal("./code/../task.py"), normal("a/../../utils.py"), normal("/etc/x"), normal("a\\b")
-    ('task.py', '../utils.py', None, None)
+    >>> normalize_path("./code/../task.py"), normalize_path("a/../../utils.py")
+    ('task.py', '../utils.py')
+    >>> normalize_path("/etc/x") is normalize_path("a\\b") is None
+    True
     """
     parts: list[str] = []
     for part in source.split("/"):
@@ -134,15 +141,119 @@ def normal(source: str) -> str | None:
     return None if is_foreign or not parts else "/".join(parts)
 
 
-def above(task: Document) -> list[str]:
-    """The paths above its directory that a problem takes files from, for who reads them.
+def paths_above(task: Document) -> list[str]:
+    """Return the source paths above the problem's directory, for whoever reads the files.
 
-    Of a task that says it in another form there are none: who compiles it says what is wrong.
+    An invalid task has none: the compiler explains what is wrong with it.
     """
     value = task.value if isinstance(task.value, dict) else {}
     files, templates = value.get("files"), value.get("templates")
     entries = files if isinstance(files, list) else []
-    sources = [one.get("source") for one in entries if isinstance(one, dict)]
+    sources = [entry.get("source") for entry in entries if isinstance(entry, dict)]
     sources += list(templates.values()) if isinstance(templates, dict) else []
-    found = {normal(one) for one in sources if isinstance(one, str)}
-    return sorted(one for one in found if one and one.startswith(UP))
+    paths = {normalize_path(source) for source in sources if isinstance(source, str)}
+    return sorted(path for path in paths if path and path.startswith(UP))
+
+
+# Parsing a file of this size takes half a second; authors' code is far shorter.
+CODE_BYTES_MAX = 256 * 1024
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function can be called; `takes_any` if its source does not tell."""
+
+    takes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    takes_any: bool = False
+
+    def complaint(self, arguments: Mapping[str, object]) -> str:
+        """Return what is wrong with these keyword arguments; "" if nothing is.
+
+        >>> Signature(("size", "seed"), ("size",)).complaint({"sise": 4})
+        "has no 'size'"
+        """
+        for name in self.needs:
+            if name not in arguments:
+                return f"has no {name!r}"
+        for name in arguments:
+            if not self.takes_any and name not in self.takes:
+                return f"has {name!r}, which it does not take"
+        return ""
+
+
+@dataclass(frozen=True)
+class Module:
+    """The top-level names of a file, each with its signature; `texts` holds string constants."""
+
+    names: Mapping[str, Signature]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Return whether the file defines a name, as far as its source tells."""
+        return name in self.names or ANY in self.names
+
+    def signature(self, name: str) -> Signature:
+        """Return how a name can be called."""
+        return self.names.get(name, Signature(takes_any=True))
+
+
+def read_module(name: str, data: bytes) -> Module:
+    """Read what a file defines. Errors: Refused if it is not Python.
+
+    >>> read_module("reference.py", b"def f(a, b=1): ...").names["f"]
+    Signature(takes=('a', 'b'), needs=('a',), takes_any=False)
+    """
+    if len(data) > CODE_BYTES_MAX:
+        reason = f"code has at most {CODE_BYTES_MAX}, so move data to another file"
+        raise bad_problem(f"{name} has {len(data)} bytes: {reason}", name)
+    try:
+        tree = ast.parse(data)
+        names = dict(pair for node in tree.body for pair in _defined_names(node))
+    except SyntaxError as error:
+        place = f", line {error.lineno}" if error.lineno else ""
+        raise bad_problem(f"{name}{place}: not Python: {error.msg}", name) from error
+    except ValueError as error:
+        # NUL bytes, which raise a SyntaxError from Python 3.11.4 on.
+        raise bad_problem(f"{name}: not Python: {error}", name) from error
+    except (MemoryError, RecursionError) as error:
+        reason = "too deeply nested to be parsed: use fewer levels"
+        raise bad_problem(f"{name}: {reason}", name) from error
+    return Module(names, dict(pair for node in tree.body for pair in _string_constants(node)))
+
+
+def _defined_names(node: ast.stmt) -> Iterator[tuple[str, Signature]]:
+    """Yield the names that a statement defines, in all branches of an `if` or `try`."""
+    unknown = Signature(takes_any=True)
+    if isinstance(node, ast.FunctionDef):
+        yield node.name, unknown if node.decorator_list else _read_signature(node.args)
+    elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
+        yield node.name, unknown
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name, unknown) for alias in node.names)
+    else:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                yield inner.id, unknown
+            elif isinstance(inner, ast.stmt | ast.ExceptHandler):
+                yield from _defined_names(inner)  # type: ignore[arg-type]  # a handler contains statements
+
+
+def _string_constants(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield the constants defined as NAME = "text"."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node.value.value, str):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value.value
+
+
+def _read_signature(args: ast.arguments) -> Signature:
+    positional = [argument.arg for argument in (*args.posonlyargs, *args.args)]
+    required = positional[: len(positional) - len(args.defaults)]
+    pairs = zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    required += [argument.arg for argument, default in pairs if default is None]
+    by_keyword = [argument.arg for argument in (*args.args, *args.kwonlyargs)]
+    return Signature(tuple(by_keyword), tuple(required), takes_any=args.kwarg is not None)

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from shared.problems.document import Document, Path, shown
-from shared.problems.schema import Strict, fitted
+from shared.problems.document import Document, Path, StrictModel, quote_value, validate_document
 
 NAMES = ("task.yml", "task.yaml")
 SUBMISSION = "@SUBMISSION@"
@@ -31,21 +30,21 @@ Flag = Annotated[
 Cases = Annotated[list[dict[str, Any]], Field(max_length=CASES_MAX)]
 
 
-class FileEntry(Strict):
-    """A file of the run: its name there, and where its text comes from."""
+class FileEntry(StrictModel):
+    """A file of the run: its name there, and the path of its text."""
 
     name: str
     source: str
 
 
-class PythonConfig(Strict):
-    """Which program the public system starts; our harness is a library and starts none."""
+class PythonConfig(StrictModel):
+    """The program that the public system starts; our harness is a library and starts none."""
 
     main: str
 
 
-class NativeConfig(Strict):
-    """What the public system compiles; our harness has a driver of its own, and keeps the rest."""
+class NativeConfig(StrictModel):
+    """What the public system compiles; our harness replaces its driver and keeps the rest."""
 
     sources: Annotated[list[str], Field(min_length=1, max_length=FILES_MAX)]
     include_dirs: Annotated[list[str], Field(max_length=16)] = Field(default_factory=list)
@@ -55,8 +54,8 @@ class NativeConfig(Strict):
     compile_flags: Annotated[list[Flag], Field(max_length=16)] = Field(default_factory=list)
 
 
-class TaskYml(Strict):
-    """What a `task.yml` says. Units: seconds."""
+class TaskYml(StrictModel):
+    """The contents of a `task.yml`. Units: seconds."""
 
     files: Annotated[list[FileEntry], Field(min_length=1, max_length=FILES_MAX)]
     lang: Literal["py"]
@@ -76,16 +75,16 @@ class TaskYml(Strict):
 
 
 class NativeYml(TaskYml):
-    """What a `task.yml` of a problem in C++ says."""
+    """The contents of a C++ problem's `task.yml`."""
 
-    lang: Literal["cu"]  # type: ignore[assignment]  # the other of the two
+    lang: Literal["cu"]  # type: ignore[assignment]  # narrows the base's literal
     config: NativeConfig  # type: ignore[assignment]
 
 
 def read_task(document: Document) -> TaskYml | NativeYml:
-    """The `task.yml` in a document. Errors: Refused."""
+    """Validate a `task.yml`. Errors: Refused."""
     value = document.value if isinstance(document.value, dict) else {}
-    task = fitted(document, NativeYml if value.get("lang") == "cu" else TaskYml)
+    task = validate_document(document, NativeYml if value.get("lang") == "cu" else TaskYml)
     if task.multi_gpu:
         for key, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
             for index, case in enumerate(cases):
@@ -94,7 +93,7 @@ def read_task(document: Document) -> TaskYml | NativeYml:
 
 
 def gpus_count(task: TaskYml) -> int:
-    """How many GPUs of one host a job needs: as many as the widest case has ranks."""
+    """Return how many GPUs of one host a job needs: the ranks of the widest case."""
     if not task.multi_gpu:
         return 1
     return max((case["world_size"] for case in [*task.tests, *task.benchmarks]), default=1)
@@ -103,37 +102,37 @@ def gpus_count(task: TaskYml) -> int:
 def _check_world_size(document: Document, path: Path, value: object) -> None:
     is_count = isinstance(value, int) and not isinstance(value, bool)
     if not (is_count and 1 <= cast("int", value) <= HOST_GPUS_MAX):
-        said = "no world_size" if value is None else f"the world_size {shown(value)}"
-        what = f"multi_gpu is true, and this case has {said}: write 1 to {HOST_GPUS_MAX}"
-        document.refuse(path, what)
+        actual = "no world_size" if value is None else f"the world_size {quote_value(value)}"
+        reason = f"multi_gpu is true, but this case has {actual}: write 1 to {HOST_GPUS_MAX}"
+        document.refuse(path, reason)
 
 
 def task_warnings(task: TaskYml) -> list[str]:
-    """What is legal and probably not meant.
+    """Return warnings about settings that are legal and probably not intended.
 
     >>> entry = FileEntry(name="submission.py", source="@SUBMISSION@")
     >>> task = TaskYml(files=[entry], lang="py", config=PythonConfig(main="eval.py"),
     ...                description="", tests=[{"seed": 1}], benchmarks=[{"seed": 1}, {"seed": 2}])
     >>> task_warnings(task)
-    ["ranking_by is 'last': of 2 benchmarks the last alone is timed"]
+    ["ranking_by is 'last': of 2 benchmarks only the last one is timed"]
     """
-    found, cases = [], [*task.tests, *task.benchmarks]
+    warnings, cases = [], [*task.tests, *task.benchmarks]
     if task.ranking_by == "last" and len(task.benchmarks) > 1:
         count = len(task.benchmarks)
-        found.append(f"ranking_by is 'last': of {count} benchmarks the last alone is timed")
+        warnings.append(f"ranking_by is 'last': of {count} benchmarks only the last one is timed")
     if not task.multi_gpu and any("world_size" in case for case in cases):
-        found.append("world_size without 'multi_gpu: true': all ranks share one GPU")
+        warnings.append("world_size without 'multi_gpu: true': all ranks share one GPU")
     if not task.tests:
-        found.append("there are no tests: the benchmarks are checked instead")
+        warnings.append("there are no tests: the benchmarks are checked instead")
     if any("seed" not in case for case in cases):
         is_native = isinstance(task, NativeYml)
-        how = "is one input for all calls" if is_native else "varies by the global generators alone"
-        found.append(f"a case without 'seed' {how}: take a seed, and draw by it")
-    found += [
-        f"templates: {shown(language)} is none of {', '.join(LANGUAGES)}"
+        how = "has one input for all calls" if is_native else "varies by global generators only"
+        warnings.append(f"a case without 'seed' {how}: take a seed, and draw the input from it")
+    warnings += [
+        f"templates: {quote_value(language)} is not one of {', '.join(LANGUAGES)}"
         for language in task.templates
         if language not in LANGUAGES
     ]
     if task.libraries:
-        found.append("libraries are not checked yet against what the agents have")
-    return found
+        warnings.append("libraries are not checked yet against those on the agents")
+    return warnings

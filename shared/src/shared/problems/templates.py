@@ -1,6 +1,8 @@
-"""What a submission begins as: the author's template of a language, or one made of the reference.
+"""Starter code for submissions: the author's template of a language, or a generated one.
 
-One that is made imports, says what is wanted, and fails the tests until it is written.
+A generated template imports without error, describes the expected result, and fails the tests until
+it is filled in. That of a model keeps its constructor, because parameters must be created in the
+same order as in the model.
 """
 
 import ast
@@ -11,18 +13,106 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.errors import Refused
-from shared.problems.languages import SUFFIXES, suffix, suffixes
-from shared.problems.models import begun, parsed
 from shared.problems.single_file import KERNELBENCH
-from shared.problems.sources import REFERENCE
+from shared.problems.sources import CODE_BYTES_MAX, REFERENCE
+from shared.problems.submission_file import SUFFIXES, suffix, suffixes
+
+MODEL, FORWARD = "Model", "forward"
+MODEL_UNWRITTEN = "forward is still to be written"
+
+# A half-open range of lines, and its replacement.
+Edit = tuple[tuple[int, int], list[str]]
+
+_HELPER_FUNCTIONS = ("get_inputs", "get_init_inputs")
+_MODEL_CLASS_NAME = re.compile(r"\b(class |super\()Model\b")
+_FALLBACK_TEMPLATE = f"""\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+
+    def forward(self, *inputs):
+        # Gives what the forward of Model gives.
+        raise NotImplementedError("{MODEL_UNWRITTEN}")
+"""
+
+
+def parse_or_empty(data: bytes) -> ast.Module:
+    """Parse a file; return an empty module if it cannot be parsed."""
+    try:
+        return ast.parse(data if len(data) <= CODE_BYTES_MAX else b"")
+    except (MemoryError, RecursionError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def write_model_template(reference: bytes) -> str:
+    r"""Return the model's file with the class renamed to ModelNew and its forward to implement.
+
+    >>> model = b"class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    >>> print(write_model_template(model))
+    class ModelNew(nn.Module):
+        def forward(self, x):
+            # return x + 1
+            raise NotImplementedError("forward is still to be written")
+    <BLANKLINE>
+    """
+    tree = parse_or_empty(reference)
+    models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == MODEL]
+    members = models[-1].body if models else []
+    forwards = [
+        node for node in members if isinstance(node, ast.FunctionDef) and node.name == FORWARD
+    ]
+    if not forwards:
+        return _FALLBACK_TEMPLATE
+    # Split as the syntax tree counts lines: it takes no other character as a line break.
+    lines = re.split(r"\r\n|\r|\n", reference.decode("utf-8-sig", errors="replace"))
+    edits: list[Edit] = [(_line_range(node), []) for node in tree.body if _is_helper(node)]
+    edits.append(_comment_out_body(lines, forwards[-1]))
+    for (first, last), replacement in sorted(edits, reverse=True):
+        lines[first:last] = replacement
+    return _MODEL_CLASS_NAME.sub(
+        r"\1ModelNew", re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines).rstrip() + "\n")
+    )
+
+
+def _comment_out_body(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
+    """Return the edit that turns the body of a forward into a comment."""
+    first, last = forward.body[0].lineno - 1, forward.end_lineno or forward.lineno
+    column = forward.body[0].col_offset
+    if lines[first].encode()[:column].strip():
+        # The body begins on the line of the `def`.
+        first, indent = forward.lineno - 1, " " * (forward.col_offset + 4)
+        head = [f"{' ' * forward.col_offset}def forward({ast.unparse(forward.args)}):"]
+        body = [line for node in forward.body for line in ast.unparse(node).splitlines()]
+    else:
+        head, indent = [], " " * column
+        body = [line.removeprefix(indent) for line in lines[first:last]]
+    comments = [f"{indent}# {line}".rstrip() for line in body]
+    raise_line = f'{indent}raise NotImplementedError("{MODEL_UNWRITTEN}")'
+    return (first, last), [*head, *comments, raise_line]
+
+
+def _is_helper(node: ast.stmt) -> bool:
+    """Return whether a statement serves only the problem, or only running the file as a program."""
+    if isinstance(node, ast.If):
+        return "__name__" in ast.unparse(node.test)
+    return isinstance(node, ast.FunctionDef) and node.name in _HELPER_FUNCTIONS
+
+
+def _line_range(node: ast.stmt) -> tuple[int, int]:
+    decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+    return min([node.lineno, *decorators]) - 1, node.end_lineno or node.lineno
+
 
 TASK = "task.py"
 TYPES = ("input_t", "output_t")
 UNWRITTEN = "custom_kernel is still to be written"
 
-_COMMENTS: Mapping[str, str] = {".py": "#", ".cpp": "//", ".cu": "//"}
-_OTHER_NAMES: Mapping[str, str] = {"c++": "cpp", "py": "python", "cu": "cuda"}
-_HOST = f"""\
+_COMMENT_MARKS: Mapping[str, str] = {".py": "#", ".cpp": "//", ".cu": "//"}
+_LANGUAGE_ALIASES: Mapping[str, str] = {"c++": "cpp", "py": "python", "cu": "cuda"}
+_HOST_ARRAYS_TEMPLATE = f"""\
 #include "task.h"
 
 #include <stdexcept>
@@ -32,7 +122,7 @@ output_t custom_kernel(input_t data) {{
     throw std::runtime_error("{UNWRITTEN}");
 }}
 """
-_VIEWED = f"""\
+_DEVICE_ARRAYS_TEMPLATE = f"""\
 #include "task.h"
 #include "wb_device.h"
 
@@ -43,7 +133,7 @@ void custom_kernel(wb::device<input_t> data, wb::device<output_t> output) {{
     throw std::runtime_error("{UNWRITTEN}");
 }}
 """
-_BOUND = f"""\
+_C_INTERFACE_TEMPLATE = f"""\
 #include "warpboard.h"
 
 // Inputs are the tensors of `data` in their order; an output buffer is among the outputs alone.
@@ -59,10 +149,11 @@ const char *wb_error(void) {{ return "{UNWRITTEN}"; }}
 
 
 @dataclass(frozen=True)
-class Start:
-    """A language to begin in; `file` is the author's template, "" where one is made.
+class StarterTemplate:
+    """A language that a submission can start in.
 
-    `suffix` is the end of the name of a file in it.
+    `file` names the author's template; it is empty if the template is generated. `suffix` is the
+    suffix of a submission's file name in this language.
     """
 
     language: str
@@ -71,8 +162,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Head:
-    """What stands above a template; `wanted` are the GPU types that it is to be submitted to."""
+class TemplateHeader:
+    """The facts shown above a template; `wanted` lists the GPU types the user plans to use."""
 
     slug: str
     title: str
@@ -81,74 +172,95 @@ class Head:
     wanted: Sequence[str] = ()
 
 
-def starts(manifest: Mapping[str, Any]) -> tuple[Start, ...]:
-    """The languages that a submission to a problem version may begin in, the likeliest first.
+def starter_templates(manifest: Mapping[str, Any]) -> tuple[StarterTemplate, ...]:
+    """Return the languages that a submission to a problem version can start in, Python first.
 
-    >>> known = starts({"languages": ["python", "cuda"], "templates": {"Triton": "blocks.py"}})
-    >>> [(one.language, one.suffix, one.file) for one in known]
+    >>> manifest = {"languages": ["python", "cuda"], "templates": {"Triton": "blocks.py"}}
+    >>> templates = starter_templates(manifest)
+    >>> [(template.language, template.suffix, template.file) for template in templates]
     [('triton', '.py', 'blocks.py'), ('cuda', '.cu', '')]
     """
     languages = manifest["languages"] or ["python"]
-    ends = suffixes(languages)
-    given = [Start(one.lower(), suffix(file), file) for one, file in manifest["templates"].items()]
-    found = [one for one in given if one.suffix in ends]
-    there = {one.suffix for one in found}
-    found += [Start(one, SUFFIXES[one]) for one in languages if SUFFIXES[one] not in there]
-    return tuple(sorted(found, key=lambda one: (one.suffix != ".py", one.language != "python")))
+    allowed_suffixes = suffixes(languages)
+    from_author = [
+        StarterTemplate(language.lower(), suffix(file), file)
+        for language, file in manifest["templates"].items()
+    ]
+    templates = [template for template in from_author if template.suffix in allowed_suffixes]
+    covered_suffixes = {template.suffix for template in templates}
+    templates += [
+        StarterTemplate(language, SUFFIXES[language])
+        for language in languages
+        if SUFFIXES[language] not in covered_suffixes
+    ]
+    return tuple(
+        sorted(
+            templates,
+            key=lambda template: (template.suffix != ".py", template.language != "python"),
+        )
+    )
 
 
-def plain_language(name: str) -> str:
-    """How a language is called here, whatever somebody calls it.
+def normalize_language(name: str) -> str:
+    """Return Warpboard's name of a language, given any common name of it.
 
-    >>> plain_language("C++"), plain_language("Triton")
+    >>> normalize_language("C++"), normalize_language("Triton")
     ('cpp', 'triton')
     """
-    return _OTHER_NAMES.get(name.lower(), name.lower())
+    return _LANGUAGE_ALIASES.get(name.lower(), name.lower())
 
 
-def start(manifest: Mapping[str, Any], language: str) -> Start:
-    """The one of a language, whatever its case. Errors: Refused `not_found`.
+def find_starter_template(manifest: Mapping[str, Any], language: str) -> StarterTemplate:
+    """Return the starter template of a language, ignoring case. Errors: Refused `not_found`.
 
-    >>> start({"languages": ["cpp"], "templates": {}}, "C++").suffix
+    >>> find_starter_template({"languages": ["cpp"], "templates": {}}, "C++").suffix
     '.cpp'
     """
-    known = starts(manifest)
-    name = plain_language(language)
-    exact = [one for one in known if one.language == name]
-    if found := exact or [one for one in known if one.suffix == SUFFIXES.get(name)]:
-        return found[0]
-    names = ", ".join(one.language for one in known)
-    raise Refused("not_found", f"no start in {language!r}: there is {names}", "language")
+    templates = starter_templates(manifest)
+    name = normalize_language(language)
+    matches = [template for template in templates if template.language == name] or [
+        template for template in templates if template.suffix == SUFFIXES.get(name)
+    ]
+    if matches:
+        return matches[0]
+    names = ", ".join(template.language for template in templates)
+    raise Refused("not_found", f"no template for {language!r}: available are {names}", "language")
 
 
-def sources(manifest: Mapping[str, Any], one: Start) -> tuple[str, ...]:
-    """The files of a version that its start is made of."""
-    names = (one.file,) if one.file else (TASK, REFERENCE)
+def template_sources(manifest: Mapping[str, Any], template: StarterTemplate) -> tuple[str, ...]:
+    """Return the names of the problem files that a template is made from."""
+    names = (template.file,) if template.file else (TASK, REFERENCE)
     return tuple(name for name in names if name in manifest["files"])
 
 
-def text(manifest: Mapping[str, Any], one: Start, files: Mapping[str, bytes]) -> str:
-    """The text of a start; `files` has what `sources` names."""
-    if one.file:
-        return files[one.file].decode("utf-8-sig", errors="replace")
-    if one.suffix != ".py":
-        return _native(manifest)
+def render_template(
+    manifest: Mapping[str, Any], template: StarterTemplate, files: Mapping[str, bytes]
+) -> str:
+    """Return the template's text; `files` holds the files named by `template_sources`."""
+    if template.file:
+        return files[template.file].decode("utf-8-sig", errors="replace")
+    if template.suffix != ".py":
+        return _native_template(manifest)
     if manifest.get("form") == KERNELBENCH:
-        return begun(files.get(REFERENCE, b""))
-    return _kernel(files)
+        return write_model_template(files.get(REFERENCE, b""))
+    return _kernel_template(files)
 
 
-def _native(manifest: Mapping[str, Any]) -> str:
+def _native_template(manifest: Mapping[str, Any]) -> str:
     if manifest.get("lang") != "cu":
-        return _BOUND
-    return _VIEWED if manifest["native"].get("arrays") == "device" else _HOST
+        return _C_INTERFACE_TEMPLATE
+    return (
+        _DEVICE_ARRAYS_TEMPLATE
+        if manifest["native"].get("arrays") == "device"
+        else _HOST_ARRAYS_TEMPLATE
+    )
 
 
-def served(head: Head, end: str, body: str) -> str:
-    r"""A template under its directives, with the title, the deadline and the GPU types as comments.
+def add_template_header(head: TemplateHeader, file_suffix: str, body: str) -> str:
+    r"""Put directives, title, deadline and GPU types above a template, as comments.
 
-    >>> head = Head("p", "P", ["CPU", "H100"])
-    >>> print(served(head, ".cu", "//!POPCORN gpus T4\nint x;\n"), end="")
+    >>> head = TemplateHeader("p", "P", ["CPU", "H100"])
+    >>> print(add_template_header(head, ".cu", "//!POPCORN gpus T4\nint x;\n"), end="")
     //!POPCORN leaderboard p
     // P
     // No deadline
@@ -156,39 +268,42 @@ def served(head: Head, end: str, body: str) -> str:
     <BLANKLINE>
     int x;
     """
-    mark = _COMMENTS[end]
-    lines = [f"{mark}!POPCORN leaderboard {head.slug}"]
-    lines += [f"{mark}!POPCORN gpu {' '.join(head.wanted)}"] if head.wanted else []
+    comment_mark = _COMMENT_MARKS[file_suffix]
+    lines = [f"{comment_mark}!POPCORN leaderboard {head.slug}"]
+    lines += [f"{comment_mark}!POPCORN gpu {' '.join(head.wanted)}"] if head.wanted else []
     title = " ".join(head.title.split()) or head.slug
-    lines += [f"{mark} {said}" for said in (title, _deadline(head.deadline_at))]
-    lines += [f"{mark} GPU types: {', '.join(head.gpus)}", ""]
-    # As compilers end lines: what else ends one for people would end a comment here, and no code.
-    kept = [line for line in re.split(r"\r\n|\r|\n", body) if "!POPCORN" not in line.upper()]
-    text = "\n".join(kept).strip("\n") + "\n"
+    deadline = "No deadline"
+    if head.deadline_at is not None:
+        deadline = f"Deadline: {head.deadline_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    lines += [f"{comment_mark} {title}", f"{comment_mark} {deadline}"]
+    lines += [f"{comment_mark} GPU types: {', '.join(head.gpus)}", ""]
+    # Split where compilers end a line: other Unicode line breaks do not end a comment for them.
+    code_lines = [line for line in re.split(r"\r\n|\r|\n", body) if "!POPCORN" not in line.upper()]
+    text = "\n".join(code_lines).strip("\n") + "\n"
     lines += [""] if text.startswith(("def ", "class ", "@")) else []
     return "\n".join(lines) + "\n" + text
 
 
-def _deadline(at: datetime | None) -> str:
-    return "No deadline" if at is None else f"Deadline: {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _kernel(files: Mapping[str, bytes]) -> str:
-    """A custom_kernel that takes its data apart as the reference does, and gives nothing."""
-    task, reference = parsed(files.get(TASK, b"")), parsed(files.get(REFERENCE, b""))
-    is_typed = set(TYPES) <= set(_stored(task))
+def _kernel_template(files: Mapping[str, bytes]) -> str:
+    """Return a custom_kernel that unpacks its data as the reference does, and returns nothing."""
+    task, reference = (
+        parse_or_empty(files.get(TASK, b"")),
+        parse_or_empty(files.get(REFERENCE, b"")),
+    )
+    is_typed = set(TYPES) <= set(_assigned_names(task))
     lines = [f"from task import {', '.join(TYPES)}", "", ""] if is_typed else []
-    ref_kernel = next((one for one in reference.body if _is_function(one, "ref_kernel")), None)
-    name, names = _taken(ref_kernel)
+    functions = (node for node in reference.body if isinstance(node, ast.FunctionDef))
+    ref_kernel = next((node for node in functions if node.name == "ref_kernel"), None)
+    name, names = _argument_names(ref_kernel)
     lines += [f"def custom_kernel({name}{': input_t) -> output_t' if is_typed else ')'}:"]
     lines += [f"    {', '.join(names)}{',' if len(names) == 1 else ''} = {name}"] if names else []
     lines += [f"    # Gives what ref_kernel({name}) of {REFERENCE} gives."]
     return "\n".join([*lines, f'    raise NotImplementedError("{UNWRITTEN}")', ""])
 
 
-def _taken(function: ast.stmt | None) -> tuple[str, list[str]]:
-    """What a function calls its one argument, and the names that it first takes that apart into."""
-    if not isinstance(function, ast.FunctionDef) or len(function.args.args) != 1:
+def _argument_names(function: ast.FunctionDef | None) -> tuple[str, list[str]]:
+    """Return the name of a function's only argument, and the names it is first unpacked into."""
+    if function is None or len(function.args.args) != 1:
         return "data", []
     name = function.args.args[0].arg
     for node in function.body:
@@ -198,17 +313,14 @@ def _taken(function: ast.stmt | None) -> tuple[str, list[str]]:
             and node.value.id == name
             and isinstance(node.targets[0], ast.Tuple)
         ):
-            parts = [one.id for one in node.targets[0].elts if isinstance(one, ast.Name)]
-            return name, parts if len(parts) == len(node.targets[0].elts) else []
+            targets = node.targets[0].elts
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            return name, names if len(names) == len(targets) else []
     return name, []
 
 
-def _is_function(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == name
-
-
-def _stored(tree: ast.Module) -> Iterator[str]:
-    """The names that a module's statements make."""
+def _assigned_names(tree: ast.Module) -> Iterator[str]:
+    """Return the names that a module's statements define."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

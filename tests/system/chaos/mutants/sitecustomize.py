@@ -18,15 +18,15 @@ def _patch(owner: object, name: str, function: Callable[..., Any]) -> None:
 
 def invert_verdicts() -> None:
     """The ranker takes each right answer for a wrong one, and the other way round."""
-    from ranker.service import deciding
+    from ranker.service import decisions
 
-    conclude = vars(deciding)["conclude"]
+    conclude = vars(decisions)["conclude_submission"]
 
     def conclude_inverted(run: Any, wanted: Any) -> Any:
         verdict = "wrong_answer" if run.verdict == "passed" else "passed"
         return conclude(replace(run, verdict=verdict), wanted)
 
-    _patch(deciding, "conclude", conclude_inverted)
+    _patch(decisions, "conclude_submission", conclude_inverted)
 
 
 def expire_leases() -> None:

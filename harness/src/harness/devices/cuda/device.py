@@ -1,12 +1,17 @@
-"""An NVIDIA GPU as a device: what it can do is tried, and its tier follows from that."""
+"""An NVIDIA GPU as a device: its abilities are tried, and its tier follows from them.
+
+NVML reports its state: clocks, heat, power, errors, and who else computes on it.
+"""
 
 import ctypes
 import importlib
+import os
 import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Self, cast
 
 from harness.devices.cuda import rules
 from harness.devices.cuda.driver import (
@@ -18,13 +23,21 @@ from harness.devices.cuda.driver import (
     WAIT_EQUAL,
     Driver,
     DriverError,
+    Kernels,
 )
-from harness.devices.cuda.gate import DRAIN_S_MAX, Facts, Referee
-from harness.devices.cuda.health import Monitor
-from harness.devices.cuda.kernels import Kernels
-from harness.devices.cuda.lane import Lane
-from harness.devices.cuda.memory import MAILBOX_BYTES, Inputs, Mapping, Outputs
+from harness.devices.cuda.gate import DRAIN_S_MAX, DeviceFacts, Referee, RefereeStream
+from harness.devices.cuda.memory import MAILBOX_BYTES, CudaInputs, CudaOutputs, SharedMapping
 from harness.devices.device import DeviceFault, Memory, Window
+
+# The accounts of runs and workers, where the harness is root.
+HARNESS_UIDS = range(64000, 65000)
+MPS_SERVER = "nvidia-cuda-mps"
+
+_SM, _MEMORY = 1, 2
+_UNCORRECTED, _SINCE_START = 1, 0
+_PROCESSES_MAX = 256
+_TOO_SMALL = 7
+_NOT_SUPPORTED = 3
 
 COPY_BYTES = 64 * rules.MIB
 FMA_LINKS = 25_000
@@ -34,8 +47,113 @@ _TRIAL_WORD = 7
 _TRIAL_S_MAX = 2.0
 
 
-class Cuda:
-    """One GPU with a referee of its own context. Errors: DeviceFault, from any method."""
+class _Process(ctypes.Structure):
+    """nvmlProcessInfo_v2_t."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _Memory(ctypes.Structure):
+    """nvmlMemory_t."""
+
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
+
+
+class NvmlMonitor:
+    """NVML's view of one device, without a context. Raises DeviceFault if there is no NVML."""
+
+    def __init__(self, uuid: str, library: str = "libnvidia-ml.so.1") -> None:
+        try:
+            self._library = ctypes.CDLL(library)
+        except OSError as error:
+            raise DeviceFault(f"NVML cannot be loaded: {error}") from error
+        self._library.nvmlErrorString.restype = ctypes.c_char_p
+        self._handle = ctypes.c_void_p()
+        self._require("nvmlInit_v2")
+        handle_pointer = ctypes.byref(self._handle)
+        self._require("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(uuid.encode()), handle_pointer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._library.nvmlShutdown()
+
+    def vitals(self) -> rules.DeviceHealth:
+        """Return the current state. Processes that are not the harness's are foreign."""
+        memory = _Memory()
+        self._require("nvmlDeviceGetMemoryInfo", self._handle, ctypes.byref(memory))
+        return rules.DeviceHealth(
+            sm_mhz=self._read_number("nvmlDeviceGetClockInfo", _SM),
+            memory_mhz=self._read_number("nvmlDeviceGetClockInfo", _MEMORY),
+            temperature_c=self._read_number("nvmlDeviceGetTemperature", 0),
+            power_w=self._read_number("nvmlDeviceGetPowerUsage") / 1000,
+            reasons=self._read_long("nvmlDeviceGetCurrentClocksThrottleReasons"),
+            ecc_errors=self._read_long("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_START),
+            used_bytes=memory.used,
+            foreign=tuple(pid for pid in self._processes() if _is_foreign(pid)),
+        )
+
+    def _processes(self) -> list[int]:
+        """Return the pids as NVML sees them; in a pid namespace they may differ, or be missing."""
+        count = ctypes.c_uint(_PROCESSES_MAX)
+        processes = (_Process * _PROCESSES_MAX)()
+        name = "nvmlDeviceGetComputeRunningProcesses_v3"
+        status = self._status(name, self._handle, ctypes.byref(count), processes)
+        if status not in (0, _TOO_SMALL, _NOT_SUPPORTED):
+            self._raise_error(name, status)
+        return [processes[index].pid for index in range(min(count.value, _PROCESSES_MAX))] * (
+            not status
+        )
+
+    def _read_number(self, name: str, *arguments: int) -> int:
+        return self._read(name, ctypes.c_uint(), *arguments)
+
+    def _read_long(self, name: str, *arguments: int) -> int:
+        return self._read(name, ctypes.c_ulonglong(), *arguments)
+
+    def _read(self, name: str, value: Any, *arguments: int) -> int:
+        """Return a number of the device; 0 where it has none, such as ECC on small GPUs."""
+        status = self._status(name, self._handle, *arguments, ctypes.byref(value))
+        if status == _NOT_SUPPORTED:
+            return 0
+        if status:
+            self._raise_error(name, status)
+        return int(value.value)
+
+    def _require(self, name: str, *arguments: Any) -> None:
+        if status := self._status(name, *arguments):
+            self._raise_error(name, status)
+
+    def _status(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self._library, name)(*arguments))
+
+    def _raise_error(self, name: str, status: int) -> None:
+        text = self._library.nvmlErrorString(status).decode()
+        raise DeviceFault(f"NVML answered {name} with {text}")
+
+
+def _is_foreign(pid: int) -> bool:
+    """Return whether a process is not ours; one hidden by a pid namespace cannot be judged."""
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return owner not in (os.getuid(), *HARNESS_UIDS) and not name.startswith(MPS_SERVER)
+
+
+class CudaDevice:
+    """One GPU with a referee in its own context. Every method can raise DeviceFault."""
 
     name = "cuda"
 
@@ -50,29 +168,29 @@ class Cuda:
         self._ecc_errors: int | None = None
 
     def prepare(self) -> None:
-        """Opens the device: context, kernels, clocks, and a trial of all that the tier needs."""
+        """Open the device: context, kernels, clocks, and a trial of what the tier needs."""
         torch: Any = importlib.import_module("torch")
         self._torch = torch
         self.driver = Driver()
-        self.driver.enter(self._device())
+        self.driver.enter(self._open_driver())
         self._open_torch()
         self.kernels = Kernels(self.driver, self._index)
-        self.architecture = rules.architecture(self.kernels.compute)
-        self.timer_step_ns = self._step_ns()
-        self.able = self._tried()
-        self.tier = rules.tier_of(self.able)
+        self.architecture = rules.architecture_name(self.kernels.compute)
+        self.timer_step_ns = self._measure_step_ns()
+        self.able = self._try_abilities()
+        self.tier = rules.choose_tier(self.able)
         cache_bytes = self.driver.attribute(L2_BYTES, self._index)
-        self.facts = Facts(
+        self.facts = DeviceFacts(
             place=self.place,
             multiprocessors=self.driver.attribute(MULTIPROCESSORS, self._index),
             flush_bytes=rules.flush_bytes(self._name(), cache_bytes),
-            clock=rules.clock_of(self.timer_step_ns),
+            clock=rules.choose_clock(self.timer_step_ns),
         )
-        self.referee = Referee(self.driver, self.kernels, self.facts, Lane(self.place))
+        self.referee = Referee(self.driver, self.kernels, self.facts, RefereeStream(self.place))
         self._line = torch.zeros(2, COPY_BYTES // 2, dtype=torch.uint8, device=self.place)
 
     def describe(self) -> dict[str, str]:
-        """What a result should say about the device."""
+        """Return what a result should record about the device."""
         version = self.driver.number("cuDriverGetVersion")
         identity = ctypes.create_string_buffer(16)
         self.driver("cuDeviceGetUuid_v2", identity, self._index)
@@ -80,7 +198,7 @@ class Cuda:
         self.driver("cuDeviceTotalMem_v2", ctypes.byref(total), self._index)
         return {
             "gpu": self._name(),
-            "gpu_uuid": f"GPU-{_dashed(identity.raw.hex())}",
+            "gpu_uuid": f"GPU-{uuid.UUID(identity.raw.hex())}",
             "gpu_memory_mib": str(total.value // rules.MIB),
             "compute_capability": ".".join(map(str, self.kernels.compute)),
             "cuda_driver": f"{version // 1000}.{version % 1000 // 10}",
@@ -90,59 +208,63 @@ class Cuda:
         }
 
     def allocate(self, size: int, role: str) -> Memory:
-        """Memory that a worker may map; `role` is inputs, private until revealed, or outputs."""
+        """Return memory that a worker may map: inputs, private until revealed, or outputs."""
         if role == "inputs":
-            mapping = Mapping(self.driver, self._index, size + MAILBOX_BYTES)
-            return Inputs(mapping, size, self.place, has_gate=self.tier in ("G1", "G2"))
-        return Outputs(Mapping(self.driver, self._index, size), size, self.place)
+            mapping = SharedMapping(self.driver, self._index, size + MAILBOX_BYTES)
+            return CudaInputs(mapping, size, self.place, has_gate=self.tier in ("G1", "G2"))
+        return CudaOutputs(SharedMapping(self.driver, self._index, size), size, self.place)
 
     def flush(self) -> None:
-        """Nothing yet: the caches are emptied inside `timed`, after the inputs are copied."""
+        """Do nothing: the caches are emptied inside `timed`, after the inputs are copied."""
 
     def timed(self, window: Window) -> float:
-        """One call, in microseconds. Errors: Foul, and those of the window."""
-        way = rules.way_of(self.tier, window.memories[0][0].bytes.numel(), secrets.randbits(32))
-        shot = self._shoot(window, way)
-        self.flags = shot.flags
-        cast("Inputs", window.memories[0][0]).shots.append(shot)
-        return shot.time_us
+        """Time one call, in microseconds. Raises RuleViolation and errors of the window."""
+        reveal = rules.choose_reveal(
+            self.tier, window.memories[0][0].bytes.numel(), secrets.randbits(32)
+        )
+        timing = self._time_call(window, reveal)
+        self.flags = timing.flags
+        cast("CudaInputs", window.memories[0][0]).shots.append(timing)
+        return timing.time_us
 
     def run_untimed(self, window: Window) -> None:
-        """One call of which no time is kept. What tunes itself uses the GPU beside its own work,
-        so the inputs are revealed strictly: a blanket would have the GPU to itself.
+        """Make one call without keeping its time.
+
+        Autotuning uses the GPU for more than its own work, so inputs are revealed strictly: a
+        blanket kernel would occupy the whole GPU.
         """
-        self._shoot(window, "strict")
+        self._time_call(window, "strict")
 
-    def _shoot(self, window: Window, way: str) -> rules.Shot:
+    def _time_call(self, window: Window, reveal: str) -> rules.CallTiming:
         if self.tier in ("G1", "G2"):
-            return self.referee.shoot(window, way)
-        return timed_by_host([self], window)
+            return self.referee.shoot(window, reveal)
+        return time_by_host([self], window)
 
-    def of_rank(self, rank: int) -> "Cuda":
-        """This one: several ranks have a gang."""
+    def of_rank(self, rank: int) -> "CudaDevice":
+        """Return this device; several ranks use MultiGpuDevice."""
         del rank
         return self
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Nothing."""
+        """Return {}."""
         del inputs
         return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Why the calls with these inputs are to be looked at, or nothing."""
-        shown = cast("Inputs", inputs)
-        copy_us = self.referee.span_us(lambda _: self.referee.copy(shown))
-        return rules.suspicion(list(shown.shots), copy_us, null_spread_us)
+        """Return why the calls with these inputs are suspicious, "" if they are not."""
+        cuda_inputs = cast("CudaInputs", inputs)
+        copy_us = self.referee.span_us(lambda _: self.referee.copy(cuda_inputs))
+        return rules.find_suspicion(list(cuda_inputs.shots), copy_us, null_spread_us)
 
     def reference(self, name: str) -> float:
-        """A chain of multiplications (`fma`) or a copy (`copy`), about 50 us, in microseconds."""
+        """Time a chain of multiplications (`fma`) or a copy (`copy`): about 50 us."""
         if name == "fma":
             return self.referee.span_us(self._fma)
         return self.referee.span_us(self._copy)
 
     def calibration(self) -> dict[str, float]:
-        """For the records: the timer's step, an empty pair, and cupy's second opinion, if any."""
-        found = {
+        """Return the timer's step, an empty pair of events, and cupy's second opinion, if any."""
+        figures = {
             "timer_step_ns": float(self.timer_step_ns),
             "pair_us": self.referee.span_us(lambda _: None),
             "fma_us": self.referee.span_us(self._fma),
@@ -150,37 +272,37 @@ class Cuda:
         try:
             cupy: Any = importlib.import_module("cupy")
         except ImportError:
-            return found
-        return found | {"fma_cupy_us": self.referee.span_by_cupy_us(cupy, self._fma)}
+            return figures
+        return figures | {"fma_cupy_us": self.referee.span_by_cupy_us(cupy, self._fma)}
 
     def unfit(self) -> list[str]:
-        """Heat, new memory errors, strangers on the device, as NVML tells them."""
+        """Return NVML's reports of heat, new memory errors and other processes on the device."""
         try:
-            with Monitor(self.describe()["gpu_uuid"]) as monitor:
-                vitals = monitor.vitals()
+            with NvmlMonitor(self.describe()["gpu_uuid"]) as monitor:
+                health = monitor.vitals()
         except DeviceFault:
-            return []  # without NVML the reference kernels alone watch the machine
+            return []  # without NVML only the reference kernels check the machine
         if self._ecc_errors is None:
-            self._ecc_errors = vitals.ecc_errors
-        reason = rules.unfit(vitals, self._ecc_errors)
+            self._ecc_errors = health.ecc_errors
+        reason = rules.find_unfitness(health, self._ecc_errors)
         return [reason] if reason else []
 
     def synchronize(self) -> None:
-        """Waits for all that torch has put on it."""
+        """Wait for everything that torch has enqueued on it."""
         self._torch.cuda.synchronize(self.place)
 
     def close(self) -> None:
-        """Lets go of the device; the context ends with the process."""
+        """Release the device; the context ends with the process."""
         self._line = None
 
-    def _device(self) -> int:
+    def _open_driver(self) -> int:
         count = self.driver.number("cuDeviceGetCount")
         if self._index >= count:
-            raise DeviceFault(f"device {self._index} was asked for, the driver shows {count}")
+            raise DeviceFault(f"device {self._index} was requested, but the driver finds {count}")
         return self.driver.number("cuDeviceGet", self._index)
 
     def _open_torch(self) -> None:
-        """Torch in the same primary context; its own words say best why it cannot."""
+        """Open torch in the same primary context; its own error explains a failure best."""
         try:
             self._torch.cuda.init()
             self._torch.cuda.set_device(self._index)
@@ -193,15 +315,15 @@ class Cuda:
         self.driver("cuDeviceGetName", text, len(text), self._index)
         return text.value.decode(errors="replace")
 
-    def _step_ns(self) -> int:
-        seen = self._torch.zeros(1, dtype=self._torch.int64, device=self.place)
-        where, reads = ctypes.c_uint64(seen.data_ptr()), ctypes.c_int(STEP_READS)
-        self.kernels["k_step"](0, (1, 1), where, reads)
-        return int(seen.item())
+    def _measure_step_ns(self) -> int:
+        result = self._torch.zeros(1, dtype=self._torch.int64, device=self.place)
+        result_pointer, reads = ctypes.c_uint64(result.data_ptr()), ctypes.c_int(STEP_READS)
+        self.kernels["k_step"](0, (1, 1), result_pointer, reads)
+        return int(result.item())
 
-    def _tried(self) -> rules.Abilities:
+    def _try_abilities(self) -> rules.Abilities:
         attributes = (MAPS_MEMORY, SHARES_DESCRIPTORS)
-        shares = all(self.driver.attribute(one, self._index) for one in attributes)
+        shares = all(self.driver.attribute(attribute, self._index) for attribute in attributes)
         return rules.Abilities(
             has_memops=self._has_memops(),
             shares_memory=shares and self._shares_memory(),
@@ -212,26 +334,26 @@ class Cuda:
 
     def _shares_memory(self) -> bool:
         try:
-            Mapping(self.driver, self._index, MAILBOX_BYTES).close()
+            SharedMapping(self.driver, self._index, MAILBOX_BYTES).close()
         except DriverError:
             return False
         return True
 
     def _has_memops(self) -> bool:
-        """Whether one stream can wait for a word that another one writes."""
+        """Return whether one stream can wait for a word that another one writes."""
         word = self._torch.zeros(16, dtype=self._torch.int32, device=self.place)
         waiting = self.driver.pointer("cuStreamCreate", NON_BLOCKING)
         writing = self.driver.pointer("cuStreamCreate", NON_BLOCKING)
         event = self.driver.pointer("cuEventCreate", 0)
         self._torch.cuda.synchronize(self.place)
-        at = word.data_ptr()
+        address = word.data_ptr()
         try:
-            self.driver("cuStreamWaitValue32_v2", waiting, at, _TRIAL_WORD, WAIT_EQUAL)
+            self.driver("cuStreamWaitValue32_v2", waiting, address, _TRIAL_WORD, WAIT_EQUAL)
             self.driver("cuEventRecord", event, waiting)
-            self.driver("cuStreamWriteValue32_v2", writing, at, _TRIAL_WORD, 0)
-            until = time.monotonic() + _TRIAL_S_MAX
+            self.driver("cuStreamWriteValue32_v2", writing, address, _TRIAL_WORD, 0)
+            ends_at = time.monotonic() + _TRIAL_S_MAX
             while not self.driver.is_over(event):
-                if time.monotonic() > until:
+                if time.monotonic() > ends_at:
                     return False
         except DriverError:
             return False
@@ -244,16 +366,17 @@ class Cuda:
 
     def _copy(self, stream: int) -> None:
         half = COPY_BYTES // 2
-        to = ctypes.c_uint64(self._line.data_ptr())
+        target = ctypes.c_uint64(self._line.data_ptr())
         source = ctypes.c_uint64(self._line.data_ptr() + half)
         grid = (8 * self.facts.multiprocessors, 256)
-        self.kernels["k_copy"](stream, grid, to, source, ctypes.c_uint64(half // 16))
+        self.kernels["k_copy"](stream, grid, target, source, ctypes.c_uint64(half // 16))
 
 
-def timed_by_host(devices: Sequence[Cuda], window: Window) -> rules.Shot:
-    """One call without a gate: the workers are frozen until the clock runs, which is the host's.
+def time_by_host(devices: Sequence[CudaDevice], window: Window) -> rules.CallTiming:
+    """Time one call without a gate, by the host's clock; workers are frozen until it runs.
 
-    Shapes: a device for each rank of the window, or more. Errors: DeviceFault, the window's.
+    `devices` has at least one device per rank of the window. Raises DeviceFault and errors of the
+    window.
     """
     used = list(zip(devices, window.memories, strict=False))
     window.show()
@@ -264,7 +387,7 @@ def timed_by_host(devices: Sequence[Cuda], window: Window) -> rules.Shot:
     began = time.perf_counter_ns()
     for device, (inputs, _) in used:
         with device.referee.lane.current():
-            device.referee.copy(cast("Inputs", inputs))
+            device.referee.copy(cast("CudaInputs", inputs))
     for device, _ in used:
         with device.referee.lane.current():
             if not device.referee.settle(DRAIN_S_MAX):
@@ -275,13 +398,4 @@ def timed_by_host(devices: Sequence[Cuda], window: Window) -> rules.Shot:
     for device, _ in used:
         device.synchronize()
     wall_us = (time.perf_counter_ns() - began) / 1000
-    return rules.Shot("host", wall_us, wall_us, wall_us, is_armed=True)
-
-
-def _dashed(digits: str) -> str:
-    """A UUID's digits in their groups.
-
-    >>> _dashed("00112233445566778899aabbccddeeff")
-    '00112233-4455-6677-8899-aabbccddeeff'
-    """
-    return str(uuid.UUID(digits))
+    return rules.CallTiming("host", wall_us, wall_us, wall_us, is_armed=True)

@@ -1,8 +1,17 @@
-"""CUDA's driver, called without any library between: what the referee needs of it, no more."""
+"""The part of CUDA's driver that the referee needs, called through ctypes, and our kernels.
+
+NVRTC compiles them for the device at hand, and they are loaded before anything is timed: no
+toolkit, no headers, a few hundredths of a second.
+"""
 
 import ctypes
+import ctypes.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from harness.devices.cuda.rules import architecture_name
 from harness.devices.device import DeviceFault
 
 SUCCESS = 0
@@ -29,8 +38,8 @@ FUNCTION_DYNAMIC_BYTES_MAX = 8
 WAIT_EQUAL = 1
 NON_BLOCKING = 1
 
-# The types of the arguments, by the name that the library exports: ctypes would cut a pointer
-# short if it were not told. Checked against cuda.h of CUDA 13.0.
+# The types of the arguments, by exported name: without them ctypes would truncate pointers.
+# Checked against cuda.h of CUDA 13.0.
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuInit": (_U32,),
     "cuDriverGetVersion": (POINTER,),
@@ -74,9 +83,30 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuEventElapsedTime": (POINTER, POINTER, POINTER),
 }
 
+# Where the wheels of CUDA 13 and 12 and a toolkit install it.
+_WHEELS = ("nvidia/cu*/lib", "nvidia/cuda_nvrtc/lib")
+_TOOLKITS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib")
+_LOG_BYTES_MAX = 64 * 1024
+
+NAMES = {
+    "probe": (
+        "k_null",
+        "k_spin_ns",
+        "k_spin_cycles",
+        "k_clock",
+        "k_step",
+        "k_copy",
+        "k_fma",
+        "k_flush_write",
+        "k_flush_read",
+    ),
+    "gate": ("k_stamp", "k_blanket", "k_witness", "k_recall"),
+}
+FOLDER = "kernels"
+
 
 class DriverError(DeviceFault):
-    """The driver refused: `name` is what was asked of it, `error` its own word."""
+    """The driver refused a call: `name` is the function, `error` its error."""
 
     def __init__(self, name: str, error: str) -> None:
         super().__init__(f"the CUDA driver answered {name} with {error}")
@@ -85,7 +115,7 @@ class DriverError(DeviceFault):
 
 
 class Driver:
-    """The driver's library, initialised. Errors: DeviceFault, from any method."""
+    """The initialised driver library. Every method can raise DeviceFault."""
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
         try:
@@ -97,15 +127,15 @@ class Driver:
         self("cuInit", 0)
 
     def __call__(self, name: str, *arguments: Any) -> None:
-        """One call, by its exported name."""
+        """Call a function by its exported name."""
         self._require(name, self.status(name, *arguments))
 
     def status(self, name: str, *arguments: Any) -> int:
-        """One call whose failure the caller wants to look at."""
+        """Call a function and return its status, for callers that handle failures."""
         return int(getattr(self._library, name)(*arguments))
 
     def is_over(self, event: ctypes.c_void_p) -> bool:
-        """Whether what an event was recorded after is done. Errors: DriverError, if it failed."""
+        """Return whether everything before an event is done. Raises DriverError if it failed."""
         status = self.status("cuEventQuery", event)
         if status == NOT_READY:
             return False
@@ -113,29 +143,29 @@ class Driver:
         return True
 
     def number(self, name: str, *arguments: Any) -> int:
-        """What a call writes to its first argument, an int."""
+        """Return the int that a call writes to its first argument."""
         value = ctypes.c_int()
         self(name, ctypes.byref(value), *arguments)
         return value.value
 
-    def attribute(self, which: int, device: int) -> int:
-        """An attribute of a device."""
-        return self.number("cuDeviceGetAttribute", which, device)
+    def attribute(self, attribute: int, device: int) -> int:
+        """Return an attribute of a device."""
+        return self.number("cuDeviceGetAttribute", attribute, device)
 
     def pointer(self, name: str, *arguments: Any) -> ctypes.c_void_p:
-        """What a call writes to its first argument, a pointer."""
+        """Return the pointer that a call writes to its first argument."""
         value = ctypes.c_void_p()
         self(name, ctypes.byref(value), *arguments)
         return value
 
     def milliseconds(self, before: ctypes.c_void_p, after: ctypes.c_void_p) -> float:
-        """The time between two events that are over."""
+        """Return the time between two completed events."""
         value = ctypes.c_float()
         self("cuEventElapsedTime", ctypes.byref(value), before, after)
         return value.value
 
     def enter(self, device: int) -> None:
-        """Makes the device's primary context, which torch uses too, that of this thread."""
+        """Make the device's primary context, which torch uses too, current in this thread."""
         self("cuCtxSetCurrent", self.pointer("cuDevicePrimaryCtxRetain", device))
 
     def _require(self, name: str, status: int) -> None:
@@ -157,16 +187,18 @@ class Kernel:
         self._function = driver.pointer("cuModuleGetFunction", module, name.encode())
 
     def take_all_shared(self, device: int) -> int:
-        """Lets a block use all the shared memory there is; returns the dynamic bytes to ask for."""
-        most = self._driver.attribute(SHARED_BYTES_MAX, device)
-        own = self._driver.number("cuFuncGetAttribute", FUNCTION_SHARED_BYTES, self._function)
-        self._driver("cuFuncSetAttribute", self._function, FUNCTION_DYNAMIC_BYTES_MAX, most - own)
-        return most - own
+        """Let a block use all shared memory; return the dynamic bytes to request."""
+        total = self._driver.attribute(SHARED_BYTES_MAX, device)
+        static = self._driver.number("cuFuncGetAttribute", FUNCTION_SHARED_BYTES, self._function)
+        self._driver(
+            "cuFuncSetAttribute", self._function, FUNCTION_DYNAMIC_BYTES_MAX, total - static
+        )
+        return total - static
 
     def __call__(
         self, stream: int, grid: tuple[int, int], *arguments: Any, shared_bytes: int = 0
     ) -> None:
-        """Enqueues it with so many blocks of so many threads; arguments are ctypes values."""
+        """Enqueue it with this many blocks and threads; arguments are ctypes values."""
         blocks, threads = grid
         addresses = [ctypes.addressof(argument) for argument in arguments]
         array = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
@@ -178,3 +210,98 @@ class Kernel:
             array,
             None,
         )
+
+
+class Nvrtc:
+    """The compiler's library. Raises DeviceFault if there is none."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path or _find_library()
+        try:
+            # NVRTC opens its builtins by name, and finds them only if they are loaded already.
+            for builtins in sorted(Path(self.path).parent.glob("libnvrtc-builtins.so.*")):
+                ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            self._library = ctypes.CDLL(self.path)
+        except OSError as error:
+            raise DeviceFault(f"NVRTC cannot be loaded: {error}") from error
+        self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The version of CUDA that it compiles for."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        return major.value, minor.value
+
+    def compile(self, source: str, name: str, architecture: str) -> bytes:
+        """Return machine code for an architecture such as sm_90a.
+
+        Raises DeviceFault with the compiler's log.
+        """
+        program = ctypes.c_void_p()
+        text = source.encode()
+        self._call("nvrtcCreateProgram", ctypes.byref(program), text, name.encode(), 0, None, None)
+        options = (f"--gpu-architecture={architecture}".encode(), b"--std=c++17")
+        try:
+            array = (ctypes.c_char_p * len(options))(*options)
+            if self._library.nvrtcCompileProgram(program, len(options), array):
+                raise DeviceFault(
+                    f"{name} does not compile for {architecture}: {self._log(program)}"
+                )
+            return self._read(program, "CUBIN")
+        finally:
+            self._call("nvrtcDestroyProgram", ctypes.byref(program))
+
+    def _log(self, program: ctypes.c_void_p) -> str:
+        return self._read(program, "ProgramLog")[:_LOG_BYTES_MAX].decode(errors="replace")
+
+    def _read(self, program: ctypes.c_void_p, kind: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(f"nvrtcGet{kind}Size", program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{kind}", program, text)
+        return text.raw
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        if status := getattr(self._library, name)(*arguments):
+            text = self._library.nvrtcGetErrorString(status).decode()
+            raise DeviceFault(f"NVRTC answered {name} with {text}")
+
+
+def _find_library() -> str:
+    for folder in _library_folders():
+        names = [path for path in sorted(folder.glob("libnvrtc.so.*")) if "alt" not in path.name]
+        if names:
+            return str(names[-1])
+    if name := ctypes.util.find_library("nvrtc"):
+        return name
+    raise DeviceFault("NVRTC was not found: install nvidia-cuda-nvrtc, or a CUDA toolkit")
+
+
+def _library_folders() -> Iterator[Path]:
+    for entry in sys.path:
+        for pattern in _WHEELS:
+            yield from sorted(Path(entry).glob(pattern), reverse=True)
+    yield from map(Path, _TOOLKITS)
+
+
+class Kernels:
+    """The kernels by name. Raises DeviceFault if they cannot be compiled or loaded."""
+
+    def __init__(self, driver: Driver, device: int) -> None:
+        self.compute = (
+            driver.attribute(COMPUTE_MAJOR, device),
+            driver.attribute(COMPUTE_MINOR, device),
+        )
+        compiler = Nvrtc()
+        self._kernels: dict[str, Kernel] = {}
+        for file, names in NAMES.items():
+            source = (Path(__file__).parent / FOLDER / f"{file}.cu").read_text(encoding="utf-8")
+            code = compiler.compile(source, f"{file}.cu", architecture_name(self.compute))
+            module = driver.pointer("cuModuleLoadData", ctypes.c_char_p(code))
+            self._kernels |= {name: Kernel(driver, module, name) for name in names}
+        self.blanket_bytes = self["k_blanket"].take_all_shared(device)
+
+    def __getitem__(self, name: str) -> Kernel:
+        """Return a kernel by its name."""
+        return self._kernels[name]

@@ -1,15 +1,18 @@
-"""Memory of the device that crosses processes as a file descriptor."""
+"""Device memory that crosses processes as a file descriptor, and one rank's call on it."""
 
 import ctypes
 import importlib
 import os
+import secrets
 from collections import deque
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
 
 from harness.devices.cuda.driver import Driver
-from harness.devices.cuda.rules import Shot
+from harness.devices.cuda.rules import CallTiming
+from harness.devices.device import Window
 
-# The mailbox lies in the last page of the inputs' memory: one word opens the gate, one says done.
+# The mailbox is the last page of the inputs' memory: one word opens the gate, one reports done.
 MAILBOX_BYTES = 4096
 SHOTS_MAX = 10_000
 REVEAL_AT = 0
@@ -25,7 +28,7 @@ class _Location(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 
 
-class AllocationWish(ctypes.Structure):
+class AllocationProperties(ctypes.Structure):
     """CUmemAllocationProp."""
 
     _fields_ = (
@@ -40,25 +43,25 @@ class AllocationWish(ctypes.Structure):
     )
 
 
-class Access(ctypes.Structure):
+class MemoryAccess(ctypes.Structure):
     """CUmemAccessDesc."""
 
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
-class Mapping:
-    """Memory that was made to be shared: where it lies here, and a descriptor of it."""
+class SharedMapping:
+    """Shareable memory: its address here, and its descriptor."""
 
     def __init__(self, driver: Driver, device: int, size: int) -> None:
         self._driver = driver
-        wish = AllocationWish(
+        properties = AllocationProperties(
             type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, device)
         )
         unit = ctypes.c_size_t()
-        driver("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(wish), 0)
+        driver("cuMemGetAllocationGranularity", ctypes.byref(unit), ctypes.byref(properties), 0)
         self.size = -(-size // unit.value) * unit.value
         handle = ctypes.c_uint64()
-        driver("cuMemCreate", ctypes.byref(handle), self.size, ctypes.byref(wish), 0)
+        driver("cuMemCreate", ctypes.byref(handle), self.size, ctypes.byref(properties), 0)
         descriptor = ctypes.c_int(-1)
         try:
             out = ctypes.byref(descriptor)
@@ -74,12 +77,12 @@ class Mapping:
         address = ctypes.c_uint64()
         self._driver("cuMemAddressReserve", ctypes.byref(address), self.size, 0, 0, 0)
         self._driver("cuMemMap", address.value, self.size, 0, handle, 0)
-        access = Access(_Location(_DEVICE, device), _READ_WRITE)
+        access = MemoryAccess(_Location(_DEVICE, device), _READ_WRITE)
         self._driver("cuMemSetAccess", address.value, self.size, ctypes.byref(access), 1)
         return address.value
 
     def close(self) -> None:
-        """Lets go of it; it lives on in whoever else maps it."""
+        """Release it; it lives on in other processes that map it."""
         if self.descriptor < 0:
             return
         os.close(self.descriptor)
@@ -88,8 +91,8 @@ class Mapping:
         self._driver("cuMemAddressFree", self.address, self.size)
 
 
-class _Seen:
-    """Bytes of the device, as libraries exchange them."""
+class _DeviceBytes:
+    """Bytes of the device, in the interface by which libraries exchange them."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -102,20 +105,20 @@ class _Seen:
 
 
 def tensor_at(address: int, size: int, place: str) -> Any:
-    """A flat tensor of bytes on memory of the device; it owns nothing."""
+    """Return a flat byte tensor on device memory; it owns nothing."""
     torch: Any = importlib.import_module("torch")
-    seen = _Seen(address, size)
-    found = torch.as_tensor(seen, device=place)
-    assert found.data_ptr() == address, "torch made a copy of shared memory"
-    return found
+    device_bytes = _DeviceBytes(address, size)
+    tensor = torch.as_tensor(device_bytes, device=place)
+    assert tensor.data_ptr() == address, "torch made a copy of shared memory"
+    return tensor
 
 
-class Outputs:
-    """What a worker answers into: `bytes` is the very memory that it maps."""
+class CudaOutputs:
+    """What a worker answers into: `bytes` is the same memory that it maps."""
 
     role = "outputs"
 
-    def __init__(self, mapping: Mapping, size: int, place: str) -> None:
+    def __init__(self, mapping: SharedMapping, size: int, place: str) -> None:
         self._mapping = mapping
         self.descriptor = mapping.descriptor
         self.address = mapping.address
@@ -124,35 +127,74 @@ class Outputs:
         self.told: dict[str, Any] = {"kind": "cuda", "bytes": mapping.size}
 
     def close(self) -> None:
-        """Lets go of the memory; no tensor on it may be used afterwards."""
+        """Release the memory; no tensor on it may be used afterwards."""
         self.bytes = None
         self._mapping.close()
 
 
-class Inputs:
-    """What a worker is shown: `bytes` is private, and copied to the worker by the reveal alone.
+class CudaInputs:
+    """What a worker sees: `bytes` is private, and only the reveal copies it to the worker.
 
-    `shots` are the calls that it was shown for, the last ones.
+    `shots` are the timings of the last calls with these inputs.
     """
 
     role = "inputs"
 
-    def __init__(self, mapping: Mapping, size: int, place: str, *, has_gate: bool) -> None:
+    def __init__(self, mapping: SharedMapping, size: int, place: str, *, has_gate: bool) -> None:
         torch: Any = importlib.import_module("torch")
         self._mapping = mapping
         self.descriptor = mapping.descriptor
         self.address = mapping.address
         self.size = size
-        self.shots: deque[Shot] = deque(maxlen=SHOTS_MAX)
+        self.shots: deque[CallTiming] = deque(maxlen=SHOTS_MAX)
         self.mailbox = mapping.address + mapping.size - MAILBOX_BYTES
         self.bytes: Any = torch.zeros(size, dtype=torch.uint8, device=place)
-        # Before the first reveal nothing of an earlier owner may lie there.
+        # Before the first reveal, no data of an earlier owner may be there.
         tensor_at(mapping.address, mapping.size, place).zero_()
         self.told: dict[str, Any] = {"kind": "cuda", "bytes": mapping.size}
         if has_gate:
             self.told["gate"] = mapping.size - MAILBOX_BYTES
 
     def close(self) -> None:
-        """Lets go of the memories."""
+        """Release the memories."""
         self.bytes = None
         self._mapping.close()
+
+
+@dataclass
+class RankCall:
+    """One rank's part of a call: its memories, and the words that open the gate and report done."""
+
+    window: Window
+    inputs: CudaInputs
+    outputs: CudaOutputs
+    reveal: int
+    done: int
+    seed: int = field(default_factory=lambda: secrets.randbits(64))
+    has_answered: bool = False
+
+    @classmethod
+    def of(cls, window: Window, rank: int) -> Self:
+        """Return a rank's part of the call that a window is about to make."""
+        inputs, outputs = cast("tuple[CudaInputs, CudaOutputs]", window.memories[rank])
+        # Zero is what the mailbox holds before its first use.
+        reveal, done_nonce = (
+            int.from_bytes(window.nonce[at : at + 4], "little") | 1 for at in (0, 4)
+        )
+        return cls(window, inputs, outputs, reveal, done_nonce)
+
+    @property
+    def reveal_at(self) -> int:
+        """The address of the word that opens the gate."""
+        return self.inputs.mailbox + REVEAL_AT
+
+    @property
+    def done_at(self) -> int:
+        """The address of the word that reports the end."""
+        return self.inputs.mailbox + DONE_AT
+
+    def wait_for_done(self) -> None:
+        """Wait for the worker's DONE, once. Raises CaseFailed."""
+        if not self.has_answered:
+            self.window.wait()
+            self.has_answered = True

@@ -1,6 +1,6 @@
-"""What a GPU referee decides, apart from any driver: tier, way to reveal, alarms, sizes.
+"""The decisions of a GPU referee without any driver: tier, reveal, alarms, sizes.
 
-Everything here is a function of plain numbers, so that it is tested without a GPU.
+Everything here is a function of plain numbers, so it can be tested without a GPU.
 """
 
 import statistics
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 
 MIB = 1024**2
 
-# Inputs so small are copied inside the window: the copy costs less than the doubt.
+# Inputs this small are copied while the clock runs; the copy costs less than any doubt.
 STRICT_BYTES_MAX = MIB
-# One call in so many is revealed strictly, at random, as a check on the blanket.
+# One call in this many, at random, is revealed strictly, as a check on the blanket.
 SPOT_CHECK_ODDS = 8
-# A coarser timer cannot tell the stamps of short kernels apart.
+# A coarser timer cannot separate the stamps of short kernels.
 STAMP_STEP_NS_MAX = 100
 SUSPICIOUS_RATIO = 1.1
-# Fewer calls of a kind are no evidence: one of them may have met a stall of the machine.
+# Fewer calls of a kind are no evidence: the machine may have stalled during one of them.
 SUSPICIOUS_CALLS_MIN = 3
 BATCH_US_MAX = 20.0
 
-# NVML's reasons for a clock below its maximum that are no sign of ill health: idle, application
-# clocks, software power cap, sync boost, display. The others slow a machine down unevenly.
+# NVML's reasons for a lower clock that slow a machine down unevenly. The other ones are harmless:
+# idle, application clocks, software power cap, sync boost, display.
 _SLOWDOWNS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-# The last-level cache by a piece of the device's name; what a driver reports can leave a level out.
+# Twice the last-level cache by part of the device's name; drivers may report a smaller level.
 _FLUSH_MIB = {"GB200": 256, "B200": 256, "H200": 128, "H100": 128, "MI300X": 512}
 _BLANKET_COMPUTE_MIN = (8, 0)
 _TIERS = ("G0", "G3", "G2", "G1")
@@ -36,11 +36,11 @@ _TIERS = ("G0", "G3", "G2", "G1")
 
 @dataclass(frozen=True)
 class Abilities:
-    """What was tried on this machine and found to work.
+    """What was tried on this machine and works.
 
     `has_memops`: a stream can wait for a word of memory; `shares_memory`: device memory crosses
     processes as a file descriptor; `runs_beside`: two contexts run at once (MPS); `is_frozen`: the
-    worker can be stopped; `compute`: the device's compute capability.
+    worker can be frozen; `compute`: the device's compute capability.
     """
 
     has_memops: bool
@@ -51,11 +51,11 @@ class Abilities:
 
 
 @dataclass(frozen=True)
-class Shot:
-    """One call as the referee's clocks saw it. Units: microseconds.
+class CallTiming:
+    """One call as the referee's clocks measured it, in microseconds.
 
-    `way` is how its inputs were revealed: blanket, strict, or host where there is no gate; of
-    several ranks it is the slowest one's, and all of them started within `stagger_us`.
+    `way` is how its inputs were revealed: blanket, strict, spot, or host where there is no gate. Of
+    several ranks it is the slowest one's, and all ranks started within `stagger_us`.
     """
 
     way: str
@@ -67,25 +67,25 @@ class Shot:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a record says: a spot does not rank, and of a late one the launch is in the time."""
-        said = []
+        """The flags for a record: a spot does not rank; a late launch is part of the time."""
+        flags = []
         if self.way == "spot":
-            said.append("spot")
+            flags.append("spot")
         if not self.is_armed:
-            said.append("late")
+            flags.append("late")
         if self.clocks_disagree:
-            said.append("clocks_disagree")
-        return tuple(said)
+            flags.append("clocks_disagree")
+        return tuple(flags)
 
     @property
     def clocks_disagree(self) -> bool:
-        """An alarm: the events saw another time than the stamps, which lie beside them."""
+        """Whether events and stamps, which lie side by side, measured different times."""
         return abs(self.stamps_us - self.events_us) > max(10.0, 0.05 * self.stamps_us)
 
 
 @dataclass(frozen=True)
-class Vitals:
-    """What NVML says of a device now; `foreign` are the compute processes that are not ours."""
+class DeviceHealth:
+    """What NVML reports about a device; `foreign` are compute processes that are not ours."""
 
     sm_mhz: int
     memory_mhz: int
@@ -97,41 +97,42 @@ class Vitals:
     foreign: tuple[int, ...]
 
 
-def tier_of(able: Abilities) -> str:
-    """The best timing tier that the machine can keep.
+def choose_tier(able: Abilities) -> str:
+    """Return the best timing tier that the machine can provide.
 
-    >>> tier_of(Abilities(True, True, True, True, (9, 0)))
+    >>> choose_tier(Abilities(True, True, True, True, (9, 0)))
     'G1'
-    >>> tier_of(Abilities(True, True, False, True, (9, 0)))
+    >>> choose_tier(Abilities(True, True, False, True, (9, 0)))
     'G2'
     """
     if not able.shares_memory:
         return "G0"
     if not able.has_memops:
         return "G3"
-    # Before 8.0 a block does not pay for a share of the memory that the blanket takes whole, so
-    # another's block could live beside it.
+    # Before 8.0, other blocks need no part of the shared memory that the blanket takes completely,
+    # so another context's block could run beside it.
     is_alone = able.runs_beside and able.compute >= _BLANKET_COMPUTE_MIN
     return "G1" if is_alone and able.is_frozen else "G2"
 
 
-def lowest(tiers: Iterable[str]) -> str:
-    """What several GPUs keep together.
+def lowest_tier(tiers: Iterable[str]) -> str:
+    """Return the tier that several GPUs provide together.
 
-    >>> lowest(["G2", "G3"])
+    >>> lowest_tier(["G2", "G3"])
     'G3'
     """
     return min(tiers, key=_TIERS.index)
 
 
-def way_of(tier: str, input_bytes: int, draw: int) -> str:
-    """How one call's inputs are revealed; `draw` is a random number that nobody foresees.
+def choose_reveal(tier: str, input_bytes: int, draw: int) -> str:
+    """Return how one call's inputs are revealed; `draw` is an unpredictable random number.
 
-    A `spot` is strict where others are blankets: its sample checks theirs and is not ranked.
+    A `spot` is strict where others are blankets: it checks the other samples and is not ranked.
 
-    >>> way_of("G1", 64 * MIB, 1), way_of("G1", 64 * MIB, 8), way_of("G1", 4096, 1)
+    >>> choose_reveal("G1", 64 * MIB, 1), choose_reveal("G1", 64 * MIB, 8), choose_reveal("G1",
+    ...     4096, 1)
     ('blanket', 'spot', 'strict')
-    >>> way_of("G2", 64 * MIB, 1)
+    >>> choose_reveal("G2", 64 * MIB, 1)
     'strict'
     """
     if tier != "G1" or input_bytes <= STRICT_BYTES_MAX:
@@ -139,28 +140,28 @@ def way_of(tier: str, input_bytes: int, draw: int) -> str:
     return "blanket" if draw % SPOT_CHECK_ODDS else "spot"
 
 
-def suspicion(shots: Sequence[Shot], copy_us: float, null_spread_us: float) -> str:
-    """Why a case's calls are to be looked at, or nothing.
+def find_suspicion(shots: Sequence[CallTiming], copy_us: float, null_spread_us: float) -> str:
+    """Return why a case's calls are suspicious, "" if they are not.
 
-    Whoever works before the reveal is slower in the calls where that is impossible. `copy_us` is
-    what revealing the inputs takes by itself, `null_spread_us` p90 - p10 of calls with no work.
+    A submission that works before the reveal is slower in calls where that is impossible.
+    `copy_us` is the time to reveal the inputs, `null_spread_us` p90 - p10 of empty calls.
     """
-    strict = [shot.time_us for shot in shots if shot.way == "spot"]
-    blanket = [shot.time_us for shot in shots if shot.way == "blanket"]
+    strict = [timing.time_us for timing in shots if timing.way == "spot"]
+    blanket = [timing.time_us for timing in shots if timing.way == "blanket"]
     if min(len(strict), len(blanket)) < SUSPICIOUS_CALLS_MIN:
         return ""
-    slow = statistics.median(strict) - copy_us
+    strict_us = statistics.median(strict) - copy_us
     bound = SUSPICIOUS_RATIO * statistics.median(blanket) + null_spread_us
-    if slow <= bound:
+    if strict_us <= bound:
         return ""
     return (
-        f"{slow:.1f} us where nothing can be seen beforehand, "
-        f"at most {bound:.1f} us expected from the other calls"
+        f"{strict_us:.1f} us in calls whose input was hidden until the start, "
+        f"but at most {bound:.1f} us expected from the other calls"
     )
 
 
 def flush_bytes(name: str, cache_bytes: int) -> int:
-    """How much memory a flush sweeps, twice the cache at least.
+    """Return how much memory a flush sweeps: at least twice the cache.
 
     >>> flush_bytes("NVIDIA H200", 60 * MIB) // MIB, flush_bytes("NVIDIA A100", 40 * MIB) // MIB
     (128, 80)
@@ -169,31 +170,31 @@ def flush_bytes(name: str, cache_bytes: int) -> int:
     return max(2 * cache_bytes, known * MIB, 32 * MIB)
 
 
-def architecture(compute: tuple[int, int]) -> str:
-    """What a compiler calls a device's machine code, with its own instructions where it has some.
+def architecture_name(compute: tuple[int, int]) -> str:
+    """Return a compiler's name for a device's machine code, with specific instructions if any.
 
-    >>> architecture((8, 0)), architecture((9, 0))
+    >>> architecture_name((8, 0)), architecture_name((9, 0))
     ('sm_80', 'sm_90a')
     """
     major, minor = compute
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def clock_of(step_ns: int) -> str:
-    """Which clock ranks: stamps of the device's timer where it is fine enough, else events.
+def choose_clock(step_ns: int) -> str:
+    """Return which clock ranks: the device's timer if it is fine enough, else events.
 
-    >>> clock_of(32), clock_of(1000)
+    >>> choose_clock(32), choose_clock(1000)
     ('stamps', 'events')
     """
     return "stamps" if 0 < step_ns <= STAMP_STEP_NS_MAX else "events"
 
 
-def bounded(claim_us: float, wall_us: float, null_us: tuple[float, float]) -> float:
-    """A worker's own time where the trusted clock bears it out, else what that clock allows.
+def bound_claim(claim_us: float, wall_us: float, null_us: tuple[float, float]) -> float:
+    """Return a worker's claimed time if the trusted clock confirms it, else a bound.
 
-    `null_us` are median and p99 of calls with no work, by the wall clock.
+    `null_us` are median and p99 of empty calls by the wall clock.
 
-    >>> bounded(90.0, 100.0, (12.0, 20.0)), bounded(10.0, 100.0, (12.0, 20.0))
+    >>> bound_claim(90.0, 100.0, (12.0, 20.0)), bound_claim(10.0, 100.0, (12.0, 20.0))
     (90.0, 88.0)
     """
     median_us, late_us = null_us
@@ -202,21 +203,21 @@ def bounded(claim_us: float, wall_us: float, null_us: tuple[float, float]) -> fl
     return wall_us - median_us
 
 
-def unfit(vitals: Vitals, ecc_errors_before: int) -> str:
-    """Why a pass on this device is to be thrown away, or nothing."""
+def find_unfitness(health: DeviceHealth, ecc_errors_before: int) -> str:
+    """Return why a pass on this device must be discarded, "" if it need not."""
     for bit, name in _SLOWDOWNS.items():
-        if vitals.reasons & bit:
-            return f"the device reports {name} at {vitals.temperature_c} C"
-    if vitals.ecc_errors > ecc_errors_before:
-        return f"{vitals.ecc_errors - ecc_errors_before} uncorrected memory errors are new"
-    if vitals.foreign:
-        others = ", ".join(map(str, vitals.foreign))
+        if health.reasons & bit:
+            return f"the device reports {name} at {health.temperature_c} C"
+    if health.ecc_errors > ecc_errors_before:
+        return f"{health.ecc_errors - ecc_errors_before} uncorrected memory errors are new"
+    if health.foreign:
+        others = ", ".join(map(str, health.foreign))
         return f"other processes compute on the device: {others}"
     return ""
 
 
 def batch_size(time_us: float, set_bytes: int, cache_bytes: int) -> int:
-    """How many input sets a batch reveals together: 400 us of work, and three times the cache.
+    """Return how many input sets a batch reveals: 400 us of work, and three times the cache.
 
     >>> batch_size(5.0, 4 * MIB, 60 * MIB), batch_size(5.0, MIB // 64, 60 * MIB)
     (80, 512)

@@ -1,43 +1,57 @@
-"""The bot itself: its commands, synced when they changed, and what they stand on."""
+"""The bot itself: its services, its login, its metrics and its commands, synced on change."""
 
 import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import discord
 from discord import app_commands
 from discord.ext import commands
 
-from discord_edge.bot.asking import Edge, Here, fail
-from discord_edge.bot.cancelling import CancelButton
-from discord_edge.bot.drawing import reaching
-from discord_edge.bot.groups import groups
-from discord_edge.bot.leaderboards import ping
-from discord_edge.bot.library import guarded
-from discord_edge.bot.marks import Marks
-from discord_edge.bot.paging import PageButton
-from discord_edge.bot.resubmitting import CompareButton, ResubmitButton
-from discord_edge.bot.rooms import DiscordRooms
-from discord_edge.domain.breaker import Breaker
-from discord_edge.postgres import PostgresPosts
-from discord_edge.service.boards import Boards
-from discord_edge.service.entering import Entering
-from discord_edge.service.following import Following, persist
-from discord_edge.service.memory import Memory
-from discord_edge.service.office import Office
-from discord_edge.service.trends import Trends
+from discord_edge import accounts, admin, agents, moderation, participants, quotas
+from discord_edge.background import retry_until_done
+from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
+from discord_edge.bot.interactions import BotBase, BotInteraction, reply_with_error
+from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
+from discord_edge.leaderboards import commands as leaderboards
+from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
+from discord_edge.leaderboards.commands import ping
+from discord_edge.leaderboards.pages import PageButton
+from discord_edge.metrics import BROKEN, FAILED, LATE, NEW, REFUSED, RESUMED, EdgeMetrics
+from discord_edge.platform_api import PlatformApi, ReadCache
+from discord_edge.postgres import PostgresTrackedSubmissions
+from discord_edge.problems import commands as problems
+from discord_edge.problems import publishing
 from discord_edge.settings import PREFIX
+from discord_edge.submissions import commands as submissions
+from discord_edge.submissions.cancellation import CancelButton
+from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
+from discord_edge.submissions.threads import DiscordSubmissionThreads
+from discord_edge.submissions.tracker import SubmissionTracker, ThreadOpener
 from shared.errors import Failed, Refused
-from shared.lifecycle import Life
+from shared.lifecycle import Lifecycle
 
-# Each try counts towards what Discord bans for, so they come slowly.
+CALLBACK = re.compile(r"/interactions/(\d+)/[^/]+/callback$")
+# More than can be open at once, because each expires after three seconds.
+OPEN_MAX = 1000
+MENU = discord.ComponentType.select
+KINDS = {
+    discord.InteractionType.autocomplete: "autocomplete",
+    discord.InteractionType.modal_submit: "modal",
+}
+# Failed logins count towards Discord's bans, so the attempts are slow.
 LOGIN_PAUSE_S_MAX = 60.0
-# Discord takes the token from a bot that begins more than 1000 sessions a day; whoever starts the
-# process again at once is not to be the cause.
+# Discord revokes the token of a bot that begins more than 1000 sessions a day; immediate restarts
+# of the process must not lead to that.
 REFUSED_S = 120.0
 FINAL = (Refused, discord.LoginFailure, discord.PrivilegedIntentsRequired, discord.ConnectionClosed)
 WRONG_TOKEN = 4004
@@ -45,129 +59,273 @@ WRONG_TOKEN = 4004
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Behind:
-    """What the bot stands on."""
+def build_command_groups(
+    roles: Collection[str], *, has_local: bool = False
+) -> list[app_commands.Group]:
+    """Return the groups for participants, and those for the given platform roles.
 
-    api: Office
-    boards: Boards
-    posts: PostgresPosts
+    A module with commands lists them in `COMMANDS`, and this function alone puts them into groups.
+    Discord hides the groups of operators from users who do not manage the server.
+    """
+    is_admin = "admin" in roles
+    has_authors, has_moderators = is_admin or "creator" in roles, is_admin or "moderator" in roles
+    leaderboard = _build_group(
+        "leaderboard",
+        "Submit and see results",
+        *leaderboards.COMMANDS,
+        *submissions.COMMANDS,
+        *problems.COMMANDS,
+        *(publishing.AUTHOR_COMMANDS if has_authors else ()),
+    )
+    submit = app_commands.Group(name="submit", description="Submit a file to a leaderboard")
+    for command in submissions.submit_commands():
+        submit.add_command(command)
+    leaderboard.add_command(submit)
+    groups = [leaderboard, _build_group("account", "Your own account", *accounts.COMMANDS)]
+    if has_moderators:
+        description = "Decide about submissions"
+        groups.append(_build_group("moderate", description, *moderation.COMMANDS, is_public=False))
+    if is_admin:
+        description = "The agents that run submissions"
+        groups += [
+            _build_group("agents", description, *agents.COMMANDS, is_public=False),
+            _build_group(
+                "admin",
+                "Run the platform",
+                *admin.COMMANDS,
+                *participants.COMMANDS,
+                *quotas.COMMANDS,
+                *publishing.ADMIN_COMMANDS,
+                *(publishing.LOCAL_COMMANDS if has_local else ()),
+                is_public=False,
+            ),
+        ]
+    return groups
+
+
+def _build_group(
+    name: str,
+    description: str,
+    *group_commands: app_commands.Command[Any, ..., Any],
+    is_public: bool = True,
+) -> app_commands.Group:
+    group = app_commands.Group(
+        name=name,
+        description=description,
+        guild_only=True,
+        default_permissions=None if is_public else discord.Permissions(manage_guild=True),
+    )
+    for command in group_commands:
+        group.add_command(command)
+    return group
+
+
+def interaction_name(interaction: BotInteraction) -> str:
+    """Name an interaction: a command by its name, anything else by its kind."""
+    if interaction.type is discord.InteractionType.component:
+        data: Mapping[str, Any] = interaction.data or {}
+        return "menu" if data.get("component_type") == MENU.value else "button"
+    if interaction.type in KINDS:
+        return KINDS[interaction.type]
+    return interaction.command.qualified_name if interaction.command else "unknown"
+
+
+class BotMonitor:
+    """Observes one bot without changing its behaviour."""
+
+    def __init__(self, bot: BotBase, metrics: EdgeMetrics) -> None:
+        self._metrics = metrics
+        self._open: OrderedDict[int, tuple[str, float]] = OrderedDict()
+        metrics.watch_tracked_count(lambda: len(bot.tracker.tasks))
+        for listener in (
+            self.on_ready,
+            self.on_resumed,
+            self.on_disconnect,
+            self.on_interaction,
+            self.on_interaction_failed,
+        ):
+            bot.add_listener(listener)
+        bot.http.http_trace = self._trace()
+
+    async def on_ready(self) -> None:
+        """Count a new session."""
+        self._metrics.connected(NEW)
+
+    async def on_resumed(self) -> None:
+        """Count a resumed session."""
+        self._metrics.connected(RESUMED)
+
+    async def on_disconnect(self) -> None:
+        """Note the lost connection."""
+        self._metrics.disconnected()
+
+    async def on_interaction(self, interaction: BotInteraction) -> None:
+        """Count an interaction; Discord waits three seconds for its first answer."""
+        name = interaction_name(interaction)
+        self._metrics.interaction_received(name)
+        self._open[interaction.id] = name, time.monotonic()
+        if len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+
+    async def on_interaction_failed(
+        self, interaction: BotInteraction, error: BaseException
+    ) -> None:
+        """Count a failed interaction; the bot itself explains the error."""
+        outcome = REFUSED if isinstance(error, Refused | discord.app_commands.CheckFailure) else ""
+        outcome = outcome or (FAILED if isinstance(error, Failed) else BROKEN)
+        self._metrics.interaction_failed(interaction_name(interaction), outcome)
+
+    def _trace(self) -> aiohttp.TraceConfig:
+        trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(self._count_response)
+        trace.on_request_exception.append(self._count_exception)
+        return trace
+
+    async def _count_response(
+        self, _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
+    ) -> None:
+        self._metrics.rest_answered(params.response.status)
+        callback = CALLBACK.search(params.url.path)
+        if callback is None:
+            return
+        name, began = self._open.pop(int(callback[1]), ("", 0.0))
+        if name and params.response.status < 300:
+            self._metrics.acknowledged(time.monotonic() - began)
+        elif name and params.response.status == 404:
+            self._metrics.interaction_failed(name, LATE)
+
+    async def _count_exception(self, *_: Any) -> None:
+        self._metrics.rest_answered(None)
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The services and settings that the bot needs."""
+
+    api: PlatformApi
+    leaderboards: LeaderboardCache
+    submissions: PostgresTrackedSubmissions
     guild: int
-    places: frozenset[int]
-    staff: Mapping[int, str]
+    channel_ids: frozenset[int]
+    role_names: Mapping[int, str]
     per_problem: bool = False
 
 
-class Tree(app_commands.CommandTree[Edge]):
-    """What goes wrong is told in one sentence, without details."""
+class EdgeCommandTree(app_commands.CommandTree[BotBase]):
+    """The commands; errors are explained in a sentence without internal details."""
 
-    async def on_error(self, here: Here, error: app_commands.AppCommandError) -> None:
-        """Say what went wrong."""
-        await fail(here, getattr(error, "original", error))
+    async def on_error(
+        self, interaction: BotInteraction, error: app_commands.AppCommandError
+    ) -> None:
+        """Explain the error."""
+        await reply_with_error(interaction, getattr(error, "original", error))
 
 
-class EdgeBot(Edge):
-    """The bot; it asks for no privileged intent, and mentions nobody."""
+class EdgeBot(BotBase):
+    """The bot; it needs no privileged intent, and mentions nobody by default."""
 
-    def __init__(self, behind: Behind) -> None:
+    def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,
             intents=discord.Intents(guilds=True),
-            tree_cls=Tree,
+            tree_cls=EdgeCommandTree,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        self.api, self.boards, self.places = behind.api, behind.boards, behind.places
-        self.guild_id, self.staff, self._posts = behind.guild, behind.staff, behind.posts
-        self.marks = Marks()
-        rooms, posts = DiscordRooms(self, self.marks), behind.posts
-        entering = Entering(behind.api, rooms, posts, behind.per_problem)
-        self.following = Following(behind.api, rooms, posts, entering)
-        self.memory = Memory(behind.api)
-        self.trends = Trends(behind.api)
+        api, self._submissions = dependencies.api, dependencies.submissions
+        self.api, self.leaderboards = api, dependencies.leaderboards
+        self.guild_id, self.role_names = dependencies.guild, dependencies.role_names
+        self.channel_ids = dependencies.channel_ids
+        self.app_emojis = ApplicationEmojis()
+        threads = DiscordSubmissionThreads(self, self.app_emojis)
+        opener = ThreadOpener(api, threads, self._submissions, dependencies.per_problem)
+        self.tracker = SubmissionTracker(api, threads, self._submissions, opener)
+        self.cache = ReadCache(api)
+        self.trends = RankTrends(api)
 
     async def setup_hook(self) -> None:
-        """Before the gateway: buttons of former processes, commands, what was open."""
+        """Register buttons and commands, and resume open work, before the gateway connects."""
         self.add_dynamic_items(PageButton, CancelButton, ResubmitButton, CompareButton)
-        here = discord.Object(self.guild_id)
-        # A try before may have come as far as here.
-        self.tree.clear_commands(guild=here)
-        for one in groups(set(self.staff.values()), has_local=self.local is not None):
-            self.tree.add_command(one, guild=here)
-        self.tree.add_command(ping, guild=here)
-        await self._sync(here)
-        await self.marks.look(self)
-        await self.following.resume()
-        await self.sending.resume()
-        await self.publishing.resume()
+        guild = discord.Object(self.guild_id)
+        # An earlier attempt to log in may have added the commands already.
+        self.tree.clear_commands(guild=guild)
+        roles, has_local = set(self.role_names.values()), self.problems_folder is not None
+        for group in build_command_groups(roles, has_local=has_local):
+            self.tree.add_command(group, guild=guild)
+        self.tree.add_command(ping, guild=guild)
+        await self._sync_commands(guild)
+        await self.app_emojis.load(self)
+        await self.tracker.resume()
+        await self.sender.resume()
+        await self.publisher.resume()
 
-    async def _sync(self, guild: discord.Object) -> None:
-        """Tell Discord of the commands, if it was told of others before."""
-        said = [one.to_dict(self.tree) for one in self.tree.get_commands(guild=guild)]
-        text = json.dumps([self.application_id, said], sort_keys=True)
+    async def _sync_commands(self, guild: discord.Object) -> None:
+        """Send the commands to Discord if they differ from those sent before."""
+        payload = [item.to_dict(self.tree) for item in self.tree.get_commands(guild=guild)]
+        text = json.dumps([self.application_id, payload], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         name = str(guild.id)
-        if await self._posts.synced(name) != digest:
+        if await self._submissions.synced_digest(name) != digest:
             await self.tree.sync(guild=guild)
-            await self._posts.keep_synced(name, digest)
+            await self._submissions.save_synced_digest(name, digest)
 
-    async def _serve(self, token: str, life: Life) -> None:
-        """Log in as soon as Discord lets us, and stay. Errors: what it will not do for us."""
-        self.http.http_trace = guarded(Breaker(), self.http.http_trace)
+    async def _serve(self, token: str, life: Lifecycle) -> None:
+        """Log in as soon as Discord permits, and stay. Raises errors that a retry cannot fix."""
+        self.http.http_trace = trace_with_breaker(CircuitBreaker(), self.http.http_trace)
         try:
-            await persist(lambda: self._enter(token), LOGIN_PAUSE_S_MAX)
-            await persist(self._join, LOGIN_PAUSE_S_MAX)
+            await retry_until_done(lambda: self._log_in(token), LOGIN_PAUSE_S_MAX)
+            await retry_until_done(self._stay_connected, LOGIN_PAUSE_S_MAX)
         except FINAL as error:
-            why = refusal(error)
-            life.ail("discord", why)
-            _log.error("%s; the process ends in %.0f s", why, REFUSED_S, exc_info=error)
+            reason = startup_error_text(error)
+            life.ail("discord", reason)
+            _log.error("%s; the process ends in %.0f s", reason, REFUSED_S, exc_info=error)
             await asyncio.sleep(REFUSED_S)
             raise
 
-    async def _enter(self, token: str) -> None:
+    async def _log_in(self, token: str) -> None:
         try:
-            with reaching():
+            with translate_discord_errors():
                 await self.login(token)
         except (Failed, Refused):
-            # What was opened for this try; the next one begins anew.
+            # The next attempt needs a new connector.
             await self.http.close()
             self.http.connector = aiohttp.TCPConnector(limit=0)
             raise
 
-    async def _join(self) -> None:
-        """Connect, and stay. Errors: Failed until there was a gateway once."""
+    async def _stay_connected(self) -> None:
+        """Connect and stay. Raises `Failed` if the gateway never answered."""
         try:
             await self.connect()
         except AttributeError as error:
-            # discord.py goes on where it was, even if it never was anywhere.
+            # discord.py tries to resume even if it was never connected.
             if self.ws is not None:
                 raise
             raise Failed("Discord's gateway does not answer") from error
 
-    async def run_until(self, token: str, life: Life) -> None:
-        """Serve until it is to stop."""
+    async def run_until(self, token: str, life: Lifecycle) -> None:
+        """Serve until the process is to stop."""
         running = asyncio.create_task(self._serve(token, life))
-        ending = asyncio.create_task(life.stopping.wait())
+        stopping = asyncio.create_task(life.stopping.wait())
         try:
-            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 running.result()
         finally:
-            ending.cancel()
-            for one in (self.sending, self.following, self.publishing):
-                await one.stop()
+            stopping.cancel()
+            for service in (self.sender, self.tracker, self.publisher):
+                await service.stop()
             await self.close()
             running.cancel()
-            await asyncio.gather(running, ending, return_exceptions=True)
+            await asyncio.gather(running, stopping, return_exceptions=True)
 
 
-def refusal(error: BaseException) -> str:
-    """What Discord says no to, and what an operator does about it."""
+def startup_error_text(error: BaseException) -> str:
+    """Explain an error of Discord at start, and how an operator fixes it."""
     code = getattr(error, "code", None)
     if isinstance(error, discord.LoginFailure) or code == WRONG_TOKEN:
         return f"Discord does not know the token: set {PREFIX}_TOKEN to the bot's (docs/discord.md)"
     if isinstance(error, discord.PrivilegedIntentsRequired):
-        return "Discord asks for an intent that this bot does without: see docs/discord.md"
+        return "Discord requires an intent that this bot does not need: see docs/discord.md"
     if isinstance(error, Refused):
         return f"{error.reason}: is the bot in the server of {PREFIX}_GUILD? See docs/discord.md"
     return f"Discord ended the connection: {error}"

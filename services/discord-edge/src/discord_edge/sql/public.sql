@@ -1,50 +1,50 @@
 -- name: made
--- The id of what was made under a name.
+-- The id of what was created under a name.
 select id from made where name = %(name)s;
 
 -- name: begun
--- What was about to be said in a room under a name.
+-- The message that was about to be sent to a channel under a name.
 select text, after from begun where name = %(name)s and room = %(room)s;
 
 -- name: begin
--- What is about to be said in a room under a name.
+-- Store a message before it is sent to a channel under a name.
 insert into begun (name, room, text, after)
 values (%(name)s, %(room)s, %(text)s, %(after)s)
 on conflict (name, room) do update set text = excluded.text, after = excluded.after;
 
 -- name: keep
--- What was made under a name; a new one takes the place of one that is gone. What was begun and
--- came to nothing is looked for no more after a month.
+-- Store the id of what was created under a name, or replace it. Pending messages that were never
+-- sent are deleted after a month.
 with said as (delete from begun where name = %(name)s or at < now() - interval '30 days')
 insert into made (name, id) values (%(name)s, %(id)s)
 on conflict (name) do update set id = excluded.id, at = now();
 
 -- name: room
--- Where a submission is told to its owner.
+-- The thread of a submission.
 select thread from post where number = %(number)s and thread is not null;
 
 -- name: newest_room
--- Where the newest submission of a person to a problem is told.
+-- The thread of a user's newest submission to a problem.
 select thread from post
 where person = %(person)s and problem = %(problem)s and thread is not null
 order by number desc limit 1;
 
 -- name: board
--- The post of a problem.
+-- The forum post of a problem.
 select thread, facts from board where problem = %(problem)s;
 
 -- name: set_board
--- The post of a problem, and what it says now.
+-- Set the forum post of a problem and what it shows.
 insert into board (problem, thread, facts) values (%(problem)s, %(thread)s, %(facts)s)
 on conflict (problem) do update set thread = excluded.thread, facts = excluded.facts;
 
 -- name: boards
--- Every problem that has a post.
+-- All problems with a forum post.
 select problem, facts from board order by problem limit 2000;
 
 -- name: moved
--- A podium changed, or a record fell; what was said before stays said, and what was ahead then.
--- What is being told just now is said as far as it goes.
+-- Store that a podium changed or a record was set. The last announced podium is kept to compare
+-- with; an announcement in progress continues as of its own event.
 insert into podium (problem, gpu, seq, is_record, before)
 values (%(problem)s, %(gpu)s, %(seq)s, %(is_record)s, %(before)s)
 on conflict (problem, gpu) do update
@@ -63,8 +63,8 @@ set
     changed_at = now();
 
 -- name: due
--- Podiums that changed, are quiet for a moment, and of which nothing was told for a while; what is
--- being told is told to its end.
+-- The podiums to announce: changed, quiet for a moment, and not announced recently. An announcement
+-- in progress is finished first.
 select problem, gpu, coalesce(telling_seq, seq) as seq, is_record, before from podium
 where
     seq > told_seq
@@ -73,10 +73,10 @@ where
 order by changed_at limit 50;
 
 -- name: telling
--- A podium is being told of, as of an event.
+-- Mark a podium as being announced, as of an event.
 update podium set telling_seq = %(seq)s where problem = %(problem)s and gpu = %(gpu)s;
 
 -- name: told
--- A podium was told of, as of an event.
+-- Mark a podium as announced, as of an event.
 update podium set told_seq = %(seq)s, told_at = now(), telling_seq = null
 where problem = %(problem)s and gpu = %(gpu)s;

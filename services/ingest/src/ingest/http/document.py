@@ -1,16 +1,19 @@
-"""The OpenAPI document: what ingest answers itself, the reads it passes on, one shape of error."""
+"""The OpenAPI document: own routes, forwarded reads, one form of error; and the page /docs."""
 
 import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import FileResponse
 
 from ingest.http.examples import give_examples
-from shared.answers import Schemas, schemas
-from shared.codes import STATUS
-from shared.http import CODES
+from shared.errors import STATUS_BY_CODE
+from shared.http import CODE_BY_STATUS
+from shared.response_types import Schemas, build_schemas
 
 READS = "reads.json"
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -21,8 +24,8 @@ ERROR = {
         "detail": {"type": "string", "description": "One readable sentence."},
         "code": {
             "type": "string",
-            "description": "The same for programs.",
-            "enum": sorted({*STATUS, *CODES.values(), "unavailable", "bug"}),
+            "description": "The same, for programs.",
+            "enum": sorted({*STATUS_BY_CODE, *CODE_BY_STATUS.values(), "unavailable", "bug"}),
         },
         "request_id": {"type": "string"},
         "errors": {
@@ -44,19 +47,19 @@ ERROR = {
         "request_id": "01a1fe70-a804-7827-b3a0-39e1f99403c8",
     },
 }
-# Why a request may be refused, by status; `errors` of the body says which field is to blame.
+# Why a request may be refused, by status; `errors` in the body names the field.
 REASONS = {
-    "400": "What is asked for cannot be: the code says which value, and the detail how to mend it.",
+    "400": "A value is invalid: the code says which one, and the detail how to fix it.",
     "401": "A credential is missing, unknown, expired or revoked.",
-    "403": "Who asks may not: a scope is missing, or it is somebody else's.",
-    "404": "There is no such thing, or not for who asks.",
-    "409": "Not as things stand.",
-    "410": "It was good once: begin anew.",
+    "403": "Not allowed: a scope is missing, or it belongs to somebody else.",
+    "404": "It does not exist, or not for this caller.",
+    "409": "It conflicts with the current state.",
+    "410": "It has expired: start again.",
     "413": "It is too large; the detail names the limit.",
-    "415": "Archives are not taken.",
-    "422": "The request is not as this document says, or contradicts itself.",
-    "429": "Too often, or a quota is used up.",
-    "503": "Something is away, or an operator stopped it: ask again.",
+    "415": "Archives are not accepted.",
+    "422": "The request does not match this document, or contradicts itself.",
+    "429": "Too many requests, or a quota is used up.",
+    "503": "A service is unavailable, or an operator paused it: try again.",
 }
 OF_READS = ("400", "401", "403", "404", "410", "422", "429", "503")
 HEADERS: Mapping[str, Mapping[str, Any]] = {
@@ -91,64 +94,82 @@ OPEN = (
     *("GET /gpus/{leaderboard}", "GET /runner_queue/{gpu}"),
     *("GET /submissions/{leaderboard}/{gpu}", "GET /submission_count/{leaderboard}/{gpu}"),
 )
-# Reads that are nobody's without a credential.
+# Reads that need a credential.
 GUARDED_READS = ("/v1/me/", "/v1/admin/")
 
+PAGE_PACKAGE, SWAGGER = "ingest.http", "fastapi_swagger"
+CACHE = "public, max-age=3600"
+# swagger-ui sets inline styles; everything else comes from this server.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": CACHE,
+}
 
-def describe(app: FastAPI) -> None:
-    """Let an application's document tell of every route of the public API."""
-    plain = app.openapi
-    known: list[dict[str, Any]] = []
 
-    def whole() -> dict[str, Any]:
-        if not known:
-            known.append(document(plain(), schemas(app.routes)))
-        return known[0]
+class PublicApi(FastAPI):
+    """An application whose OpenAPI document covers every route of the public API."""
 
-    app.openapi = whole  # type: ignore[method-assign]
+    _document: dict[str, Any] | None = None
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document; it is built once, when all routes are added."""
+        if self._document is None:
+            self._document = document(super().openapi(), build_schemas(self.routes))
+        return self._document
 
 
 def read_paths() -> dict[str, dict[str, Any]]:
-    """The paths of the reads, and what the document says of each; `make docs` writes the file."""
+    """Return the paths of the reads with their operations; `make docs` writes the file."""
     paths: dict[str, dict[str, Any]] = _reads()["paths"]
     return paths
 
 
 def _reads() -> dict[str, Any]:
     text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
-def document(own: dict[str, Any], told: Schemas) -> dict[str, Any]:
-    """The document of ingest's own routes, with the reads and the errors that all may answer."""
-    reads, known = _reads(), read_paths()
+def document(own: dict[str, Any], response_schemas: Schemas) -> dict[str, Any]:
+    """Return the document of ingest's own routes, with the reads and all errors."""
+    reads, read_routes = _reads(), read_paths()
     paths = reads["paths"]
-    for path, said in own["paths"].items():
-        for method, operation in said.items():
-            _say(operation, told.bodies.get((method.upper(), path)))
-        paths[path] = paths.get(path, {}) | said
+    for path, operations in own["paths"].items():
+        for method, operation in operations.items():
+            _set_response_schema(operation, response_schemas.bodies.get((method.upper(), path)))
+        paths[path] = paths.get(path, {}) | operations
     for route, operation in _operations(paths):
         method, _, path = route.partition(" ")
-        is_read = method.lower() in known.get(path, {})
-        # FastAPI's own shape of 422 is none of ours.
+        is_read = method.lower() in read_routes.get(path, {})
+        # FastAPI's own form of 422 is never sent.
         operation["responses"].pop("422", None)
         operation["responses"] |= _refusals(OF_READS if is_read else tuple(REASONS))
         is_open = route in OPEN or (is_read and not path.startswith(GUARDED_READS))
         operation["security"] = [{}, *_credentials()] if is_open else _credentials()
     components = own.get("components", {})
-    asked = components.get("schemas", {})
+    own_schemas = components.get("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
-        asked.pop(name, None)
-    parts = [asked, told.shared, reads["components"]["schemas"], {"Error": ERROR}]
-    shared = components | {"schemas": _joined(parts), "securitySchemes": SCHEMES}
-    found = own | {"paths": dict(sorted(paths.items())), "components": shared}
-    give_examples(found)
-    return found
+        own_schemas.pop(name, None)
+    schema_sources = [
+        own_schemas,
+        response_schemas.shared,
+        reads["components"]["schemas"],
+        {"Error": ERROR},
+    ]
+    shared = components | {"schemas": _join_schemas(schema_sources), "securitySchemes": SCHEMES}
+    combined = own | {"paths": dict(sorted(paths.items())), "components": shared}
+    give_examples(combined)
+    return combined
 
 
-def _say(operation: dict[str, Any], body: dict[str, Any] | None) -> None:
-    """Let an operation tell of its body, whichever status of success it comes with."""
+def _set_response_schema(operation: dict[str, Any], body: dict[str, Any] | None) -> None:
+    """Set the response schema of an operation for every success status."""
     if body is None:
         return
     for status, response in operation["responses"].items():
@@ -160,19 +181,21 @@ def _say(operation: dict[str, Any], body: dict[str, Any] | None) -> None:
             response["content"] = {JSON: {"schema": body}}
 
 
-def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Schemas of several sources; a name means one thing."""
-    found: dict[str, Any] = {}
+def _join_schemas(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join schemas of several sources; a name must mean one thing."""
+    joined: dict[str, Any] = {}
     for part in parts:
-        twice = sorted(name for name in part if found.get(name, part[name]) != part[name])
-        assert not twice, f"the document has two schemas each of {', '.join(twice)}"
-        found |= part
-    return found
+        conflicts = sorted(name for name in part if joined.get(name, part[name]) != part[name])
+        assert not conflicts, (
+            f"two different schemas in the OpenAPI document: {', '.join(conflicts)}"
+        )
+        joined |= part
+    return joined
 
 
 def _operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, said in paths.items():
-        for method, operation in said.items():
+    for path, operations in paths.items():
+        for method, operation in operations.items():
             yield f"{method.upper()} {path}", operation
 
 
@@ -190,3 +213,29 @@ def _refusals(statuses: tuple[str, ...]) -> dict[str, Any]:
         }
         for status in statuses
     }
+
+
+def add_docs_page(app: FastAPI) -> None:
+    """Add the page and its static files."""
+    page_folder = Path(str(files(PAGE_PACKAGE))) / "page"
+    swagger_folder = Path(str(files(SWAGGER))) / "resources"
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        """The page."""
+        return FileResponse(page_folder / "docs.html", headers=PAGE_HEADERS)
+
+    @app.get("/static/docs.js", include_in_schema=False)
+    async def begin() -> FileResponse:
+        """The script that starts it."""
+        return FileResponse(page_folder / "docs.js", headers=PAGE_HEADERS)
+
+    @app.get("/static/swagger-ui.js", include_in_schema=False)
+    async def program() -> FileResponse:
+        """The script that renders it."""
+        return FileResponse(swagger_folder / "swagger-ui-bundle.js", headers=PAGE_HEADERS)
+
+    @app.get("/static/swagger-ui.css", include_in_schema=False)
+    async def style() -> FileResponse:
+        """The style sheet."""
+        return FileResponse(swagger_folder / "swagger-ui.css", headers=PAGE_HEADERS)

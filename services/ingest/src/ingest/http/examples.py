@@ -1,9 +1,9 @@
-"""Examples for the OpenAPI document: what each field of a request or answer may say, by name."""
+"""Examples for the OpenAPI document, by field name."""
 
 from typing import Any
 
 REASON = "the kernel returns a result that it kept from another call"
-# One name means one thing here (docs/glossary.md), so one example serves wherever it stands.
+# A name has one meaning (docs/glossary.md), so one example serves everywhere.
 FIELDS: dict[str, Any] = {
     "bucket": "identity.H100.ranked",
     "cli_id": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
@@ -65,7 +65,7 @@ FIELDS: dict[str, Any] = {
     "report": "{}",
     "repository": "ada/kernels",
     "role": "creator",
-    "rule": "results are computed anew in every call",
+    "rule": "results are computed again in every call",
     "run_finished": "off",
     "scope": "submit read:own",
     "scopes": ["submit", "read:own"],
@@ -80,7 +80,7 @@ FIELDS: dict[str, Any] = {
     "submission": 1207,
     "tag": "tiles",
     "target": "the database of the read models",
-    "text": "the result is computed anew: see line 12",
+    "text": "the result is computed again: see line 12",
     "threads": "per_problem",
     "title": "Copy a vector",
     "to_version": 2,
@@ -95,7 +95,7 @@ FIELDS: dict[str, Any] = {
 JSON = "application/json"
 DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 AT = "2026-11-21T12:00:00Z"
-# What fields of answers say that their type leaves open.
+# Values of response fields, where the type says too little.
 TOLD: dict[str, Any] = {
     "account": "01a1fe70a8047827b3a039e1f99403c8",
     "agent": "gpu-7",
@@ -143,44 +143,47 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 def give_examples(document: dict[str, Any]) -> None:
-    """Put an example to each field of each request's body, and to the body as a whole."""
-    for said in document["paths"].values():
-        for operation in said.values():
+    """Add an example to each field of each request body, and to each body and response."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
             for media, content in operation.get("requestBody", {}).get("content", {}).items():
-                schema = _found(document, content["schema"])
+                schema = _resolve_schema(document, content["schema"])
                 fields = schema.get("properties", {})
-                known = [name for name in fields if name in FIELDS]
-                whole = {name: _example(name, fields[name]) for name in known}
-                for name, value in whole.items():
+                example_fields = [name for name in fields if name in FIELDS]
+                example = {name: _example(name, fields[name]) for name in example_fields}
+                for name, value in example.items():
                     fields[name]["example"] = value
                 if media == JSON:
-                    content["example"] = whole
-            _answers(document, operation)
+                    content["example"] = example
+            _give_response_examples(document, operation)
 
 
-def _answers(document: dict[str, Any], operation: dict[str, Any]) -> None:
+def _give_response_examples(document: dict[str, Any], operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         content = response.get("content", {}).get(JSON, {})
         if status.startswith("2") and content.get("schema"):
-            content["example"] = _answer(document, "", content["schema"])
+            content["example"] = _response_example(document, "", content["schema"])
 
 
-def _answer(document: dict[str, Any], name: str, schema: dict[str, Any]) -> Any:
-    """What an answer with a schema may be; `name` is of the field that has it."""
-    schema = _target(document, schema)
+def _response_example(document: dict[str, Any], name: str, schema: dict[str, Any]) -> Any:
+    """Return an example response for a schema; `name` is the field that has it."""
+    schema = _dereference(document, schema)
     if "const" in schema or "enum" in schema:
         return schema.get("const", schema.get("enum", [None])[0])
     if "anyOf" in schema:
-        return _answer(document, name, schema["anyOf"][0])
+        return _response_example(document, name, schema["anyOf"][0])
     kind = schema.get("type", "object")
     if isinstance(TOLD.get(name), KINDS.get(kind, ())) and "format" not in schema:
         return TOLD[name]
     if kind == "array":
-        least = schema.get("minItems", 1)
-        return [_answer(document, name.removesuffix("s"), schema["items"])] * least
+        items = schema.get("prefixItems") or [schema["items"]] * schema.get("minItems", 1)
+        return [_response_example(document, name.removesuffix("s"), item) for item in items]
     if kind == "object":
         fields = schema.get("properties", {})
-        return {key: _answer(document, key, one) for key, one in fields.items()}
+        return {
+            key: _response_example(document, key, field_schema)
+            for key, field_schema in fields.items()
+        }
     return _text(schema) if kind == "string" else PLAIN[kind]
 
 
@@ -190,22 +193,22 @@ def _text(schema: dict[str, Any]) -> str:
     return DIGEST if "64" in schema.get("pattern", "") else PLAIN["string"]
 
 
-def _target(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+def _dereference(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" not in schema:
         return schema
-    found: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return found
+    target: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return target
 
 
-def _found(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema itself, wherever it stands."""
+def _resolve_schema(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema itself if it is a reference."""
     name = schema.get("$ref", schema.get("allOf", [{}])[0].get("$ref", ""))
     if not name and "anyOf" in schema:
-        return _found(document, schema["anyOf"][0])
+        return _resolve_schema(document, schema["anyOf"][0])
     if not name:
         return schema
-    found: dict[str, Any] = document["components"]["schemas"][name.rpartition("/")[2]]
-    return found
+    target: dict[str, Any] = document["components"]["schemas"][name.rpartition("/")[2]]
+    return target
 
 
 def _example(name: str, schema: dict[str, Any]) -> Any:

@@ -1,1 +1,1 @@
-"""Everything by which a person gets a token: CLI ids, device codes, passwords, other providers."""
+"""Logins: CLI ids, device codes, passwords and OAuth providers."""

@@ -1,4 +1,4 @@
-"""GitHub and Discord, asked by OAuth 2's code flow who somebody is."""
+"""OAuth 2 code flow with GitHub and Discord."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import httpx
 import msgspec
 
-from ingest.login.ports import Stranger
+from ingest.login.rules import ProviderUser
 from shared.errors import Failed, Refused
 
 ANSWER_BYTES_MAX = 64 * 1024
@@ -18,8 +18,8 @@ WAIT_S_MAX = 10.0
 SUBJECT = re.compile(r"[0-9]{1,32}\Z")
 
 
-class Doors(NamedTuple):
-    """Where a provider asks its people, gives out tokens, and says whose one is."""
+class OAuthEndpoints(NamedTuple):
+    """The OAuth endpoints of a provider."""
 
     authorize: str
     token: str
@@ -28,21 +28,24 @@ class Doors(NamedTuple):
     login: str
 
 
-def github(url: str, api_url: str) -> Doors:
-    """GitHub's; its profile needs no scope.
+def github(url: str, api_url: str) -> OAuthEndpoints:
+    """Return GitHub's endpoints; its profile needs no scope.
 
     Source: GitHub's documentation, "Authorizing OAuth apps" and "Get the authenticated user".
     """
     oauth = f"{url.rstrip('/')}/login/oauth"
     profile = f"{api_url.rstrip('/')}/user"
-    return Doors(f"{oauth}/authorize", f"{oauth}/access_token", profile, "", "login")
+    return OAuthEndpoints(f"{oauth}/authorize", f"{oauth}/access_token", profile, "", "login")
 
 
-def discord(url: str) -> Doors:
-    """Discord's; `identify` is its smallest scope. Source: Discord's documentation, "OAuth2"."""
+def discord(url: str) -> OAuthEndpoints:
+    """Return Discord's endpoints; `identify` is its smallest scope.
+
+    Source: Discord's documentation, "OAuth2".
+    """
     base = url.rstrip("/")
     api = f"{base}/api"
-    return Doors(
+    return OAuthEndpoints(
         f"{base}/oauth2/authorize",
         f"{api}/oauth2/token",
         f"{api}/users/@me",
@@ -52,37 +55,41 @@ def discord(url: str) -> Doors:
 
 
 @asynccontextmanager
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    """A client for providers: no redirect is followed, no wait is long."""
+async def open_client() -> AsyncIterator[httpx.AsyncClient]:
+    """Open an HTTP client for providers: no redirects, short timeouts."""
     async with httpx.AsyncClient(timeout=WAIT_S_MAX, follow_redirects=False) as opened:
         yield opened
 
 
 @dataclass(frozen=True)
 class OAuthProvider:
-    """A provider where this platform has an application of its own."""
+    """A provider where this platform has an OAuth application."""
 
     title: str
-    doors: Doors
+    endpoints: OAuthEndpoints
     client_id: str
     client: httpx.AsyncClient = field(repr=False)
     secret: str = field(repr=False)
 
     def address(self, redirect: str, state: str, challenge: str) -> str:
-        """Where a browser goes; Source: RFC 6749, 4.1.1 and RFC 7636, 4.3."""
-        asked = {
+        """Return the authorization URL; Source: RFC 6749, 4.1.1 and RFC 7636, 4.3."""
+        parameters = {
             "response_type": "code",
             "client_id": self.client_id,
             "redirect_uri": redirect,
-            "scope": self.doors.scope,
+            "scope": self.endpoints.scope,
             "state": state,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{self.doors.authorize}?{urlencode({k: v for k, v in asked.items() if v})}"
+        query = urlencode({name: value for name, value in parameters.items() if value})
+        return f"{self.endpoints.authorize}?{query}"
 
-    async def stranger(self, code: str, redirect: str, verifier: str | None) -> Stranger:
-        """Who came back with this code. Errors: Refused if it is not good; Failed."""
+    async def fetch_user(self, code: str, redirect: str, verifier: str | None) -> ProviderUser:
+        """Return the user of an authorization code.
+
+        Raises `Refused` for a bad code, and `Failed`.
+        """
         form = {
             "grant_type": "authorization_code",
             "client_id": self.client_id,
@@ -92,46 +99,52 @@ class OAuthProvider:
         }
         if verifier is not None:
             form["code_verifier"] = verifier
-        granted = await self._said("POST", self.doors.token, data=form)
+        granted = await self._request_json("POST", self.endpoints.token, data=form)
         token = granted.get("access_token")
         if not isinstance(token, str) or not token.isascii():
-            # GitHub says so with 200, Discord with 400.
-            what = f"{self.title} does not accept this login: begin again"
-            raise Refused("login_refused", what)
+            # GitHub reports errors with 200, Discord with 400.
+            message = f"{self.title} refused this login: start again"
+            raise Refused("login_refused", message)
         bearer = {"Authorization": f"Bearer {token}"}
-        return self._stranger(await self._said("GET", self.doors.profile, headers=bearer))
+        return self._parse_user(
+            await self._request_json("GET", self.endpoints.profile, headers=bearer)
+        )
 
-    def _stranger(self, profile: Mapping[str, Any]) -> Stranger:
+    def _parse_user(self, profile: Mapping[str, Any]) -> ProviderUser:
         subject = str(profile.get("id", ""))
         if not SUBJECT.match(subject):
-            raise Failed(f"{self.title} does not say who this is")
-        return Stranger(subject, str(profile.get(self.doors.login, "")))
+            raise Failed(f"{self.title} sent no user id")
+        return ProviderUser(subject, str(profile.get(self.endpoints.login, "")))
 
-    async def _said(
+    async def _request_json(
         self,
         method: str,
         url: str,
         data: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
-        asked = {"Accept": "application/json", "User-Agent": "warpboard"} | dict(headers or {})
+        request_headers = {"Accept": "application/json", "User-Agent": "warpboard"} | dict(
+            headers or {}
+        )
         try:
-            async with self.client.stream(method, url, data=data, headers=asked) as answer:
-                body = await self._body(answer)
+            async with self.client.stream(
+                method, url, data=data, headers=request_headers
+            ) as response:
+                body = await self._read_body(response)
         except httpx.HTTPError as error:
-            raise Failed(f"{self.title} cannot be asked: {error}") from error
-        if answer.status_code >= 500 or answer.status_code == 429:
-            raise Failed(f"{self.title} answers {answer.status_code}: try again in a minute")
+            raise Failed(f"{self.title} cannot be reached: {error}") from error
+        if response.status_code >= 500 or response.status_code == 429:
+            raise Failed(f"{self.title} answered {response.status_code}: try again in a minute")
         try:
-            said = msgspec.json.decode(body)
+            payload = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeError) as error:
-            raise Failed(f"{self.title} answers something that is no JSON") from error
-        return said if isinstance(said, dict) else {}
+            raise Failed(f"{self.title} answered with invalid JSON") from error
+        return payload if isinstance(payload, dict) else {}
 
-    async def _body(self, answer: httpx.Response) -> bytes:
+    async def _read_body(self, response: httpx.Response) -> bytes:
         body = b""
-        async for piece in answer.aiter_bytes():
+        async for piece in response.aiter_bytes():
             body += piece
             if len(body) > ANSWER_BYTES_MAX:
-                raise Failed(f"{self.title} answers with more than {ANSWER_BYTES_MAX:,} bytes")
+                raise Failed(f"{self.title} answered with more than {ANSWER_BYTES_MAX:,} bytes")
         return body

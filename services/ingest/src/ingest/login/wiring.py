@@ -1,4 +1,4 @@
-"""Builds the logins from settings, and keeps what waits too long from staying."""
+"""Builds the logins from the settings, adds their routes, and deletes expired ones."""
 
 import asyncio
 import logging
@@ -7,134 +7,171 @@ from datetime import datetime
 from typing import NamedTuple
 
 import httpx
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import PlainTextResponse
 from psycopg_pool import AsyncConnectionPool
 
+from ingest.accounts.service import Accounts
+from ingest.accounts.tokens import CliIdLinking, Tokens
+from ingest.attempt_limiter import AttemptLimiter
+from ingest.http.auth import Authenticator
 from ingest.login import oauth_http
-from ingest.login.argon import Hasher
+from ingest.login.account_pages import add_account_pages, add_sign_in_pages
+from ingest.login.api import login_router
+from ingest.login.link_pages import add_client_pages, add_device_pages, add_link_pages
 from ingest.login.oauth_http import OAuthProvider
-from ingest.login.ports import Hashes
 from ingest.login.postgres import (
-    PostgresCliLogins,
-    PostgresDeviceLogins,
-    PostgresLoginStates,
-    PostgresPasswords,
-    Purge,
+    ExpiredLoginCleanup,
+    PostgresCliLoginStore,
+    PostgresDeviceLoginStore,
+    PostgresLoginStateStore,
+    PostgresPasswordStore,
 )
-from ingest.login.service import Logins
-from ingest.login.service.arrivals import Arrivals, Limits
-from ingest.login.service.cli_ids import CliIds, Waiting
-from ingest.login.service.devices import Devices
-from ingest.login.service.journeys import Journeys
-from ingest.login.service.sessions import Sessions
-from ingest.service.linking import Linking
-from ingest.service.people import People
-from ingest.service.tokens import Tokens
-from ingest.service.tries import Tries
+from ingest.login.secrets import Argon2Hasher
+from ingest.login.service import CliIds, Devices, Logins, PendingCliIds, Sessions
+from ingest.login.sign_in import OAuthLogins, PasswordHasher, SignIn, SignInLimits
+from ingest.login.web import Web, route_class
 from ingest.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
 
 PURGE_EVERY_S = 60.0
-CLI_IDS = "10/minute"
-# A class or a company may come from one address: what is secret here is long.
-BEGUN = "60/minute"
-CODES_ENTERED = "30/hour"
-TRIES_PER_ADDRESS = "60/15 minutes"
-TRIES_PER_NAME = "20/hour"
+CLI_IDS_PER_ADDRESS = "10/minute"
+# A class or a company may share one address; the secrets are long enough for this rate.
+LOGINS_PER_ADDRESS = "60/minute"
+CODE_ATTEMPTS = "30/hour"
+SIGN_INS_PER_ADDRESS = "60/15 minutes"
+SIGN_INS_PER_NAME = "20/hour"
 SIGNUPS = "30/hour"
 
 _log = logging.getLogger(__name__)
 
+STYLE_S = 3600
 
-class Behind(NamedTuple):
-    """What logins stand on."""
+
+class LoginDependencies(NamedTuple):
+    """What the logins depend on."""
 
     pool: AsyncConnectionPool
     client: httpx.AsyncClient
-    people: People
+    people: Accounts
     tokens: Tokens
-    linking: Linking
-    hashes: Hashes
+    linking: CliIdLinking
+    hashes: PasswordHasher
     clock: Callable[[], datetime] = now
 
 
-def waiting(pool: AsyncConnectionPool, clock: Callable[[], datetime] = now) -> Waiting:
-    """Which CLI ids wait for somebody to link them."""
-    return Waiting(PostgresCliLogins(pool), clock)
+def pending_cli_ids(
+    pool: AsyncConnectionPool, clock: Callable[[], datetime] = now
+) -> PendingCliIds:
+    """Return the check for CLI ids that wait to be linked."""
+    return PendingCliIds(PostgresCliLoginStore(pool), clock)
 
 
-def logins(settings: Settings, behind: Behind) -> Logins:
-    """All ways in that the settings allow."""
-    pool, people, tokens, clock = behind.pool, behind.people, behind.tokens, behind.clock
+def build_logins(settings: Settings, dependencies: LoginDependencies) -> Logins:
+    """Build all logins that the settings allow."""
+    pool, people, tokens, clock = (
+        dependencies.pool,
+        dependencies.people,
+        dependencies.tokens,
+        dependencies.clock,
+    )
     limits = _limits()
-    store = PostgresPasswords(pool)
-    arrivals = Arrivals(people, store, behind.hashes, limits, clock, settings.web_signup)
-    devices = PostgresDeviceLogins(pool)
-    guesses = Tries(CODES_ENTERED, "codes entered")
+    store = PostgresPasswordStore(pool)
+    sign_in = SignIn(people, store, dependencies.hashes, limits, clock, settings.web_signup)
+    devices = PostgresDeviceLoginStore(pool)
+    guesses = AttemptLimiter(CODE_ATTEMPTS, "code attempts")
     return Logins(
         public_url=settings.public_base,
-        cli_ids=CliIds(PostgresCliLogins(pool), behind.linking, tokens, clock),
+        cli_ids=CliIds(PostgresCliLoginStore(pool), dependencies.linking, tokens, clock),
         devices=Devices(devices, tokens, guesses, clock),
         sessions=Sessions(tokens, people, clock),
-        arrivals=arrivals,
-        journeys=Journeys(
-            _providers(settings, behind.client),
-            PostgresLoginStates(pool),
-            arrivals,
+        sign_in=sign_in,
+        oauth=OAuthLogins(
+            _providers(settings, dependencies.client),
+            PostgresLoginStateStore(pool),
+            sign_in,
             clock,
             settings.public_base,
         ),
         tokens=tokens,
         people=people,
-        asked=Tries(CLI_IDS, "CLI ids asked for"),
-        begun=Tries(BEGUN, "logins begun"),
+        cli_id_attempts=AttemptLimiter(CLI_IDS_PER_ADDRESS, "CLI id requests"),
+        login_attempts=AttemptLimiter(LOGINS_PER_ADDRESS, "login attempts"),
     )
 
 
-def vouching(
-    pool: AsyncConnectionPool, people: People, clock: Callable[[], datetime] = now
+def build_account_resolver(
+    pool: AsyncConnectionPool, people: Accounts, clock: Callable[[], datetime] = now
 ) -> Callable[[str, str, str | None], Awaitable[str | None]]:
-    """Who comes in because another service of ours vouches for them."""
-    return Arrivals(people, PostgresPasswords(pool), Hasher(), _limits(), clock).vouched
+    """Return the function that resolves or opens accounts for another service."""
+    return SignIn(
+        people, PostgresPasswordStore(pool), Argon2Hasher(), _limits(), clock
+    ).resolve_account
 
 
-def _limits() -> Limits:
-    tries = "tries to log in"
-    return Limits(
-        per_address=Tries(TRIES_PER_ADDRESS, tries),
-        per_name=Tries(TRIES_PER_NAME, tries),
-        signups=Tries(SIGNUPS, "new accounts from your network"),
+def _limits() -> SignInLimits:
+    attempts = "tries to log in"
+    return SignInLimits(
+        per_address=AttemptLimiter(SIGN_INS_PER_ADDRESS, attempts),
+        per_name=AttemptLimiter(SIGN_INS_PER_NAME, attempts),
+        signups=AttemptLimiter(SIGNUPS, "new accounts from your network"),
     )
 
 
 def _providers(settings: Settings, client: httpx.AsyncClient) -> dict[str, OAuthProvider]:
-    """The providers where this platform has an application of its own."""
-    doors = {
+    """Return the providers where this platform has an application."""
+    endpoints = {
         "github": oauth_http.github(settings.github_url, settings.github_api_url),
         "discord": oauth_http.discord(settings.discord_url),
     }
-    said = {
+    applications = {
         "github": ("GitHub", settings.github_client_id, settings.github_client_secret),
         "discord": ("Discord", settings.discord_client_id, settings.discord_client_secret),
     }
     return {
-        name: OAuthProvider(title, doors[name], client_id, client, secret)
-        for name, (title, client_id, secret) in said.items()
+        name: OAuthProvider(title, endpoints[name], client_id, client, secret)
+        for name, (title, client_id, secret) in applications.items()
         if client_id
     }
 
 
-async def purging(
+async def purge_expired(
     pool: AsyncConnectionPool,
-    *others: Callable[[datetime], Awaitable[object]],
+    *other_purges: Callable[[datetime], Awaitable[object]],
     clock: Callable[[], datetime] = now,
 ) -> None:
-    """Forget for ever, once a minute, the logins that nobody finished, and what others forget."""
-    purges = (Purge(pool).purge, *others)
+    """Delete expired logins once a minute, and run the other purges; never returns."""
+    all_purges = (ExpiredLoginCleanup(pool).purge, *other_purges)
     while True:
         try:
-            for purge in purges:
+            for purge in all_purges:
                 await purge(clock())
         except Failed as failed:
-            _log.warning("what is long past is forgotten later: %s", failed)
+            _log.warning("cannot delete expired logins, trying again later: %s", failed)
         await asyncio.sleep(PURGE_EVERY_S)
+
+
+def add_login_routes(app: FastAPI, logins: Logins, auth: Authenticator) -> None:
+    """Add all login routes to the application."""
+    app.include_router(login_router(logins, auth))
+    web = Web(logins)
+    pages = APIRouter(route_class=route_class(web), include_in_schema=False)
+    for add_routes in (
+        add_sign_in_pages,
+        add_device_pages,
+        add_link_pages,
+        add_account_pages,
+        add_client_pages,
+    ):
+        add_routes(pages, web)
+    _style(pages, web)
+    app.include_router(pages)
+
+
+def _style(router: APIRouter, web: Web) -> None:
+    @router.get("/static/login.css")
+    async def style() -> Response:
+        """The style sheet of all pages."""
+        headers = {"Cache-Control": f"public, max-age={STYLE_S}"}
+        return PlainTextResponse(web.style, media_type="text/css", headers=headers)

@@ -1,24 +1,29 @@
-"""The API of the public client popcorn-cli: its words in, ours out, and back."""
+"""The API of the public client popcorn-cli, translated to and from ours."""
 
 from fastapi import FastAPI
 
-from ingest.popcorn.admin import admin
-from ingest.popcorn.admin_boards import admin_boards
-from ingest.popcorn.exporting import exporting
-from ingest.popcorn.own import own
-from ingest.popcorn.parts import Parts
-from ingest.popcorn.paths import PlainPaths
-from ingest.popcorn.profiler import profiler
-from ingest.popcorn.public import public
-from ingest.popcorn.publishing import Sources
-from ingest.popcorn.submitting import streaming, submitting
+from ingest.http.middleware import NormalizePathMiddleware
+from ingest.popcorn.admin import admin_leaderboards_router, admin_router
+from ingest.popcorn.dependencies import Dependencies
+from ingest.popcorn.exports import exports_router
+from ingest.popcorn.own_submissions import own_submissions_router
+from ingest.popcorn.profiler import profiler_router
+from ingest.popcorn.public import public_router
+from ingest.popcorn.submissions import stream_route, submissions_router
 
 
-def popcorn(app: FastAPI, parts: Parts, sources: Sources) -> None:
-    """Answer the client on an application; after all its other routes, for the last one is wide."""
-    app.add_middleware(PlainPaths)
+def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
+    """Add the client's routes to the application; last, because the final route is very wide."""
+    app.add_middleware(NormalizePathMiddleware)
     app.router.redirect_slashes = False
-    for theme in (public, submitting, own, profiler, admin, exporting):
-        app.include_router(theme(parts))
-    app.include_router(admin_boards(parts, sources))
-    app.router.routes.append(streaming(parts))
+    for build_router in (
+        public_router,
+        submissions_router,
+        own_submissions_router,
+        profiler_router,
+        admin_router,
+        admin_leaderboards_router,
+        exports_router,
+    ):
+        app.include_router(build_router(deps))
+    app.router.routes.append(stream_route(deps))

@@ -1,226 +1,254 @@
-"""The client's admin commands: intake, stats, submissions, bans, limits; each an event by name."""
+"""The client's admin commands: intake, stats, submissions, participants, leaderboards, invites."""
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.domain import moderation, platform, quotas
-from ingest.popcorn import admin_shapes as shapes
-from ingest.popcorn import asked
-from ingest.popcorn.asked import TAG, Asked
-from ingest.popcorn.asking import STAFF, unknown_submission
-from ingest.popcorn.own import code_of, shown
-from ingest.popcorn.parts import NO_REASON, Parts, bounded, number_of
-from ingest.popcorn.shapes import Accepted, Category, Deleted
-from ingest.popcorn.submitting import Wish, accepted, limits, take_in
-from ingest.popcorn.words import leaderboard_id
-from shared.answers import Documented
+from ingest.invites import NewInvites
+from ingest.leaderboards import LeaderboardChange
+from ingest.moderation import rules as moderation
+from ingest.popcorn import admin_models, dependencies
+from ingest.popcorn.conversions import instant, leaderboard_id
+from ingest.popcorn.dependencies import (
+    NO_REASON,
+    TAG,
+    Dependencies,
+    PopcornRequest,
+    parse_bounded,
+    parse_number,
+)
+from ingest.popcorn.own_submissions import load_source, submission_response
+from ingest.popcorn.publication import create_leaderboard, update_from_repository
+from ingest.popcorn.read_client import STAFF, unknown_submission
+from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
+from ingest.popcorn.submissions import (
+    SubmissionTarget,
+    accepted_response,
+    submit_file,
+)
+from ingest.problems.rules import Change
+from ingest.quotas import rules as quotas
+from ingest.submissions import rules as submissions
+from ingest.submissions.routes import rate_limit_headers
 from shared.errors import Refused
-from shared.instants import Instant
-from shared.whole import Whole
+from shared.json_types import Instant, JsonInt
+from shared.response_types import DocumentedRoute
 
 HOUR_S = 3600.0
 CATEGORIES: Mapping[Category, str] = {"test": "test", "leaderboard": "ranked"}
 SUBMISSIONS_MAX = 1000
 RANKED, VOUCHED = "leaderboard", "vouched_for"
 
+INVITES_MAX = 10_000
+Visibility = Literal["public", "closed"]
 
-class Ban(Asked):
-    """Why a participant is kept out, and until when."""
+
+class ClientBanRequest(PopcornRequest):
+    """Why a participant is banned, and until when."""
 
     reason: str = Field(min_length=1, max_length=500)
     until: Instant | None = None
 
 
-class RateLimit(Asked):
-    """How often in an hour a participant may submit to a leaderboard."""
+class RateLimitRequest(PopcornRequest):
+    """How many submissions per hour a leaderboard accepts from each participant."""
 
     mode_category: str
-    max_submissions_per_hour: Whole = Field(ge=0, le=quotas.LIMIT_MAX)
+    max_submissions_per_hour: JsonInt = Field(ge=0, le=quotas.LIMIT_MAX)
 
 
-def admin(parts: Parts) -> APIRouter:
-    """The routes, each for operators alone."""
-    router = APIRouter(prefix="/admin", tags=[TAG], route_class=Documented)
-    _intake(router, parts)
-    _submissions(router, parts)
-    _many(router, parts)
-    _people(router, parts)
-    _limits(router, parts)
+def admin_router(deps: Dependencies) -> APIRouter:
+    """The routes, each for operators only."""
+    router = APIRouter(prefix="/admin", tags=[TAG], route_class=DocumentedRoute)
+    _intake_routes(router, deps)
+    _submission_routes(router, deps)
+    _bulk_routes(router, deps)
+    _participant_routes(router, deps)
+    _rate_limit_routes(router, deps)
     return router
 
 
-def _intake(router: APIRouter, parts: Parts) -> None:
-    operates = parts.gate.operator("admin:operate")
+def _intake_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:operate")
 
-    async def switched(request: Request, *, is_open: bool) -> shapes.Switched:
-        actor = await operates(request)
-        kind = platform.ResumeIntake if is_open else platform.PauseIntake
-        paused = await parts.ingest.intake.paused()
+    async def switch_intake(request: Request, *, is_open: bool) -> admin_models.IntakeSwitch:
+        actor = await require_operator(request)
+        command_type = submissions.ResumeIntake if is_open else submissions.PauseIntake
+        paused = await deps.ingest.intake.paused()
         if (paused is None) != is_open:
-            await parts.ingest.operators.intake(kind(NO_REASON), actor)
+            await deps.ingest.operators.intake(command_type(NO_REASON), actor)
         return {"status": "ok", "accepts_jobs": is_open}
 
     @router.post("/start")
-    async def start(request: Request) -> shapes.Switched:
-        """Take submissions in; a second time changes nothing."""
-        return await switched(request, is_open=True)
+    async def start(request: Request) -> admin_models.IntakeSwitch:
+        """Accept submissions; a second time changes nothing."""
+        return await switch_intake(request, is_open=True)
 
     @router.post("/stop")
-    async def stop(request: Request) -> shapes.Switched:
-        """Take no submission in; those that are in go on."""
-        return await switched(request, is_open=False)
+    async def stop(request: Request) -> admin_models.IntakeSwitch:
+        """Stop accepting submissions; accepted ones go on."""
+        return await switch_intake(request, is_open=False)
 
     @router.get("/stats")
     async def stats(
         request: Request, last_day_only: bool = False, leaderboard_name: str | None = None
-    ) -> shapes.StatsTold:
-        """How much there was to do, in all and by GPU type."""
-        await operates(request)
+    ) -> admin_models.AdminStats:
+        """Statistics in total and by GPU type."""
+        await require_operator(request)
         slug = leaderboard_name.lower() if leaderboard_name else None
-        found = await parts.asking.stats(slug, is_last_day=last_day_only)
-        return {"status": "ok", "stats": found}
+        stats_ = await deps.read_client.stats(slug, is_last_day=last_day_only)
+        return {"status": "ok", "stats": stats_}
 
 
-def _submissions(router: APIRouter, parts: Parts) -> None:
-    judges = parts.gate.operator("admin:submissions")
+def _submission_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:submissions")
 
     @router.get("/submissions/{number}")
-    async def submission(number: str, request: Request) -> shapes.Anybodys:
-        """Anybody's submission."""
-        await judges(request)
-        seen = await parts.asking.submission(number_of(number), STAFF)
-        if seen is None:
-            raise unknown_submission(number_of(number))
-        return {"status": "ok", "submission": shown(seen, await code_of(parts, seen))}
+    async def submission(number: str, request: Request) -> admin_models.AdminSubmission:
+        """Any submission."""
+        await require_operator(request)
+        submission = await deps.read_client.submission(parse_number(number), STAFF)
+        if submission is None:
+            raise unknown_submission(parse_number(number))
+        return {
+            "status": "ok",
+            "submission": submission_response(submission, await load_source(deps, submission)),
+        }
 
     @router.delete("/submissions/{number}")
-    async def delete(number: str, request: Request) -> Deleted:
-        """Take anybody's submission off its leaderboard."""
-        actor = await judges(request)
-        found = number_of(number)
-        await parts.ingest.participants.withdraw_for(actor, found, NO_REASON)
-        await parts.asking.forgotten(found)
-        return {"status": "ok", "submission_id": found}
+    async def delete(number: str, request: Request) -> DeletedSubmission:
+        """Take any submission off its leaderboard."""
+        actor = await require_operator(request)
+        parsed_number = parse_number(number)
+        await deps.ingest.submissions.withdraw_as_operator(actor, parsed_number, NO_REASON)
+        await deps.read_client.wait_until_deleted(parsed_number)
+        return {"status": "ok", "submission_id": parsed_number}
 
     @router.post(
-        "/submission/{leaderboard}/{gpu}/{mode}", status_code=202, openapi_extra=asked.file()
+        "/submission/{leaderboard}/{gpu}/{mode}",
+        status_code=202,
+        openapi_extra=dependencies.file_form(),
     )
     async def submit(
-        wish: Annotated[Wish, Depends()],
+        target: Annotated[SubmissionTarget, Depends()],
         request: Request,
         response: Response,
         *,
         rank: bool = False,
-    ) -> Accepted:
-        """Submit for a participant whatever the deadline; it is held unless it is to be ranked."""
-        actor = await judges(request)
-        taken = await take_in(parts, request, wish, actor)
-        if taken.mode == RANKED and not rank and not taken.receipt.is_replay:
-            await _hold(parts, taken.receipt.number, actor)
-        response.headers.update(limits(taken.receipt))
-        return await accepted(parts, taken)
+    ) -> AcceptedSubmission:
+        """Submit after the deadline; a ranked submission is held unless `rank` is set."""
+        actor = await require_operator(request)
+        submission = await submit_file(deps, request, target, actor)
+        if submission.mode == RANKED and not rank and not submission.receipts.replayed:
+            await _hold(deps, submission.receipt.number, actor)
+        response.headers.update(rate_limit_headers(submission.receipts))
+        return await accepted_response(deps, submission)
 
 
-async def _hold(parts: Parts, number: int, actor: str) -> None:
-    """Mark what an operator vouched for: it stands on no leaderboard until somebody releases it."""
+async def _hold(deps: Dependencies, number: int, actor: str) -> None:
+    """Hold a submission of an operator: it is ranked once somebody releases it."""
     command = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
-    await parts.asking.arrived(number)
-    await parts.ingest.moderators.judge(number, command, actor)
+    await deps.read_client.wait_until_known(number)
+    await deps.ingest.moderation.judge(number, command, actor)
 
 
-def _many(router: APIRouter, parts: Parts) -> None:
-    judges = parts.gate.operator("admin:submissions")
+def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:submissions")
 
     @router.get(
-        "/leaderboards/{leaderboard}/submissions", openapi_extra=asked.page(100, SUBMISSIONS_MAX)
+        "/leaderboards/{leaderboard}/submissions",
+        openapi_extra=dependencies.page_parameters(100, SUBMISSIONS_MAX),
     )
-    async def submissions(leaderboard: str, request: Request) -> shapes.NumbersListed:
+    async def submissions(leaderboard: str, request: Request) -> admin_models.SubmissionNumbers:
         """The numbers of a leaderboard's submissions, newest first."""
-        await judges(request)
-        limit = bounded(request, "limit", 100, (1, SUBMISSIONS_MAX))
-        offset = bounded(request, "offset", 0, (0, None))
-        found = await parts.asking.listed({"problem": leaderboard.lower()}, limit, offset)
+        await require_operator(request)
+        limit = parse_bounded(request, "limit", 100, (1, SUBMISSIONS_MAX))
+        offset = parse_bounded(request, "offset", 0, (0, None))
+        summaries = await deps.read_client.list_all({"problem": leaderboard.lower()}, limit, offset)
         return {
             "status": "ok",
             "leaderboard": leaderboard.lower(),
             "limit": limit,
             "offset": offset,
-            "submission_ids": [one.number for one in found],
+            "submission_ids": [summary.number for summary in summaries],
         }
 
-    @router.delete("/submissions", openapi_extra=asked.numbered())
-    async def delete(request: Request, user_name: str = "") -> shapes.DeletedMany:
+    @router.delete("/submissions", openapi_extra=dependencies.leaderboard_id_parameters())
+    async def delete(request: Request, user_name: str = "") -> admin_models.DeletedSubmissions:
         """Take all of a participant's submissions off a leaderboard."""
-        actor = await judges(request)
-        wanted = bounded(request, "leaderboard_id", 0, (1, None))
-        problems = await parts.asking.problems(STAFF)
-        slug = next((one.slug for one in problems if leaderboard_id(one.slug) == wanted), None)
+        actor = await require_operator(request)
+        id_ = parse_bounded(request, "leaderboard_id", 0, (1, None))
+        problems = await deps.read_client.problems(STAFF)
+        slug = next(
+            (summary.slug for summary in problems if leaderboard_id(summary.slug) == id_), None
+        )
         if slug is None or not user_name:
-            what = "leaderboard_id names a leaderboard, user_name whose submissions are deleted"
-            raise Refused("bad_query", what, "leaderboard_id")
+            message = "send the leaderboard_id of a leaderboard and the user_name of a participant"
+            raise Refused("bad_query", message, "leaderboard_id")
         query: dict[str, object] = {"problem": slug, "participant": user_name}
-        found = await parts.asking.listed(query, SUBMISSIONS_MAX, 0)
-        for one in found:
-            await parts.ingest.participants.withdraw_for(actor, one.number, NO_REASON)
-        for one in found[-1:]:
-            await parts.asking.forgotten(one.number)
+        summaries = await deps.read_client.list_all(query, SUBMISSIONS_MAX, 0)
+        for summary in summaries:
+            await deps.ingest.submissions.withdraw_as_operator(actor, summary.number, NO_REASON)
+        for summary in summaries[-1:]:
+            await deps.read_client.wait_until_deleted(summary.number)
         return {
             "status": "ok",
-            "leaderboard_id": wanted,
+            "leaderboard_id": id_,
             "user_name": user_name,
-            "deleted_submissions": len(found),
+            "deleted_submissions": len(summaries),
         }
 
 
-def _people(router: APIRouter, parts: Parts) -> None:
-    treats = parts.gate.operator("admin:participants")
+def _participant_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:participants")
 
     @router.post("/ban/{user_id}")
-    async def ban(user_id: str, body: Ban, request: Request) -> shapes.Banned:
-        """Keep a participant out."""
-        actor = await treats(request)
-        name = await _name(parts, user_id)
+    async def ban(user_id: str, body: ClientBanRequest, request: Request) -> admin_models.BanStatus:
+        """Ban a participant."""
+        actor = await require_operator(request)
+        name = await _name(deps, user_id)
         until = body.until.astimezone(UTC) if body.until else None
-        await parts.ingest.moderators.ban(name, body.reason, until, actor)
+        await deps.ingest.moderation.ban(name, body.reason, until, actor)
         return {"status": "ok", "user_id": user_id, "banned": True}
 
     @router.delete("/ban/{user_id}")
-    async def unban(user_id: str, request: Request) -> shapes.Banned:
-        """Let a participant in again."""
-        actor = await treats(request)
-        name = await _name(parts, user_id)
-        await parts.ingest.moderators.unban(name, NO_REASON, actor)
+    async def unban(user_id: str, request: Request) -> admin_models.BanStatus:
+        """Lift a ban."""
+        actor = await require_operator(request)
+        name = await _name(deps, user_id)
+        await deps.ingest.moderation.unban(name, NO_REASON, actor)
         return {"status": "ok", "user_id": user_id, "banned": False}
 
 
-async def _name(parts: Parts, user_id: str) -> str:
-    """A participant's name by account or name, as the client may say either."""
-    return await parts.ingest.people.name_of(user_id)
+async def _name(deps: Dependencies, user_id: str) -> str:
+    """Return a participant's name; the client may send the account or the name."""
+    return await deps.ingest.people.name_of(user_id)
 
 
-def _limits(router: APIRouter, parts: Parts) -> None:
-    limiting = parts.gate.operator("admin:participants")
+def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:participants")
     path = "/leaderboards/{leaderboard}/rate-limits"
 
-    async def limited(slug: str, category: str, limit: int, actor: str) -> None:
-        ours = CATEGORIES.get(cast("Category", category))
-        if ours is None:
-            what = f"a category is {' or '.join(CATEGORIES)}, not {category[:20]!r}"
-            raise Refused("bad_query", what, "mode_category")
-        await parts.ingest.intake.published(slug)
-        command = quotas.SetLimit(f"{slug}.*.{ours}", limit, HOUR_S, NO_REASON)
-        await parts.ingest.moderators.limit(None, command, actor)
+    async def set_limit(slug: str, category: str, limit: int, actor: str) -> None:
+        our_category = CATEGORIES.get(cast("Category", category))
+        if our_category is None:
+            message = f"a category is {' or '.join(CATEGORIES)}, not {category[:20]!r}"
+            raise Refused("bad_query", message, "mode_category")
+        await deps.ingest.intake.published(slug)
+        command = quotas.SetLimit(f"{slug}.*.{our_category}", limit, HOUR_S, NO_REASON)
+        await deps.ingest.quotas.limit(None, command, actor)
 
     @router.put(path)
-    async def put(leaderboard: str, body: RateLimit, request: Request) -> shapes.Limited:
-        """Limit how often everybody may submit to a leaderboard."""
-        actor = await limiting(request)
+    async def put(
+        leaderboard: str, body: RateLimitRequest, request: Request
+    ) -> admin_models.RateLimitSet:
+        """Limit how often each participant may submit to a leaderboard."""
+        actor = await require_operator(request)
         limit = body.max_submissions_per_hour
-        await limited(leaderboard.lower(), body.mode_category, limit, actor)
+        await set_limit(leaderboard.lower(), body.mode_category, limit, actor)
         return {
             "status": "ok",
             "leaderboard": leaderboard.lower(),
@@ -229,22 +257,161 @@ def _limits(router: APIRouter, parts: Parts) -> None:
         }
 
     @router.get(path)
-    async def get(leaderboard: str, request: Request) -> shapes.RateLimitsTold:
-        """The limits of a leaderboard."""
-        await limiting(request)
+    async def get(leaderboard: str, request: Request) -> admin_models.RateLimitList:
+        """The rate limits of a leaderboard."""
+        await require_operator(request)
         slug = leaderboard.lower()
-        everybody = (await parts.ingest.intake.quotas(quotas.EVERYBODY, parts.clock())).everybody
-        found: list[shapes.RateLimitTold] = [
+        everybody = (await deps.ingest.quotas.load(quotas.EVERYBODY, deps.clock())).everybody
+        rate_limits: list[admin_models.RateLimitItem] = [
             {"mode_category": public, "max_submissions_per_hour": limit.limit}
-            for public, ours in CATEGORIES.items()
-            if (limit := everybody.limits.get(f"{slug}.*.{ours}"))
+            for public, our_category in CATEGORIES.items()
+            if (limit := everybody.limits.get(f"{slug}.*.{our_category}"))
             and limit.limit != quotas.UNLIMITED
         ]
-        return {"status": "ok", "leaderboard": slug, "rate_limits": found}
+        return {"status": "ok", "leaderboard": slug, "rate_limits": rate_limits}
 
     @router.delete(path + "/{category}")
-    async def delete(leaderboard: str, category: str, request: Request) -> shapes.Unlimited:
-        """Lift a limit."""
-        actor = await limiting(request)
-        await limited(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
+    async def delete(
+        leaderboard: str, category: str, request: Request
+    ) -> admin_models.RateLimitRemoved:
+        """Lift a rate limit."""
+        actor = await require_operator(request)
+        await set_limit(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
         return {"status": "ok", "leaderboard": leaderboard.lower(), "mode_category": category}
+
+
+class DirectoryRequest(PopcornRequest):
+    """The folder of a problem under a configured root."""
+
+    directory: str = Field(min_length=1, max_length=200)
+    visibility: Visibility | None = None
+
+
+class RepositoryRequest(PopcornRequest):
+    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
+
+    repository: str = Field(min_length=1, max_length=200)
+    branch: str = Field(default="main", min_length=1, max_length=100)
+    force: bool = False
+    problem_set: str | None = Field(default=None, max_length=100)
+    visibility: Visibility | None = None
+    dry_run: bool = False
+
+
+class InvitesRequest(PopcornRequest):
+    """How many invites to create, and for which leaderboards."""
+
+    leaderboards: list[str] = Field(default=[], max_length=100)
+    leaderboard: str | None = None
+    count: JsonInt = Field(default=1, ge=1, le=INVITES_MAX)
+    expires_at: Instant | None = None
+
+
+class VisibilityRequest(PopcornRequest):
+    """Who sees a leaderboard."""
+
+    visibility: Visibility
+
+
+def admin_leaderboards_router(deps: Dependencies) -> APIRouter:
+    """The routes, each for operators only."""
+    router = APIRouter(prefix="/admin", tags=[TAG], route_class=DocumentedRoute)
+    _leaderboard_routes(router, deps)
+    _visibility_route(router, deps)
+    _invite_routes(router, deps)
+    return router
+
+
+def _leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:problems")
+
+    @router.post("/leaderboards")
+    async def create(body: DirectoryRequest, request: Request) -> admin_models.CreatedLeaderboard:
+        """Publish a folder as a development leaderboard, open for a year."""
+        actor = await require_operator(request)
+        slug = await create_leaderboard(deps, body.directory, body.visibility, actor)
+        return {"status": "ok", "leaderboard": slug}
+
+    @router.post("/update-problems")
+    async def update(
+        body: RepositoryRequest, request: Request
+    ) -> admin_models.RepositoryUpdateResult:
+        """Publish the problems of a listed repository, or report what that would do."""
+        actor = await require_operator(request)
+        results = await update_from_repository(deps, body, actor)
+        return cast("admin_models.RepositoryUpdateResult", {"status": "ok", **results})
+
+    @router.delete("/leaderboards/{leaderboard}")
+    async def archive(
+        leaderboard: str, request: Request, force: bool = False
+    ) -> admin_models.ArchivedLeaderboard:
+        """Archive a leaderboard: it accepts no more submissions and stays readable."""
+        actor = await require_operator(request)
+        slug = leaderboard.lower()
+        await deps.ingest.intake.published(slug)
+        has_any = await deps.read_client.list_all({"problem": slug}, 1, 0)
+        if has_any and not force:
+            message = f"{slug} has submissions: send force=true to archive it anyway"
+            raise Refused("has_submissions", message, "force")
+        await deps.ingest.boards.archive(slug, NO_REASON, actor)
+        return {"status": "ok", "leaderboard": slug, "force": force}
+
+
+def _visibility_route(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:problems")
+
+    @router.post("/leaderboards/{leaderboard}/visibility")
+    async def visibility(
+        leaderboard: str, body: VisibilityRequest, request: Request
+    ) -> admin_models.LeaderboardVisibility:
+        """Close a leaderboard, or make it public."""
+        actor = await require_operator(request)
+        slug = leaderboard.lower()
+        change = LeaderboardChange(slug, Change(NO_REASON, body.visibility))
+        await deps.ingest.boards.change(change, actor)
+        return {"status": "ok", "leaderboard": slug, "visibility": body.visibility}
+
+
+def _invite_routes(router: APIRouter, deps: Dependencies) -> None:
+    require_operator = deps.auth.operator("admin:problems")
+
+    @router.post("/invites")
+    async def issue(body: InvitesRequest, request: Request) -> admin_models.CreatedInvites:
+        """Create invite codes; each lets one participant in."""
+        actor = await require_operator(request)
+        names = [*body.leaderboards, *([body.leaderboard] if body.leaderboard else [])]
+        slugs = list(dict.fromkeys(name.lower() for name in names))
+        if not slugs:
+            raise Refused("bad_query", "name at least one leaderboard", "leaderboards")
+        until = body.expires_at.astimezone(UTC) if body.expires_at else None
+        new_invites = NewInvites(slugs, body.count, until, NO_REASON)
+        codes = await deps.ingest.invites.issue(new_invites, actor)
+        return {"status": "ok", "leaderboards": slugs, "codes": codes}
+
+    @router.get("/leaderboards/{leaderboard}/invites")
+    async def listed(leaderboard: str, request: Request) -> admin_models.InviteList:
+        """The invites to a leaderboard, and who claimed them."""
+        await require_operator(request)
+        slug = leaderboard.lower()
+        invites = await deps.ingest.invites.list_invites(slug)
+        return {
+            "status": "ok",
+            "leaderboard": slug,
+            "invites": [
+                {
+                    "code": invite.code,
+                    "user_id": invite.participant_id,
+                    "user_name": invite.name,
+                    "claimed_at": instant(invite.claimed_at),
+                    "created_at": instant(invite.created_at),
+                }
+                for invite in invites
+            ],
+        }
+
+    @router.delete("/invites/{code}")
+    async def revoke(code: str, request: Request) -> admin_models.RevokedInviteCode:
+        """Revoke an invite."""
+        actor = await require_operator(request)
+        was_claimed = await deps.ingest.invites.revoke(code, NO_REASON, actor)
+        return {"status": "ok", "code": code, "was_claimed": was_claimed}

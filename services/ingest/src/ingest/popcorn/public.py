@@ -1,4 +1,4 @@
-"""What anybody may ask: leaderboards and their GPU types, queues, rankings, counts."""
+"""Public routes of the client: leaderboards, GPU types, queues, rankings and counts."""
 
 import json
 from collections import OrderedDict
@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-import msgspec
 from fastapi import APIRouter, Request
 
-from ingest.popcorn import asked, shapes
-from ingest.popcorn.asked import TAG
-from ingest.popcorn.parts import Parts, board, bounded
-from ingest.popcorn.seen import Entry, Problem, Wait
-from ingest.popcorn.standing import queue_told
-from ingest.popcorn.words import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
-from shared.answers import Documented
-from shared.blobs import Blobs, Missing
+from ingest.popcorn import dependencies, response_models
+from ingest.popcorn.conversions import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
+from ingest.popcorn.dependencies import TAG, Dependencies, find_leaderboard, parse_bounded
+from ingest.popcorn.job_status import queue_response
+from shared.api.leaderboards import Entry
+from shared.api.problems import Problem
+from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
+from shared.response_types import DocumentedRoute
 
 STATES = ("active", "ended", "all")
 DESCRIPTIONS_MAX = 1000
@@ -26,7 +25,7 @@ RANKING_MAX = 100
 
 
 class About(NamedTuple):
-    """The first characters of a problem's description, and the language that it is written in."""
+    """The beginning of a problem's description, and its language."""
 
     description: str
     lang: Literal["py", "cu"]
@@ -34,88 +33,90 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Descriptions:
-    """What problems say of themselves, by their manifest; what was read last is kept."""
+    """Descriptions of problems by manifest, cached."""
 
-    blobs: Blobs
-    _kept: OrderedDict[str, About] = field(default_factory=OrderedDict)
+    blobs: BlobStore
+    _cache: OrderedDict[str, About] = field(default_factory=OrderedDict)
 
-    async def of(self, manifest: str) -> About:
-        """What a manifest says; nothing if it is gone. Errors: Failed."""
-        if manifest in self._kept:
-            self._kept.move_to_end(manifest)
-            return self._kept[manifest]
+    async def get(self, manifest: str) -> About:
+        """Return the description in a manifest, empty if it is gone. Raises `Failed`."""
+        if manifest in self._cache:
+            self._cache.move_to_end(manifest)
+            return self._cache[manifest]
         try:
-            said = json.loads(await self.blobs.get(manifest))
-        except (Missing, ValueError):
-            said = {}
-        about = _about(said if isinstance(said, dict) else {})
-        self._kept[manifest] = about
-        if len(self._kept) > DESCRIPTIONS_MAX:
-            self._kept.popitem(last=False)
+            manifest_fields = json.loads(await self.blobs.get(manifest))
+        except (BlobNotFound, ValueError):
+            manifest_fields = {}
+        about = _parse_about(manifest_fields if isinstance(manifest_fields, dict) else {})
+        self._cache[manifest] = about
+        if len(self._cache) > DESCRIPTIONS_MAX:
+            self._cache.popitem(last=False)
         return about
 
 
-def _about(said: Mapping[str, object]) -> About:
-    given = said.get("description")
-    text = given.strip() if isinstance(given, str) else ""
+def _parse_about(manifest: Mapping[str, object]) -> About:
+    description = manifest.get("description")
+    text = description.strip() if isinstance(description, str) else ""
     if len(text) > DESCRIPTION_LENGTH_MAX:
         text = f"{text[: DESCRIPTION_LENGTH_MAX - 3]}..."
-    return About(text, "cu" if said.get("lang") == "cu" else "py")
+    return About(text, "cu" if manifest.get("lang") == "cu" else "py")
 
 
-def public(parts: Parts) -> APIRouter:
-    """The routes; closed leaderboards are there for their members alone."""
-    router = APIRouter(tags=[TAG], route_class=Documented)
-    _boards(router, parts)
-    _rankings(router, parts)
-    _alive(router, parts)
+def public_router(deps: Dependencies) -> APIRouter:
+    """The routes; closed leaderboards exist for their members only."""
+    router = APIRouter(tags=[TAG], route_class=DocumentedRoute)
+    _leaderboard_routes(router, deps)
+    _ranking_routes(router, deps)
+    _health_routes(router, deps)
     return router
 
 
-def _alive(router: APIRouter, parts: Parts) -> None:
+def _health_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.get("/healthz")
-    async def alive() -> shapes.Alive:
-        """Whether this process lives, whatever lies behind it."""
+    async def alive() -> response_models.Liveness:
+        """Whether this process is alive, whatever its dependencies."""
         return {"status": "ok"}
 
     @router.get("/readyz")
-    async def ready() -> shapes.Alive:
-        """Whether it may take traffic."""
-        if ill := await parts.is_well():
-            raise Failed(ill)
+    async def ready() -> response_models.Liveness:
+        """Whether it can take traffic."""
+        if problem := await deps.is_well():
+            raise Failed(problem)
         return {"status": "ok"}
 
 
-def _boards(router: APIRouter, parts: Parts) -> None:
-    descriptions = Descriptions(parts.blobs)
+def _leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
+    descriptions = Descriptions(deps.blobs)
 
     @router.get("/leaderboards")
-    async def leaderboards(request: Request, state: str = "active") -> list[shapes.BoardListed]:
-        """The leaderboards, each of them whole: one bad element and the client takes none."""
+    async def leaderboards(
+        request: Request, state: str = "active"
+    ) -> list[response_models.LeaderboardItem]:
+        """The leaderboards; one invalid element would make the client drop all."""
         if state not in STATES:
-            raise Refused("bad_query", f"state is one of {', '.join(STATES)}", "state")
-        caller = await parts.gate.caller(request)
-        at = parts.clock()
-        found = []
-        for problem in await parts.asking.problems(caller.reader):
-            now = _state(problem, at)
-            if state in ("all", now):
-                about = await descriptions.of(problem.manifest)
-                found.append(_listed(problem, about, now))
-        return found
+            raise Refused("bad_query", f"state must be one of {', '.join(STATES)}", "state")
+        caller = await deps.auth.caller(request)
+        at = deps.clock()
+        items = []
+        for problem in await deps.read_client.problems(caller.reader):
+            state_now = _state(problem, at)
+            if state in ("all", state_now):
+                about = await descriptions.get(problem.manifest)
+                items.append(_leaderboard_item(problem, about, state_now))
+        return items
 
     @router.get("/gpus/{leaderboard}")
     async def gpus(leaderboard: str, request: Request) -> list[str]:
-        """The GPU types of a leaderboard, in the order to show them in."""
-        return (await board(parts, await parts.gate.caller(request), leaderboard)).gpus
+        """The GPU types of a leaderboard, in display order."""
+        return (await find_leaderboard(deps, await deps.auth.caller(request), leaderboard)).gpus
 
     @router.get("/runner_queue/{gpu}")
-    async def queue_of(gpu: str) -> shapes.RunnerQueue:
+    async def queue_of(gpu: str) -> response_models.RunnerQueue:
         """The queue of a GPU type."""
-        queue = await parts.asking.queue(gpu) if GPU.match(gpu) else None
+        queue = await deps.read_client.queue(gpu) if GPU.match(gpu) else None
         if queue is None:
-            raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
-        return queue_told(msgspec.convert(queue, Wait))
+            raise Refused("not_found", f"there is no GPU type {gpu!r}", "gpu")
+        return queue_response(queue)
 
 
 def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
@@ -123,9 +124,9 @@ def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
     return "ended" if is_over or problem.archived_at is not None else "active"
 
 
-def _listed(
+def _leaderboard_item(
     problem: Problem, about: About, state: Literal["active", "ended"]
-) -> shapes.BoardListed:
+) -> response_models.LeaderboardItem:
     return {
         "id": leaderboard_id(problem.slug),
         "name": problem.slug,
@@ -140,43 +141,54 @@ def _listed(
     }
 
 
-def _rankings(router: APIRouter, parts: Parts) -> None:
+def _ranking_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.get(
-        "/submissions/{leaderboard}/{gpu}", openapi_extra=asked.page(RANKING_MAX, RANKING_MAX)
+        "/submissions/{leaderboard}/{gpu}",
+        openapi_extra=dependencies.page_parameters(RANKING_MAX, RANKING_MAX),
     )
-    async def ranking(leaderboard: str, gpu: str, request: Request) -> list[shapes.Place]:
-        """The best of a leaderboard, best first."""
-        limit = bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
-        offset = bounded(request, "offset", 0, (0, None))
-        most = offset + limit
-        where, entries = await _entries(parts, request, (leaderboard, gpu), most)
-        return [_row(one, where) for one in entries[offset : offset + limit]]
+    async def ranking(
+        leaderboard: str, gpu: str, request: Request
+    ) -> list[response_models.RankingRow]:
+        """The ranking of a leaderboard, best first."""
+        limit = parse_bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
+        offset = parse_bounded(request, "offset", 0, (0, None))
+        count_max = offset + limit
+        leaderboard_and_gpu, entries = await _load_entries(
+            deps, request, (leaderboard, gpu), count_max
+        )
+        return [
+            _ranking_row(entry, leaderboard_and_gpu) for entry in entries[offset : offset + limit]
+        ]
 
     @router.get("/submission_count/{leaderboard}/{gpu}")
     async def count(
         leaderboard: str, gpu: str, request: Request, user_id: str | None = None
-    ) -> shapes.Count:
-        """How many entries a leaderboard has, or one participant on it."""
-        _, entries = await _entries(parts, request, (leaderboard, gpu))
-        return {"count": sum(user_id in (None, one.account) for one in entries)}
+    ) -> response_models.Count:
+        """The number of entries on a leaderboard, in total or of one participant."""
+        _, entries = await _load_entries(deps, request, (leaderboard, gpu))
+        return {"count": sum(user_id in (None, entry.account) for entry in entries)}
 
 
-async def _entries(
-    parts: Parts, request: Request, asked: tuple[str, str], most: int | None = None
+async def _load_entries(
+    deps: Dependencies, request: Request, names: tuple[str, str], count_max: int | None = None
 ) -> tuple[tuple[str, str], list[Entry]]:
-    """The leaderboard and GPU type that somebody means, and its rows, or so many of them."""
-    caller = await parts.gate.caller(request)
-    found = await board(parts, caller, asked[0])
-    gpu = next((one for one in found.gpus if one.lower() == asked[1].lower()), None)
+    """Return the leaderboard and GPU type with these names, and its entries."""
+    caller = await deps.auth.caller(request)
+    leaderboard_ = await find_leaderboard(deps, caller, names[0])
+    gpu = next(
+        (gpu_type for gpu_type in leaderboard_.gpus if gpu_type.lower() == names[1].lower()), None
+    )
     if gpu is None:
-        what = f"GPU type {asked[1]!r} is not on this leaderboard: {', '.join(found.gpus)}"
-        raise Refused("unknown_gpu", what, "gpu")
-    rows = await parts.asking.leaderboard(found.slug, gpu, caller.reader, most)
-    return (found.slug, gpu), rows
+        message = (
+            f"GPU type {names[1]!r} is not on this leaderboard: {', '.join(leaderboard_.gpus)}"
+        )
+        raise Refused("unknown_gpu", message, "gpu")
+    rows = await deps.read_client.leaderboard(leaderboard_.slug, gpu, caller.reader, count_max)
+    return (leaderboard_.slug, gpu), rows
 
 
-def _row(entry: Entry, where: tuple[str, str]) -> shapes.Place:
-    slug, gpu = where
+def _ranking_row(entry: Entry, leaderboard_and_gpu: tuple[str, str]) -> response_models.RankingRow:
+    slug, gpu = leaderboard_and_gpu
     return {
         "submission_id": entry.number,
         "rank": entry.rank,

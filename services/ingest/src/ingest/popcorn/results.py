@@ -1,20 +1,31 @@
-"""What a run came to, in the client's shapes: `runs[]`, protocol keys, FullResult.
+"""Run results in the client's form: `runs[]`, protocol keys, FullResult and profiles.
 
-A hidden run has nothing but whether it passed: no spec, no message, no output.
+A hidden stage shows only whether it passed: no spec, no message, no output.
 """
 
+import base64
+import io
 import math
 import re
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ingest.popcorn.result_shapes import Compilation, EvalResult, FullResult, Protocol, System
-from ingest.popcorn.seen import Case, Shown
-from ingest.popcorn.shapes import PublicMode, RunPolled
-from ingest.popcorn.standing import standing
-from ingest.popcorn.words import MODES, instant, plain, seconds
+from ingest.popcorn.conversions import MODES, instant, seconds, terminal_text
+from ingest.popcorn.job_status import job_status
+from ingest.popcorn.response_models import (
+    Compilation,
+    EvalResult,
+    FullResult,
+    Protocol,
+    PublicMode,
+    StageRun,
+    System,
+)
+from shared.api.cases import Case
+from shared.api.submissions import File, FullSubmission
 
-# By our mode: the public name of each of our stages, in order, and whether it is hidden.
+# The stages of each of our modes, in order: our name, the public name, and whether it is hidden.
 STAGES: dict[str, tuple[tuple[str, PublicMode, bool], ...]] = {
     "test": (("check", "test", False),),
     "benchmark": (("check", "test", False), ("time", "benchmark", False)),
@@ -27,7 +38,7 @@ STAGES: dict[str, tuple[tuple[str, PublicMode, bool], ...]] = {
 }
 PUBLIC_MODES = {ours: theirs for theirs, ours in MODES.items()}
 NS_PER_US = 1000.0
-# By the client's key: our statistic, in microseconds.
+# Our statistic (in microseconds) for each key of the client.
 TIMES = {
     "mean": "mean_us",
     "std": "sd_us",
@@ -36,13 +47,22 @@ TIMES = {
     "worst": "worst_us",
 }
 MESSAGE_LENGTH_MAX = 2000
-# How the log of what was compiled begins, and how it ends.
-COMMAND = "$ "
-ENDED = re.compile(r"exit code ([1-9]\d{0,2})\b")
+# The first and the last line of a compiler log.
+COMMAND_PREFIX = "$ "
+EXIT_LINE = re.compile(r"exit code ([1-9]\d{0,2})\b")
+
+TRACE_BYTES_MAX = 20_000_000
+REPORT_BYTES_MAX = 200_000
+_PROFILE_FILE = re.compile(r"profile-(\d+)-([A-Za-z0-9._-]+)\Z")
+# File names the client looks for in a zip, and the ones people read, best first.
+NCU_NAMES = ("ncu-details.txt", "ncu-details.csv", ".ncu-rep")
+REPORT_NAMES = ("ncu-details.txt", "ncu.txt", "table.txt")
+# A fixed date, so that equal files make equal zips.
+_ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class Stage(NamedTuple):
-    """A stage that was reached: its public name, its cases, and whether all of it passed."""
+    """A stage that was reached: its public name, its cases, and whether it passed."""
 
     ours: str
     mode: PublicMode
@@ -51,95 +71,104 @@ class Stage(NamedTuple):
     is_passed: bool
 
 
-def stages(seen: Shown) -> list[Stage]:
-    """The stages that a submission's newest run reached, in order; none before it is over."""
-    if not seen.is_over:
+def public_stages(submission: FullSubmission) -> list[Stage]:
+    """Return the stages that the newest run reached, in order; empty until it has ended."""
+    if not submission.is_over:
         return []
-    found = []
-    for ours, mode, is_hidden in STAGES.get(seen.mode, ()):
-        cases = [case for case in seen.cases if case.stage == ours]
-        if not cases and seen.stage not in (ours, "build"):
+    reached = []
+    for our_stage, mode, is_hidden in STAGES.get(submission.mode, ()):
+        cases = [case for case in submission.cases if case.stage == our_stage]
+        if not cases and submission.stage not in (our_stage, "build"):
             continue
-        passed = bool(cases) and all(case.verdict == "passed" for case in cases)
-        found.append(Stage(ours, mode, is_hidden, cases, passed))
-        if not passed:
+        is_passed = bool(cases) and all(case.verdict == "passed" for case in cases)
+        reached.append(Stage(our_stage, mode, is_hidden, cases, is_passed))
+        if not is_passed:
             break
-    return found
+    return reached
 
 
-def runs(seen: Shown) -> list[RunPolled]:
-    """The client's `runs`: one for each stage, the hidden one without a result."""
-    return [_run(seen, stage) for stage in stages(seen)]
+def stage_runs(submission: FullSubmission) -> list[StageRun]:
+    """Return the client's `runs`: one for each stage, without a result for the hidden one."""
+    return [_stage_run(submission, stage) for stage in public_stages(submission)]
 
 
-def _run(seen: Shown, stage: Stage) -> RunPolled:
-    is_scored = stage.mode == "leaderboard" and standing(seen).status == "succeeded"
-    said: RunPolled = {
-        "start_time": instant(seen.started_at),
-        "end_time": instant(seen.ended_at),
+def _stage_run(submission: FullSubmission, stage: Stage) -> StageRun:
+    is_scored = stage.mode == "leaderboard" and job_status(submission).status == "succeeded"
+    run: StageRun = {
+        "start_time": instant(submission.started_at),
+        "end_time": instant(submission.ended_at),
         "mode": stage.mode,
         "secret": stage.is_hidden,
-        "runner": seen.gpu,
-        "score": seconds(seen.score_us) if is_scored else None,
+        "runner": submission.gpu,
+        "score": seconds(submission.score_us) if is_scored else None,
         "passed": stage.is_passed,
     }
     if not stage.is_hidden:
-        said["result"] = protocol(stage)
-    return said
+        run["result"] = protocol_keys(stage)
+    return run
 
 
-def protocol(stage: Stage) -> Protocol:
-    """The keys of the public protocol (problems.md 9); counts are integers, times nanoseconds."""
-    kind = "test" if stage.mode == "test" else "benchmark"
-    said: Protocol = {f"{kind}-count": len(stage.cases)}
+def protocol_keys(stage: Stage) -> Protocol:
+    """Return the keys of the public protocol (problems.md 9); times in nanoseconds."""
+    key_prefix = "test" if stage.mode == "test" else "benchmark"
+    keys: Protocol = {f"{key_prefix}-count": len(stage.cases)}
     for index, case in enumerate(stage.cases):
-        told = _checked(case) if kind == "test" else _timed(case)
-        said |= {f"{kind}.{index}.{key}": value for key, value in told.items()}
-    return said | {"check": "pass" if stage.is_passed else "fail"}
+        case_keys = _checked_keys(case) if key_prefix == "test" else _timed_keys(case)
+        keys |= {f"{key_prefix}.{index}.{key}": value for key, value in case_keys.items()}
+    return keys | {"check": "pass" if stage.is_passed else "fail"}
 
 
-def _checked(case: Case) -> dict[str, Any]:
-    said = {"spec": plain(case.name), "status": "pass" if case.verdict == "passed" else "fail"}
+def _checked_keys(case: Case) -> dict[str, Any]:
+    keys = {
+        "spec": terminal_text(case.name),
+        "status": "pass" if case.verdict == "passed" else "fail",
+    }
     if not case.message:
-        return said
+        return keys
     key = "message" if case.verdict == "passed" else "error"
-    return said | {key: plain(case.message, MESSAGE_LENGTH_MAX)}
+    return keys | {key: terminal_text(case.message, MESSAGE_LENGTH_MAX)}
 
 
-def _timed(case: Case) -> dict[str, Any]:
-    said: dict[str, Any] = {"spec": plain(case.name)}
+def _timed_keys(case: Case) -> dict[str, Any]:
+    keys: dict[str, Any] = {"spec": terminal_text(case.name)}
     if case.verdict != "passed":
-        error = plain(case.message or case.verdict, MESSAGE_LENGTH_MAX)
-        return said | {"status": "fail", "error": error}
+        error = terminal_text(case.message or case.verdict, MESSAGE_LENGTH_MAX)
+        return keys | {"status": "fail", "error": error}
     if case.time_us is None:
-        return said
-    known = {"mean_us": case.time_us} | dict(case.statistics)
+        return keys
+    statistics = {"mean_us": case.time_us} | dict(case.statistics)
     times = {
-        key: known[name] * NS_PER_US
+        key: statistics[name] * NS_PER_US
         for key, name in TIMES.items()
-        if name in known and math.isfinite(known[name])
+        if name in statistics and math.isfinite(statistics[name])
     }
-    return said | {"runs": case.samples} | times
+    return keys | {"runs": case.samples} | times
 
 
-def full_result(seen: Shown) -> FullResult:
-    """FullResult (problems.md 13) of a submission that is over; a hidden stage is not in it."""
-    now = standing(seen)
-    public = [stage for stage in stages(seen) if not stage.is_hidden and stage.ours != "profile"]
+def full_result(submission: FullSubmission) -> FullResult:
+    """Return the FullResult (problems.md 13) of an ended submission, without hidden stages."""
+    status = job_status(submission)
+    unhidden = [
+        stage
+        for stage in public_stages(submission)
+        if not stage.is_hidden and stage.ours != "profile"
+    ]
     return {
-        "success": now.status == "succeeded",
-        "error": now.error or "",
-        "system": _system(seen),
-        "runs": {stage.mode: evaluated(seen, stage, protocol(stage)) for stage in public},
+        "success": status.status == "succeeded",
+        "error": status.error or "",
+        "system": _system_of(submission),
+        "runs": {
+            stage.mode: stage_result(submission, stage, protocol_keys(stage)) for stage in unhidden
+        },
     }
 
 
-def evaluated(seen: Shown, stage: Stage, result: Protocol) -> EvalResult:
-    """EvalResult (problems.md 13) of one stage; output is said where nothing hidden wrote it."""
-    stdout = "" if seen.mode == "ranked" else output(seen)
-    said: EvalResult = {
-        "start": instant(seen.started_at),
-        "end": instant(seen.ended_at),
+def stage_result(submission: FullSubmission, stage: Stage, result: Protocol) -> EvalResult:
+    """Return the EvalResult (problems.md 13) of a stage; ranked runs show no output."""
+    stdout = "" if submission.mode == "ranked" else visible_output(submission)
+    result_: EvalResult = {
+        "start": instant(submission.started_at),
+        "end": instant(submission.ended_at),
         "compilation": None,
         "run": {
             "success": stage.is_passed or bool(stage.cases),
@@ -148,64 +177,162 @@ def evaluated(seen: Shown, stage: Stage, result: Protocol) -> EvalResult:
             "stdout": stdout,
             "stderr": "",
             "exit_code": 0 if stage.is_passed else 1,
-            "duration": seen.took_s if seen.took_s and math.isfinite(seen.took_s) else 0.0,
+            "duration": submission.took_s
+            if submission.took_s and math.isfinite(submission.took_s)
+            else 0.0,
             "result": result,
         },
         "profile": None,
     }
-    if seen.stage == "build":
-        said["compilation"] = _compilation(seen)
-    return said
+    if submission.stage == "build":
+        result_["compilation"] = _compilation(submission)
+    return result_
 
 
-def _compilation(seen: Shown) -> Compilation:
-    """A build that failed; command and exit code are its log's first line and its last."""
-    lines = output(seen).splitlines() or [""]
-    command = lines[0].removeprefix(COMMAND) if lines[0].startswith(COMMAND) else ""
-    ended = ENDED.match(lines[-1]) if command else None
+def _compilation(submission: FullSubmission) -> Compilation:
+    """Return a failed build; command and exit code are the first and last lines of its log."""
+    lines = visible_output(submission).splitlines() or [""]
+    command = lines[0].removeprefix(COMMAND_PREFIX) if lines[0].startswith(COMMAND_PREFIX) else ""
+    exit_match = EXIT_LINE.match(lines[-1]) if command else None
     return {
         "nvcc_found": True,
         "nvcc_version": "",
         "success": False,
-        "command": plain(command, MESSAGE_LENGTH_MAX),
+        "command": terminal_text(command, MESSAGE_LENGTH_MAX),
         "stdout": "",
-        "stderr": plain(seen.reason or "", MESSAGE_LENGTH_MAX),
-        "exit_code": int(ended[1]) if ended else 1,
+        "stderr": terminal_text(submission.reason or "", MESSAGE_LENGTH_MAX),
+        "exit_code": int(exit_match[1]) if exit_match else 1,
     }
 
 
-def output(seen: Shown) -> str:
-    """Head and tail of what a run printed."""
-    if not seen.log_tail:
-        return seen.log_head
-    return f"{seen.log_head}\n[...]\n{seen.log_tail}"
+def visible_output(submission: FullSubmission) -> str:
+    """Return head and tail of a run's output."""
+    if not submission.log_tail:
+        return submission.log_head
+    return f"{submission.log_head}\n[...]\n{submission.log_tail}"
 
 
-def _system(seen: Shown) -> System:
-    told = seen.environment
-    others: Literal["CUDA", "ROCm"] = "ROCm" if seen.gpu.startswith("MI") else "CUDA"
+def _system_of(submission: FullSubmission) -> System:
+    environment = submission.environment
+    gpu_runtime: Literal["CUDA", "ROCm"] = "ROCm" if submission.gpu.startswith("MI") else "CUDA"
     return {
-        "gpu": seen.gpu,
+        "gpu": submission.gpu,
         "device_count": 1,
-        "cpu": told.get("cpu", ""),
-        "runtime": "CPU" if seen.gpu == "CPU" else others,
-        "platform": told.get("platform", ""),
-        "torch": told.get("torch", ""),
-        "hostname": seen.agent or "",
+        "cpu": environment.get("cpu", ""),
+        "runtime": "CPU" if submission.gpu == "CPU" else gpu_runtime,
+        "platform": environment.get("platform", ""),
+        "torch": environment.get("torch", ""),
+        "hostname": submission.agent or "",
     }
 
 
-def report(seen: Shown) -> str:
-    """What the client prints of an ended submission, in a few lines."""
-    now = standing(seen)
-    head = f"Submission {seen.number} on {seen.gpu}: {now.status}"
-    if now.error:
-        return f"{head}\n{now.error}"
-    score = seconds(seen.score_us) if seen.is_eligible else None
-    lines = [head] + [_line(stage) for stage in stages(seen)]
+def render_report(submission: FullSubmission) -> str:
+    """Return the summary of an ended submission that the client prints."""
+    status = job_status(submission)
+    head = f"Submission {submission.number} on {submission.gpu}: {status.status}"
+    if status.error:
+        return f"{head}\n{status.error}"
+    score = seconds(submission.score_us) if submission.is_eligible else None
+    lines = [head] + [_report_line(stage) for stage in public_stages(submission)]
     return "\n".join(lines if score is None else [*lines, f"Score: {score:.9g} s"])
 
 
-def _line(stage: Stage) -> str:
+def _report_line(stage: Stage) -> str:
     name = f"{stage.mode} (hidden)" if stage.is_hidden else stage.mode
     return f"  {name}: {'passed' if stage.is_passed else 'failed'}"
+
+
+def files_by_case(submission: FullSubmission) -> dict[int, list[File]]:
+    """Return the files of a profile by case index."""
+    files_by_index: dict[int, list[File]] = {}
+    for file in submission.files:
+        if match := _PROFILE_FILE.match(file.name):
+            files_by_index.setdefault(int(match[1]), []).append(file)
+    return files_by_index
+
+
+def archive_name(number: int, index: int) -> str:
+    """Return the name of a case's zip.
+
+    >>> archive_name(12, 0)
+    'profile-12-0.zip'
+    """
+    return f"profile-{number}-{index}.zip"
+
+
+def build_archive(files: Sequence[File], contents: Mapping[str, bytes]) -> bytes:
+    """Return the files of a case as a zip; ncu's text and table get the client's names."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as folder:
+        for file in files:
+            entry = zipfile.ZipInfo(_name_in_archive(file.name), _ARCHIVE_DATE)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            folder.writestr(entry, contents[file.name])
+    return buffer.getvalue()
+
+
+def _name_in_archive(name: str) -> str:
+    """Return the name of a file inside the zip.
+
+    >>> _name_in_archive("profile-0-ncu.txt"), _name_in_archive("profile-1-trace.json.gz")
+    ('0-ncu-details.txt', '1-trace.json.gz')
+    """
+    match = _PROFILE_FILE.match(name)
+    if match is None:
+        return name
+    inner = {"ncu.txt": "ncu-details.txt", "ncu.csv": "ncu-details.csv"}.get(match[2], match[2])
+    return f"{match[1]}-{inner}"
+
+
+def pick_report(files: Sequence[File]) -> File | None:
+    """Return the file of a case that people read, or None."""
+    for end in REPORT_NAMES:
+        for file in files:
+            if file.name.endswith(end):
+                return file
+    return None
+
+
+def profiler_name(submission: FullSubmission, files: Sequence[File]) -> str:
+    """Return which profiler made the files."""
+    if any(file.name.endswith((*NCU_NAMES, "ncu.txt", "ncu.csv")) for file in files):
+        return "Nsight-Compute"
+    return "rocPROF" if submission.gpu.startswith("MI") else "torch.profiler"
+
+
+def profile_result(
+    submission: FullSubmission, contents: Mapping[str, bytes], links: Mapping[int, str]
+) -> FullResult:
+    """Return the FullResult of a profile: `profile.N` with report and trace for each case.
+
+    `contents` maps names to files; cases in `links` are too large and get a download URL.
+    """
+    result: FullResult = {**full_result(submission), "runs": {}}
+    stage = next(
+        (case_stage for case_stage in public_stages(submission) if case_stage.ours == "profile"),
+        None,
+    )
+    if stage is None:
+        return result
+    by_case = files_by_case(submission)
+    for index, case in enumerate(stage.cases):
+        files = by_case.get(index, [])
+        case_stage = stage._replace(cases=[case], is_passed=case.verdict == "passed")
+        report_file = pick_report(files)
+        keys = protocol_keys(case_stage)
+        if report_file is not None and report_file.name in contents:
+            report = contents[report_file.name][:REPORT_BYTES_MAX]
+            keys["benchmark.0.report"] = _base64(report.decode("utf-8", "replace").encode())
+        url = links.get(index)
+        stage_result_ = stage_result(submission, case_stage, keys)
+        stage_result_["profile"] = {
+            "profiler": profiler_name(submission, files),
+            "trace": "" if url or not files else _base64(build_archive(files, contents)),
+            "download_url": url,
+        }
+        result["runs"][f"profile.{index}"] = stage_result_
+    return result
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,6 +1,6 @@
 -- name: open_account
--- The account of a participant's name, a new one where there is none; no row if somebody else opens
--- it at this moment.
+-- The account of a name, opened if the name is new; no row if another request opens it at the same
+-- moment.
 with opened as (
     insert into accounts.participant (account, name)
     select %(account)s, %(name)s
@@ -21,7 +21,7 @@ where name = %(name)s
 limit 1;
 
 -- name: account_of
--- The account behind a participant's name, or behind one that they had.
+-- The account of a current or former name.
 select account from accounts.participant where name = %(name)s
 union all
 select account from accounts.former_name where name = %(name)s
@@ -32,13 +32,13 @@ limit 1;
 select name from accounts.participant where account = %(account)s limit 1;
 
 -- name: names
--- What participants are called, in the order of their accounts.
+-- A page of names, ordered by account.
 select account, name from accounts.participant
 where account > %(after)s order by account limit %(limit)s;
 
 -- name: rename
--- Another name for an account, and for its password and who it is on the web page; the old one
--- stays its own. Nothing happens if the name is, or was, another's.
+-- Rename an account with its password and web identity; it keeps the old name, too. Nothing happens
+-- if the name belongs or belonged to another account.
 with named as (
     update accounts.participant as own set name = %(name)s
     from accounts.participant as old
@@ -80,8 +80,8 @@ web as (
 select account from named;
 
 -- name: give_name
--- A name for an account whose name was lost; nothing happens if it has one, or the name is, or was,
--- another's.
+-- Give a name to an account whose name was lost; nothing happens if it has one, or if the name
+-- belongs or belonged to another account.
 insert into accounts.participant (account, name)
 select %(account)s, %(name)s
 where
@@ -94,34 +94,34 @@ on conflict (name) do nothing
 returning account;
 
 -- name: register_row
--- Which database this is, whether its names are lost, and whether it has any.
+-- The register of this database, whether its names are lost, and whether it has participants.
 select register, is_lost, exists (select from accounts.participant)
 from accounts.register limit 1;
 
 -- name: set_lost
--- Nobody gets a name from now on, or everybody may again.
+-- Refuse new names, or allow them again.
 update accounts.register set is_lost = %(is_lost)s;
 
 -- name: identity_of
--- Whose an identity is.
+-- The identity with this provider and subject.
 select identity, provider, subject, account, linked_at
 from accounts.identity
 where provider = %(provider)s and subject = %(subject)s
 limit 1;
 
 -- name: add_identity
--- An identity is one participant's; who comes second gets none.
+-- Store an identity; it belongs to the first participant.
 insert into accounts.identity (identity, provider, subject, account)
 values (%(id)s, %(provider)s, %(subject)s, %(account)s)
 on conflict do nothing
 returning identity;
 
 -- name: remove_identity
--- Where a participant was known is forgotten.
+-- Delete an identity.
 delete from accounts.identity where identity = %(identity)s;
 
 -- name: identities
--- Where a participant is known, oldest first.
+-- The identities of a participant, oldest first.
 select identity, provider, subject, account, linked_at
 from accounts.identity
 where account = %(account)s
@@ -143,7 +143,7 @@ order by created_at desc
 limit 1000;
 
 -- name: used
--- When tokens were used last; never back in time.
+-- When tokens were last used; an earlier time changes nothing.
 update accounts.token
 set last_used_at = said.at
 from unnest(%(tokens)s::text [], %(ats)s::timestamptz []) as said (token, at)
@@ -161,14 +161,14 @@ from unnest(%(invites)s::text [], %(codes)s::text []) as said (invite, code);
 select invite, code from accounts.invite where invite = any(%(invites)s) limit 10000;
 
 -- name: begin_notes
--- What is said of submissions as they come; a request that comes twice changes nothing.
+-- The first notes on submissions; a repeat changes nothing.
 insert into accounts.submission_note (submission, account, note, tag)
 select said.submission, %(account)s, %(note)s, %(tag)s
 from unnest(%(submissions)s::text []) as said (submission)
 on conflict (submission) do nothing;
 
 -- name: say_note
--- What is said of a submission from now on.
+-- Replace the note on a submission.
 insert into accounts.submission_note (submission, account, note, tag)
 values (%(submission)s, %(account)s, %(note)s, %(tag)s)
 on conflict (submission) do update

@@ -1,29 +1,29 @@
 -- name: one_at_a_time
--- Webhooks of one account are counted and added by one at a time, until the transaction ends.
+-- Only one transaction at a time counts and adds webhooks of an account.
 select pg_advisory_xact_lock(hashtextextended('warpboard webhook ' || %(account)s, 0));
 
 -- name: clear_webhooks
--- What never came into the log is forgotten an hour later.
+-- Delete webhooks that did not reach the log within an hour.
 delete from accounts.webhook
 where account = %(account)s and seq is null and created_at < now() - interval '1 hour';
 
 -- name: add_webhook
--- One more, if there are not too many; it is told nothing before it has a place in the log.
+-- Add a webhook below the limit; it gets no events before it is in the log.
 insert into accounts.webhook (webhook, account, url, secret, kinds, problems)
 select %(id)s, %(account)s, %(url)s, %(secret)s, %(kinds)s::text [], %(problems)s::text []
 where (select count(*) from accounts.webhook where account = %(account)s) < %(most)s
 returning webhook;
 
 -- name: keep_webhook
--- It is in the log.
+-- Store its sequence in the log.
 update accounts.webhook set seq = %(seq)s where webhook = %(id)s;
 
 -- name: forget_webhook
--- Its deliveries go with it.
+-- Delete a webhook with its deliveries.
 delete from accounts.webhook where webhook = %(id)s;
 
 -- name: webhooks
--- Those of a participant, oldest first.
+-- The webhooks of a participant, oldest first.
 select webhook, url, kinds, problems, created_at, off_at, notice
 from accounts.webhook
 where account = %(account)s and seq is not null
@@ -31,12 +31,12 @@ order by seq
 limit 100;
 
 -- name: test_webhook
--- Sent once, by who sends all else, and even where it is off.
+-- Queue a test event, even if the webhook is off; ranker sends it.
 insert into accounts.webhook_delivery (webhook, event, kind, problem, data, at)
 values (%(id)s, %(event)s, 'test', '', '{}', now());
 
 -- name: deliveries
--- What a webhook was told, newest first.
+-- The deliveries of a webhook, newest first.
 select
     delivery, event, kind, state, tries, created_at, tried_at,
     case when state = 'pending' then next_at end, took_ms, status, error

@@ -1,1 +1,1 @@
-"""Whether a leaderboard is what the log says, and the log what it was."""
+"""Audits: a leaderboard must match the log, and the log must be unchanged."""

@@ -1,29 +1,29 @@
-"""Whether a verdict is what the agent that was given the run vouches for.
+"""Checks that a verdict comes from the agent that was given the run.
 
-This is the one check of a verdict's origin: ranker makes it before it decides on a submission, and
-an audit makes it again.
+This is the only check of a verdict's origin: ranker makes it before it decides on a submission, and
+an audit repeats it.
 """
 
 import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ranker.domain.seals import Verify
+from ranker.domain.stored_log import Verify
 from shared import subjects
 from shared.events import HARNESS_CODE
-from shared.wire import Envelope, forgery
+from shared.wire import Envelope, forgery_reason
 
 RUN_KEY_BYTES = 32
 DIGEST_SHOWN = 12
 NOT_ENROLLED = "agent_not_enrolled"
 
 
-class Origin(NamedTuple):
-    """What the log says of a run up to its verdict.
+class RunOrigin(NamedTuple):
+    """What the log says about a run before its verdict.
 
-    `token` is the sequence of its order, `sign_key` what its agent is enrolled with, None if it is
-    not or was revoked; `key_commit` is that of its RunStarted; `harness_code` is the digest in its
-    agent's newest registration, "" if that names none.
+    `token` is the sequence of its order. `sign_key` is the agent's enrolled key, None if the agent
+    is not enrolled or was revoked. `key_commit` comes from RunStarted. `harness_code` is the digest
+    in the agent's newest registration, "" if there is none.
     """
 
     agent: str
@@ -42,29 +42,29 @@ class Fault(NamedTuple):
 
 
 def find_fault(
-    envelope: Envelope, key: str, environment: Mapping[str, str], origin: Origin, verify: Verify
+    envelope: Envelope, key: str, environment: Mapping[str, str], origin: RunOrigin, verify: Verify
 ) -> Fault | None:
-    """Why a RunCompleted with this key and environment does not count, None if it does."""
+    """Return why a RunCompleted with this key and environment does not count, None if it does."""
     return (
-        _wrong_writer(envelope, origin)
-        or _bad_signature(envelope, origin, verify)
-        or _bad_key(key, origin)
-        or _unknown_harness(environment, origin)
+        _check_writer(envelope, origin)
+        or _check_signature(envelope, origin, verify)
+        or _check_key(key, origin)
+        or _check_harness(environment, origin)
     )
 
 
-def _wrong_writer(envelope: Envelope, origin: Origin) -> Fault | None:
-    reason = forgery(envelope)
+def _check_writer(envelope: Envelope, origin: RunOrigin) -> Fault | None:
+    reason = forgery_reason(envelope)
     if not reason and subjects.history_of(envelope.agg) != subjects.run(origin.agent, origin.run):
         reason = f"run {origin.run} was given to agent {origin.agent}, not to {envelope.agg}"
     return Fault("wrong_writer", f"the verdict is forged: {reason}") if reason else None
 
 
-def _bad_signature(envelope: Envelope, origin: Origin, verify: Verify) -> Fault | None:
+def _check_signature(envelope: Envelope, origin: RunOrigin, verify: Verify) -> Fault | None:
     agent = origin.agent
     if origin.sign_key is None:
-        what = f"agent {agent} is not enrolled or was revoked, so nobody vouches for its run"
-        return Fault(NOT_ENROLLED, what)
+        reason = f"agent {agent} is not enrolled or was revoked, so nobody vouches for its run"
+        return Fault(NOT_ENROLLED, reason)
     if envelope.sig is None:
         return Fault("bad_signature", f"the run is not signed by agent {agent}")
     agg = subjects.run(agent, origin.run)
@@ -73,24 +73,24 @@ def _bad_signature(envelope: Envelope, origin: Origin, verify: Verify) -> Fault 
     return None
 
 
-def _bad_key(key: str, origin: Origin) -> Fault | None:
-    """All inputs follow from the key, so it must be the one that was committed to at the start."""
+def _check_key(key: str, origin: RunOrigin) -> Fault | None:
+    """All inputs are derived from the key, so it must be the one that RunStarted committed to."""
     try:
-        drawn = bytes.fromhex(key)
+        key_bytes = bytes.fromhex(key)
     except ValueError:
-        drawn = b""
-    if len(drawn) != RUN_KEY_BYTES or not any(drawn):
+        key_bytes = b""
+    if len(key_bytes) != RUN_KEY_BYTES or not any(key_bytes):
         return Fault("bad_key", f"the run's key is not {RUN_KEY_BYTES} drawn bytes in hexadecimal")
-    if hashlib.sha256(drawn).hexdigest() != origin.key_commit:
+    if hashlib.sha256(key_bytes).hexdigest() != origin.key_commit:
         return Fault("bad_key", "the run's key is not the one that RunStarted committed to")
     return None
 
 
-def _unknown_harness(environment: Mapping[str, str], origin: Origin) -> Fault | None:
-    """An operator lets an agent in with the harness code that it registers; it may run no other."""
+def _check_harness(environment: Mapping[str, str], origin: RunOrigin) -> Fault | None:
+    """An agent is admitted with the harness code that it registered and may run no other."""
     code = environment.get(HARNESS_CODE, "")
     if code == origin.harness_code:
         return None
-    ran, registered = (one[:DIGEST_SHOWN] or "no code" for one in (code, origin.harness_code))
+    ran, registered = (digest[:DIGEST_SHOWN] or "no code" for digest in (code, origin.harness_code))
     reason = f"the run was judged by harness code {ran}, but agent {origin.agent} registered"
     return Fault("unknown_harness", f"{reason} {registered}")

@@ -1,33 +1,55 @@
-"""How jobs and runs move submissions, and the items of a rejudge, from state to state."""
+"""How events move submissions and rejudge items from state to state, and give them results."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ranker.domain.batch import Rows, Told
-from ranker.domain.rows import GIVEN_UP, Item, Run, Submission, Work
+from ranker.domain.rows import (
+    FINISHED,
+    GIVEN_UP,
+    DecodedEvent,
+    Item,
+    Result,
+    Rows,
+    Run,
+    Submission,
+    Work,
+)
+from ranker.domain.score import DELTA_MIN
 from shared import events
-from shared.ids import submission_job
+from shared.events import Fact, SubmissionFinished
+from shared.ids import submission_job_id
 
 CANARY = "canary"
-# A run has fewer; an agent may claim more.
+# A real run has fewer; a hostile agent may claim more.
 STAGES_MAX = 16
 encode = msgspec.json.Encoder().encode
 Raw = msgspec.Raw
 
+F = TypeVar("F", bound=Fact)
 
-def noted(work: Work | None, told: Told, text: str) -> None:
-    """Keep an event in the life of the submission that it belongs to."""
+
+@dataclass(frozen=True)
+class ChangeRule(Generic[F]):
+    """How an event class changes the rows of submissions, runs and rejudges."""
+
+    kind: type[F]
+    change: Callable[[Rows, DecodedEvent, F], None]
+
+
+def add_timeline_entry(work: Work | None, decoded: DecodedEvent, text: str) -> None:
+    """Add an event to the timeline of the submission that it belongs to."""
     if work is not None:
-        work.note(told.event, text)
+        work.note(decoded.event, text)
 
 
-def _received(rows: Rows, told: Told) -> None:
-    event, fact = told.event, told.fact
-    assert isinstance(fact, events.SubmissionReceived)
-    made = Submission(
-        id=told.id,
+def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived) -> None:
+    event = decoded.event
+    submission = Submission(
+        id=decoded.id,
         number=event.seq,
         version=event.seq,
         account=fact.account,
@@ -43,24 +65,27 @@ def _received(rows: Rows, told: Told) -> None:
         deadline_at=fact.deadline_at,
         state="queued" if fact.is_queued else "received",
         state_at=event.envelope.at,
-        job=submission_job(told.id) if fact.is_queued else None,
+        job=submission_job_id(decoded.id) if fact.is_queued else None,
         baseline=fact.baseline,
     )
-    rows.add([made], ())
-    noted(made, told, f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}")
+    rows.add([submission], ())
+    add_timeline_entry(
+        submission,
+        decoded,
+        f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}",
+    )
 
 
-def _cancel_requested(rows: Rows, told: Told) -> None:
-    assert isinstance(told.fact, events.SubmissionCancelRequested)
-    submission = rows.submissions.get(told.id)
+def _cancel_requested(
+    rows: Rows, decoded: DecodedEvent, fact: events.SubmissionCancelRequested
+) -> None:
+    submission = rows.submissions.get(decoded.id)
     if submission is not None:
-        submission.version = told.event.seq
-        noted(submission, told, told.fact.reason)
+        submission.version = decoded.event.seq
+        add_timeline_entry(submission, decoded, fact.reason)
 
 
-def _job_queued(rows: Rows, told: Told) -> None:
-    fact = told.fact
-    assert isinstance(fact, events.JobQueued)
+def _job_queued(rows: Rows, decoded: DecodedEvent, fact: events.JobQueued) -> None:
     if fact.class_ == CANARY or fact.duel or fact.confirmation:
         return
     work: Work | None = rows.submissions.get(fact.submission)
@@ -68,64 +93,61 @@ def _job_queued(rows: Rows, told: Told) -> None:
         work = rows.items.get((fact.rejudge, fact.submission))
     if work is None or work.is_over:
         return
-    work.job = told.id
-    work.move("queued", told.event.envelope.at)
-    rows.jobs[told.id] = work
-    noted(work, told, f"waits for an agent with {fact.gpu}")
+    work.job = decoded.id
+    work.move("queued", decoded.event.envelope.at)
+    rows.jobs[decoded.id] = work
+    add_timeline_entry(work, decoded, f"waits for an agent with {fact.gpu}")
 
 
-def _job_leased(rows: Rows, told: Told) -> None:
-    """Only the run that a lease names may speak for the submission."""
-    fact, work = told.fact, rows.jobs.get(told.id)
-    assert isinstance(fact, events.JobLeased)
+def _job_leased(rows: Rows, decoded: DecodedEvent, fact: events.JobLeased) -> None:
+    """Only the run named by a lease may change the submission."""
+    work = rows.jobs.get(decoded.id)
     if work is None:
         return
     if not work.is_over:
         work.run, work.agent, work.attempt = fact.run, fact.agent, fact.attempt
         work.lease_until_at = fact.lease_until_at
-        work.move("assigned", told.event.envelope.at)
-    noted(work, told, f"given to agent {fact.agent}, attempt {fact.attempt}")
+        work.move("assigned", decoded.event.envelope.at)
+    add_timeline_entry(work, decoded, f"given to agent {fact.agent}, attempt {fact.attempt}")
 
 
-def _job_requeued(rows: Rows, told: Told) -> None:
-    fact, work = told.fact, rows.jobs.get(told.id)
-    assert isinstance(fact, events.JobRequeued)
+def _job_requeued(rows: Rows, decoded: DecodedEvent, fact: events.JobRequeued) -> None:
+    work = rows.jobs.get(decoded.id)
     if work is not None and not work.is_over and work.run == fact.run:
         work.run, work.agent, work.lease_until_at = None, None, None
-        work.move("queued", told.event.envelope.at)
-    noted(work, told, fact.reason)
+        work.move("queued", decoded.event.envelope.at)
+    add_timeline_entry(work, decoded, fact.reason)
 
 
-def _job_finished(rows: Rows, told: Told) -> None:
-    assert isinstance(told.fact, events.JobFinished)
-    noted(rows.jobs.get(told.id), told, told.fact.verdict)
+def _job_finished(rows: Rows, decoded: DecodedEvent, fact: events.JobFinished) -> None:
+    add_timeline_entry(rows.jobs.get(decoded.id), decoded, fact.verdict)
 
 
-def _job_ended(rows: Rows, told: Told) -> None:
-    """A job of a rejudge without a verdict has none there; a submission has an end of its own."""
-    fact, work = told.fact, rows.jobs.get(told.id)
-    assert isinstance(fact, events.JobGivenUp | events.JobCancelled)
+def _job_ended(
+    rows: Rows, decoded: DecodedEvent, fact: events.JobGivenUp | events.JobCancelled
+) -> None:
+    """Without a verdict the item of a rejudge is given up; submissions end by their own event."""
+    work = rows.jobs.get(decoded.id)
     if isinstance(work, Item) and not work.is_over:
         work.reason = fact.reason
-        work.move(GIVEN_UP, told.event.envelope.at)
-    noted(work, told, fact.reason)
+        work.move(GIVEN_UP, decoded.event.envelope.at)
+    add_timeline_entry(work, decoded, fact.reason)
 
 
-def _job_assigned(rows: Rows, told: Told) -> None:
-    event, fact = told.event, told.fact
-    assert isinstance(fact, events.JobAssigned)
+def _job_assigned(rows: Rows, decoded: DecodedEvent, fact: events.JobAssigned) -> None:
+    event = decoded.event
     agent = event.envelope.agg.split(".")[1]
     is_member = bool(fact.gang) and fact.gang[0] != agent
     if is_member or fact.class_ == CANARY:
         return
     work = rows.jobs.get(fact.job)
-    # The lease, which no agent can write, comes first: an order that it does not name is forged.
-    # Before the scheduler's own order its agent may write one, so nothing else in it is believed.
-    if work is None or (work.run, work.agent) != (told.id, agent):
+    # Agents cannot write the lease, which comes first: an order that it does not name is forged. An
+    # agent may write one before the scheduler does, so no other field of it is trusted.
+    if work is None or (work.run, work.agent) != (decoded.id, agent):
         return
-    rows.changed.add(told.id)
-    rows.runs[told.id] = Run(
-        id=told.id,
+    rows.changed.add(decoded.id)
+    rows.runs[decoded.id] = Run(
+        id=decoded.id,
         submission=work.submission if isinstance(work, Item) else work.id,
         job=fact.job,
         agent=agent,
@@ -135,126 +157,218 @@ def _job_assigned(rows: Rows, told: Told) -> None:
     )
 
 
-def _run_of(rows: Rows, told: Told) -> tuple[Run | None, Work | None]:
-    """The run, and what it speaks for if a lease names it."""
-    run = rows.runs.get(told.id)
-    if run is None or run.agent != told.event.envelope.agg.split(".")[1]:
+def _find_run(rows: Rows, decoded: DecodedEvent) -> tuple[Run | None, Work | None]:
+    """The run, and its submission or rejudge item if a lease names the run."""
+    run = rows.runs.get(decoded.id)
+    if run is None or run.agent != decoded.event.envelope.agg.split(".")[1]:
         return None, None
     return run, rows.jobs.get(run.job)
 
 
-def _speaks(run: Run, work: Work | None) -> bool:
+def _holds_lease(run: Run, work: Work | None) -> bool:
     return work is not None and work.run == run.id and work.agent == run.agent
 
 
-def _run_started(rows: Rows, told: Told) -> None:
-    fact = told.fact
-    assert isinstance(fact, events.RunStarted)
-    run, work = _run_of(rows, told)
+def _run_started(rows: Rows, decoded: DecodedEvent, fact: events.RunStarted) -> None:
+    run, work = _find_run(rows, decoded)
     if run is None or run.ended_at is not None or run.started_at is not None:
         return
-    at = told.event.envelope.at
+    at = decoded.event.envelope.at
     rows.changed.add(run.id)
     run.started_at, run.level, run.tier = at, fact.level, fact.tier
     run.missing, run.fingerprint, run.key_commit = fact.missing, fact.fingerprint, fact.key_commit
-    if work is not None and _speaks(run, work) and work.state == "assigned":
+    if work is not None and _holds_lease(run, work) and work.state == "assigned":
         work.move("running", at)
-    noted(work, told, f"isolation {fact.level}, timing tier {fact.tier}")
+    add_timeline_entry(work, decoded, f"isolation {fact.level}, timing tier {fact.tier}")
 
 
-def _run_stage_finished(rows: Rows, told: Told) -> None:
-    fact = told.fact
-    assert isinstance(fact, events.RunStageFinished)
-    run, work = _run_of(rows, told)
+def _run_stage_finished(rows: Rows, decoded: DecodedEvent, fact: events.RunStageFinished) -> None:
+    run, work = _find_run(rows, decoded)
     if run is None or run.ended_at is not None:
         return
     rows.changed.add(run.id)
     run.stage = fact.stage
-    noted(work, told, f"{fact.stage}: {fact.verdict}, {fact.cases} cases in {fact.took_s:.2f} s")
+    add_timeline_entry(
+        work, decoded, f"{fact.stage}: {fact.verdict}, {fact.cases} cases in {fact.took_s:.2f} s"
+    )
 
 
-def _run_completed(rows: Rows, told: Told) -> None:
-    """A verdict is there; the decision on eligibility is due."""
-    fact = told.fact
-    assert isinstance(fact, events.RunCompleted)
-    run, work = _run_of(rows, told)
-    if run is None or run.ended_at is not None:  # after the end of its lease nothing counts
+def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted) -> None:
+    """The verdict is there; the decision on eligibility is due."""
+    run, work = _find_run(rows, decoded)
+    if run is None or run.ended_at is not None:  # nothing counts after the end of its lease
         return
     rows.changed.add(run.id)
-    at = told.event.envelope.at
-    run.ended_at, run.ended_seq = at, told.event.seq
+    at = decoded.event.envelope.at
+    run.ended_at, run.ended_seq = at, decoded.event.seq
     run.stage, run.verdict, run.reason = fact.stage, fact.verdict, fact.reason
     run.took_s, run.sigma_run, run.tie_us = fact.took_s, fact.sigma_run, fact.tie_us
     run.cases, run.environment = Raw(encode(fact.cases)), Raw(encode(fact.environment))
-    run.files, run.usage = Raw(encode(_files(fact))), Raw(encode(fact.usage))
+    run.files, run.usage = Raw(encode(_list_files(fact))), Raw(encode(fact.usage))
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
-    if work is not None and _speaks(run, work) and not work.is_over:
+    if work is not None and _holds_lease(run, work) and not work.is_over:
         work.move("ranking", at)
         if isinstance(work, Submission):
-            work.cases_passed = _passed(fact)
-    noted(work, told, f"{fact.verdict} in {fact.took_s:.2f} s{_stages_text(fact)}")
+            work.cases_passed = _count_passed(fact)
+    add_timeline_entry(work, decoded, f"{fact.verdict} in {fact.took_s:.2f} s{_stages_text(fact)}")
 
 
 def _stages_text(fact: events.RunCompleted | events.RunFailed) -> str:
-    """The stages that ended, as the end of a sentence; "" if an older run does not name them."""
-    said = (
+    """The finished stages as the end of a sentence; "" if an older run does not name them."""
+    stages = (
         f"{stage.stage} {stage.verdict} in {stage.took_s:.2f} s"
         for stage in fact.stages[:STAGES_MAX]
     )
-    text = ", ".join(said)
+    text = ", ".join(stages)
     return f": {text}" if text else ""
 
 
-def _passed(fact: events.RunCompleted) -> int:
-    """How many of the cases that are shown had the right answer."""
-    shown = (case for case in fact.cases if case.stage == "check" and not case.is_hidden)
-    return sum(case.verdict == "passed" for case in shown)
+def _count_passed(fact: events.RunCompleted) -> int:
+    """How many of the visible cases had the right answer."""
+    visible = (case for case in fact.cases if case.stage == "check" and not case.is_hidden)
+    return sum(case.verdict == "passed" for case in visible)
 
 
-def _files(fact: events.RunCompleted) -> list[dict[str, Any]]:
-    """What can be downloaded of a run, by name."""
-    kept = [("log.txt", fact.log), ("samples.json.gz", fact.samples)]
-    kept += [(one.name, one.blob) for one in fact.artefacts]
+def _list_files(fact: events.RunCompleted) -> list[dict[str, Any]]:
+    """The downloadable files of a run, by name."""
+    files = [("log.txt", fact.log), ("samples.json.gz", fact.samples)]
+    files += [(artefact.name, artefact.blob) for artefact in fact.artefacts]
     return [
         {"name": name, "media": blob.media, "bytes": blob.bytes, "digest": blob.digest}
-        for name, blob in kept
+        for name, blob in files
         if blob is not None
     ]
 
 
-def _run_over(rows: Rows, told: Told) -> None:
-    fact = told.fact
-    assert isinstance(fact, events.RunFailed | events.JobExpired | events.RunCancelled)
-    run, work = _run_of(rows, told)
+def _run_over(
+    rows: Rows,
+    decoded: DecodedEvent,
+    fact: events.RunFailed | events.JobExpired | events.RunCancelled,
+) -> None:
+    run, work = _find_run(rows, decoded)
     if run is None or run.ended_at is not None:
         return
     rows.changed.add(run.id)
-    run.ended_at, run.reason = told.event.envelope.at, fact.reason
+    run.ended_at, run.reason = decoded.event.envelope.at, fact.reason
     stages = _stages_text(fact) if isinstance(fact, events.RunFailed) else ""
-    noted(work, told, f"{fact.reason}{stages}")
+    add_timeline_entry(work, decoded, f"{fact.reason}{stages}")
 
 
-def _run_discarded(rows: Rows, told: Told) -> None:
-    assert isinstance(told.fact, events.RunDiscarded)
-    _, work = _run_of(rows, told)
-    noted(work, told, f"a result came after the lease: {told.fact.verdict}")
+def _run_discarded(rows: Rows, decoded: DecodedEvent, fact: events.RunDiscarded) -> None:
+    _, work = _find_run(rows, decoded)
+    add_timeline_entry(work, decoded, f"a result came after the lease: {fact.verdict}")
 
 
-CHANGES: dict[str, Callable[[Rows, Told], None]] = {
-    "SubmissionReceived": _received,
-    "SubmissionCancelRequested": _cancel_requested,
-    "JobQueued": _job_queued,
-    "JobLeased": _job_leased,
-    "JobRequeued": _job_requeued,
-    "JobFinished": _job_finished,
-    "JobGivenUp": _job_ended,
-    "JobCancelled": _job_ended,
-    "JobAssigned": _job_assigned,
-    "RunStarted": _run_started,
-    "RunStageFinished": _run_stage_finished,
-    "RunCompleted": _run_completed,
-    "RunFailed": _run_over,
-    "JobExpired": _run_over,
-    "RunCancelled": _run_over,
-    "RunDiscarded": _run_discarded,
-}
+def _rejected(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionRejected) -> None:
+    end = SubmissionFinished(
+        outcome="failed", is_eligible=False, code=fact.code, reason=fact.reason
+    )
+    _end(rows, decoded, end)
+
+
+def _finished(rows: Rows, decoded: DecodedEvent, fact: SubmissionFinished) -> None:
+    _end(rows, decoded, fact)
+
+
+def _end(rows: Rows, decoded: DecodedEvent, end: SubmissionFinished) -> None:
+    """End a submission; a second end, which the log would refuse, changes nothing."""
+    submission = rows.submissions.get(decoded.id)
+    if submission is None:
+        return
+    at, seq = decoded.event.envelope.at, decoded.event.seq
+    if not submission.is_over:
+        submission.move(FINISHED, at)
+        submission.version, submission.finished_at = seq, at
+        submission.outcome, submission.verdict = end.outcome, end.verdict
+        submission.code, submission.reason = end.code, end.reason
+        submission.is_eligible, submission.is_held = end.is_eligible, end.is_held
+        if end.score_us is not None:
+            add_result(rows, submission, submission.problem_number, end, (seq, at, ""))
+    add_timeline_entry(submission, decoded, f"{end.outcome}: {end.reason}")
+
+
+def add_result(
+    rows: Rows,
+    submission: Submission,
+    problem_number: int,
+    end: SubmissionFinished,
+    since: tuple[int, datetime, str],
+) -> None:
+    """Store a result under a problem version; `since` is the event that made it count."""
+    low, high = end.interval_us or (None, None)
+    seq, at, rejudge = since
+    rows.touched.add(submission.id)
+    rows.results[submission.id, problem_number] = Result(
+        submission=submission.id,
+        problem_number=problem_number,
+        problem=submission.problem,
+        gpu=submission.gpu,
+        account=submission.account,
+        number=submission.number,
+        source=submission.source,
+        seq=seq,
+        rejudge=rejudge,
+        run=end.run,
+        verdict=end.verdict,
+        is_eligible=end.is_eligible and end.score_us is not None,
+        code=end.code,
+        reason=end.reason,
+        score_us=end.score_us,
+        low_us=low,
+        high_us=high,
+        process_us=end.process_us,
+        error=end.error,
+        freedom=end.freedom,
+        sigma_run=end.sigma_run,
+        delta=DELTA_MIN if end.delta is None else end.delta,
+        grade=end.grade,
+        is_provisional=end.is_provisional,
+        received_at=submission.received_at,
+        at=at,
+    )
+
+
+def _moderated(rows: Rows, decoded: DecodedEvent, fact: Fact) -> None:
+    """The decision has a row of its own; here the submission's places are marked for update."""
+    rows.touched.add(decoded.id)
+    add_timeline_entry(
+        rows.submissions.get(decoded.id),
+        decoded,
+        getattr(fact, "reason", "an appeal was filed"),
+    )
+
+
+def _ban_changed(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
+    rows.banned.add(decoded.id)
+
+
+# mypy checks that each function takes the class that it is listed with.
+RULES = (
+    ChangeRule(events.SubmissionReceived, _received),
+    ChangeRule(events.SubmissionCancelRequested, _cancel_requested),
+    ChangeRule(events.JobQueued, _job_queued),
+    ChangeRule(events.JobLeased, _job_leased),
+    ChangeRule(events.JobRequeued, _job_requeued),
+    ChangeRule(events.JobFinished, _job_finished),
+    ChangeRule(events.JobGivenUp, _job_ended),
+    ChangeRule(events.JobCancelled, _job_ended),
+    ChangeRule(events.JobAssigned, _job_assigned),
+    ChangeRule(events.RunStarted, _run_started),
+    ChangeRule(events.RunStageFinished, _run_stage_finished),
+    ChangeRule(events.RunCompleted, _run_completed),
+    ChangeRule(events.RunFailed, _run_over),
+    ChangeRule(events.JobExpired, _run_over),
+    ChangeRule(events.RunCancelled, _run_over),
+    ChangeRule(events.RunDiscarded, _run_discarded),
+    ChangeRule(events.SubmissionRejected, _rejected),
+    ChangeRule(events.SubmissionFinished, _finished),
+    ChangeRule(events.AccountBanned, _ban_changed),
+    ChangeRule(events.AccountUnbanned, _ban_changed),
+    ChangeRule(events.SubmissionHeld, _moderated),
+    ChangeRule(events.SubmissionReleased, _moderated),
+    ChangeRule(events.SubmissionDisqualified, _moderated),
+    ChangeRule(events.SubmissionRestored, _moderated),
+    ChangeRule(events.SubmissionWithdrawn, _moderated),
+    ChangeRule(events.AppealFiled, _moderated),
+    ChangeRule(events.AppealDecided, _moderated),
+)

@@ -1,23 +1,129 @@
-"""How a run's verdict ends its submission: score, eligibility and the reason."""
+"""How a run's verdict ends its submission: which times are ranked, the score and the reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ranker.domain.attestation import NOT_ENROLLED, Fault
-from ranker.domain.eligibility import Demand, is_provisional, objection, worst_grade
-from ranker.domain.roofs import BELOW_FLOOR, below
-from ranker.domain.score import Score, scored, tie_share
-from shared.events import CaseResult, SubmissionFinished
+from ranker.domain.goals import BASELINE, BELOW_FLOOR, find_below_floor
+from ranker.domain.score import Score, compute_score, tie_share
+from shared.errors import Refused
+from shared.events import LEVELS, TIERS, CaseResult, SubmissionFinished, is_at_least
+
+# The worker is not frozen, or the clock is in the submission's own process: only a developer on
+# a loopback platform ranks these (spec/isolation.md 6.5).
+DEVELOPMENT = ("C2", "G0")
+GATE_NOISE_MAX = 0.02
+OBJECTION_REASONS = {
+    "C2": "its worker was not frozen between calls",
+    "G0": "its clock was in the submission's own process",
+    "G3": "its fine time was the submission's own claim",
+}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Demand:
+    """The minimum isolation level and the timing tiers that are ranked."""
+
+    level_min: str
+    tiers: tuple[str, ...]
+
+
+def parse_demand(level_min: str, tiers: str, *, is_loopback: bool) -> Demand:
+    """Parse an operator's policy; `tiers` are separated by spaces. Raises Refused.
+
+    >>> parse_demand("strong", "G1 C1", is_loopback=False)
+    Demand(level_min='strong', tiers=('G1', 'C1'))
+    """
+    tier_names = tuple(tiers.split())
+    if level_min not in LEVELS:
+        raise _refuse("level_min", f"{level_min!r} is none of {', '.join(LEVELS)}")
+    unknown = [tier for tier in tier_names if tier not in TIERS]
+    if unknown or not tier_names:
+        raise _refuse("tiers", f"{tiers!r} is not one or more of {' '.join(TIERS)}")
+    loose = [tier for tier in tier_names if tier in DEVELOPMENT]
+    if level_min in ("none", "weak"):
+        loose.append(f"level {level_min}")
+    if loose and not is_loopback:
+        raise _refuse("tiers", f"{', '.join(loose)} may be ranked on a loopback platform alone")
+    return Demand(level_min, tier_names)
+
+
+def _refuse(field: str, reason: str) -> Refused:
+    return Refused("bad_settings", f"WARPBOARD_RANKER_{field.upper()}: {reason}", field)
+
+
+def find_objection(
+    demand: Demand, level: str, tier: str, timed: Sequence[CaseResult]
+) -> tuple[str, str] | None:
+    """The code and reason why a run's times are not ranked here, None if they are.
+
+    >>> find_objection(Demand("strong", ("C1",)), "weak", "C1", [])
+    ('not_ranked_level', 'isolation was weak; ranked runs need strong here')
+    """
+    if not is_at_least(level, demand.level_min):
+        reason = f"isolation was {level or 'unknown'}; ranked runs need {demand.level_min} here"
+        return "not_ranked_level", reason
+    if tier not in demand.tiers:
+        note = f" ({OBJECTION_REASONS[tier]})" if tier in OBJECTION_REASONS else ""
+        ranked = ", ".join(demand.tiers)
+        return "not_ranked_tier", f"timing tier {tier or 'unknown'}{note}; ranked here: {ranked}"
+    noisy = next((case for case in timed if tier == "G2" and not _is_quiet(case)), None)
+    if noisy is not None:
+        bound = f"{GATE_NOISE_MAX:.0%}"
+        reason = f"the null calls of {noisy.name} spread over more than {bound} of its time"
+        return "not_ranked_tier", f"{reason}, so timing tier G2 does not rank it"
+    return None
+
+
+def _is_quiet(case: CaseResult) -> bool:
+    """Whether the spread of the null calls is small compared with the time."""
+    if len(case.null_us) != 3 or case.time_us is None:
+        return False
+    low, _, high = case.null_us
+    return high - low <= GATE_NOISE_MAX * case.time_us
+
+
+def is_provisional(level: str, tier: str) -> bool:
+    """Whether a time counts less than the most trusted ones.
+
+    GPU tiers do until the validation of spec/timing.md 9 has passed on a real device.
+    """
+    return tier != "C1" or level != "strong"
+
+
+def worst_grade(grades: Iterable[str]) -> str:
+    """The worst of several grades; "" if no case has one.
+
+    >>> worst_grade(["ok", "trend", "noisy"]), worst_grade(["ok"]), worst_grade([""])
+    ('noisy', 'ok', '')
+    """
+    known = [grade for grade in grades if grade]
+    return max(
+        known, key=lambda grade: _GRADES.index(grade) if grade in _GRADES else -1, default=""
+    )
+
+
+# From harmless to severe.
+_GRADES = (
+    "ok",
+    "handshake_bound",
+    "launch_bound",
+    "host_sync",
+    "trend",
+    "bimodal",
+    "noisy",
+    "in_process",
+)
+
+
+@dataclass(frozen=True)
+class RunVerdict:
     """A run with a verdict, and what its submission asked for.
 
-    `sigma_run` and `tie_us` are the machine's: its deviation from run to run, as a fraction, and
-    what a cheat could hide of the hand-over of a call. `fault` says why nobody vouches for the
-    verdict, None if its agent does. `floors_us` are the times that its cases cannot
-    be under; what is the problem's `baseline` is never ranked.
+    `sigma_run` and `tie_us` describe the machine: its run-to-run deviation as a fraction, and the
+    part of a call's hand-over that a cheat could hide. `fault` says why the verdict's origin is not
+    trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
+    problem's `baseline` is never ranked.
     """
 
     mode: str
@@ -42,23 +148,22 @@ class Verdict:
         return [case for case in self.cases if case.stage == "time"]
 
 
-# As long as people read; an agent's word may be as long as an event, and this one is longer.
+# An agent's text may be as long as an event; people read less.
 REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
-# Stage names are the harness's; a hidden failure is told by its class alone.
+# Stage names come from the harness; of a hidden failure only the class is shown.
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
 HELD = ("suspicious", BELOW_FLOOR)
-BASELINE = "baseline"
-NOT_RIVAL = "a baseline of the problem: shown beside the rows, and never ranked"
+BASELINE_REASON = "a baseline of the problem: shown beside the rows, and never ranked"
 
 
-def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
-    """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
+def conclude_submission(run: RunVerdict, demand: Demand) -> SubmissionFinished:
+    """Decide on a submission: its outcome, its score, and whether it may be ranked."""
     if run.fault is not None and (run.mode == "ranked" or run.fault.code != NOT_ENROLLED):
         return _platform_failure(run, run.fault)
     is_passed = run.verdict == "passed"
-    score = scored(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
-    code, reason = _eligibility(run, score, wanted)
+    score = compute_score(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
+    code, reason = _eligibility(run, score, demand)
     end = SubmissionFinished(
         outcome="passed" if is_passed else _failed_outcome(run.verdict),
         is_eligible=code == "ranked",
@@ -73,8 +178,8 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     return end if score is None else _with_score(end, run, score)
 
 
-def _platform_failure(run: Verdict, fault: Fault) -> SubmissionFinished:
-    """Conclude a verdict that nobody vouches for: the platform failed, not the submission."""
+def _platform_failure(run: RunVerdict, fault: Fault) -> SubmissionFinished:
+    """Conclude a verdict of untrusted origin: the platform failed, not the submission."""
     return SubmissionFinished(
         outcome="infra_failed",
         is_eligible=False,
@@ -85,7 +190,7 @@ def _platform_failure(run: Verdict, fault: Fault) -> SubmissionFinished:
     )
 
 
-def _with_score(end: SubmissionFinished, run: Verdict, score: Score) -> SubmissionFinished:
+def _with_score(end: SubmissionFinished, run: RunVerdict, score: Score) -> SubmissionFinished:
     return SubmissionFinished(
         **{name: getattr(end, name) for name in end.__struct_fields__}
         | {
@@ -105,45 +210,45 @@ def _failed_outcome(verdict: str) -> str:
     return "timed_out" if verdict == "timed_out" else "failed"
 
 
-def _eligibility(run: Verdict, score: Score | None, wanted: Demand) -> tuple[str, str]:
+def _eligibility(run: RunVerdict, score: Score | None, demand: Demand) -> tuple[str, str]:
     if run.verdict == "timed_out":
         return "timed_out", run.reason
     if run.verdict != "passed":
         return _failure(run)
     if run.mode != "ranked":
         return "mode_not_ranked", f"mode {run.mode} is not ranked; submit with mode ranked"
-    against = objection(wanted, run.level, run.tier, run.timed)
-    if against is not None:
-        return against
+    refusal = find_objection(demand, run.level, run.tier, run.timed)
+    if refusal is not None:
+        return refusal
     if score is None:
         return BELOW_FLOOR, "a time is missing, zero or not a number: held for review"
-    return _worth(run)
+    return _rank_code(run)
 
 
-def _worth(run: Verdict) -> tuple[str, str]:
-    """What a time that may be ranked is: a baseline's is no rival's, however it is."""
-    against = _impossible(run)
+def _rank_code(run: RunVerdict) -> tuple[str, str]:
+    """The code of a time that may be ranked; a baseline is never ranked."""
+    problem = _find_impossible_time(run)
     if run.baseline:
-        return ("baseline_failed", against[1]) if against else (BASELINE, NOT_RIVAL)
-    return against or ("ranked", "passed every case")
+        return ("baseline_failed", problem[1]) if problem else (BASELINE, BASELINE_REASON)
+    return problem or ("ranked", "passed every case")
 
 
-def _impossible(run: Verdict) -> tuple[str, str] | None:
-    """Why a time is held that no machine of this kind can have needed."""
-    found = below(run.timed, run.floors_us)
-    if found is None:
+def _find_impossible_time(run: RunVerdict) -> tuple[str, str] | None:
+    """Return why a time is held if no machine of this kind can be that fast."""
+    below = find_below_floor(run.timed, run.floors_us)
+    if below is None:
         return None
-    case, least_us = found
+    case, least_us = below
     name = "a hidden case" if case.is_hidden else case.name
     least = f"less than the {least_us:.4g} us that its bytes or operations take"
     return BELOW_FLOOR, f"{name} took {least} on this GPU type: held for review"
 
 
-def _failure(run: Verdict) -> tuple[str, str]:
-    """The code and the reason of a run that did not pass; of a hidden case the class alone."""
+def _failure(run: RunVerdict) -> tuple[str, str]:
+    """The code and reason of a run that did not pass; of a hidden case only the class."""
     hidden = [case for case in run.cases if case.is_hidden and case.verdict != "passed"]
-    shown = [case for case in run.cases if not case.is_hidden and case.verdict != "passed"]
-    is_secret = bool(hidden) and not shown
+    visible = [case for case in run.cases if not case.is_hidden and case.verdict != "passed"]
+    is_secret = bool(hidden) and not visible
     if run.verdict == "suspicious":
         return "suspicious", f"held for review: {'a hidden case' if is_secret else run.reason}"
     if is_secret:

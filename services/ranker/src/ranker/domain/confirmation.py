@@ -1,4 +1,4 @@
-"""Whether the repetition of a ranked run on another agent confirms it."""
+"""Decides whether the repetition of a ranked run on another agent confirms it."""
 
 from typing import NamedTuple
 
@@ -6,22 +6,22 @@ from shared.events import ConfirmationJudged, SubmissionFinished
 
 CONFIRMED = "confirmed"
 SLOWER = "slower"
-# Two machines with the same GPU type differ by up to about this share.
+# Two machines with the same GPU type differ by up to this share.
 AGENTS_DIFFER_SHARE = 0.03
 
 
-class Comparison(NamedTuple):
-    """A repetition beside its run; `ratio` is its score over the run's, None without a score."""
+class RepetitionResult(NamedTuple):
+    """A repetition compared with its run; `ratio` is its score over the run's, None without one."""
 
     code: str
     ratio: float | None
 
 
-def compare(score_us: float, repetition: SubmissionFinished) -> Comparison | None:
+def compare_repetition(score_us: float, repetition: SubmissionFinished) -> RepetitionResult | None:
     """Compare a run's score with its repetition; None if the repetition does not count.
 
-    A repetition confirms the run unless its whole 95 % interval is slower by more than two
-    machines with the same GPU type may differ.
+    A repetition confirms the run unless its whole 95 % interval is slower by more than two machines
+    of the same GPU type may differ.
 
     >>> end = SubmissionFinished(
     ...     outcome="passed",
@@ -31,20 +31,20 @@ def compare(score_us: float, repetition: SubmissionFinished) -> Comparison | Non
     ...     score_us=106.0,
     ...     interval_us=(105.0, 107.0),
     ... )
-    >>> [compare(score_us, end).code for score_us in (100.0, 103.0, 200.0)]
+    >>> [compare_repetition(score_us, end).code for score_us in (100.0, 103.0, 200.0)]
     ['slower', 'confirmed', 'confirmed']
     """
     if repetition.outcome in ("failed", "timed_out") and repetition.verdict:
-        return Comparison(repetition.verdict, None)
+        return RepetitionResult(repetition.verdict, None)
     if not repetition.is_eligible or repetition.score_us is None:
         return None
     low_us, _ = repetition.interval_us or (repetition.score_us, 0.0)
     is_slower = low_us > score_us * (1 + AGENTS_DIFFER_SHARE)
-    return Comparison(SLOWER if is_slower else CONFIRMED, repetition.score_us / score_us)
+    return RepetitionResult(SLOWER if is_slower else CONFIRMED, repetition.score_us / score_us)
 
 
 def confirmation_text(fact: ConfirmationJudged) -> str:
-    """What a leaderboard says of a confirmation; "" where it has no result.
+    """What a leaderboard shows of a confirmation; "" without a result.
 
     >>> end = SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="")
     >>> board = {"problem": "p", "problem_number": 1, "gpu": "CPU", "agent": "a2"}

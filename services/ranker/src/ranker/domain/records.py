@@ -1,4 +1,4 @@
-"""When a leaderboard has a new record, and when its podium is another: said once, never undone."""
+"""Decides when a leaderboard has a new record or podium to announce."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from ranker.domain.ties import Place
 from shared.events import Fact, PodiumChanged, RecordSet
 
-PODIUM = 3
+PODIUM_SIZE = 3
 
 
 @dataclass(frozen=True)
 class Leader:
-    """The entry at the top: `seq` is the event that made its score what it is."""
+    """The entry at the top; `seq` is the event that gave it its score."""
 
     submission: str
     run: str
@@ -21,7 +21,7 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class Past:
+class AnnouncedRecord:
     """A record that was announced; `disqualified_seq` is the event that disqualified it, if any."""
 
     submission: str
@@ -31,20 +31,22 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Known:
+class AnnouncedState:
     """What was announced of a leaderboard, and the best score that others ever had there."""
 
     podium: Sequence[str] = ()
-    records: Sequence[Past] = ()
+    records: Sequence[AnnouncedRecord] = ()
     best_of_others_us: float | None = None
 
 
-def record(problem_number: int, first: Place, leader: Leader, known: Known) -> RecordSet | None:
+def find_record(
+    problem_number: int, first: Place, leader: Leader, known: AnnouncedState
+) -> RecordSet | None:
     """The record that a leader sets, None if it sets none.
 
-    Rank 1 alone sets one: what is tied is not faster. It must be faster than all that ever stood,
-    announced or not, whether or not that was withdrawn, held or banned since. Only what was
-    disqualified before the score was made never stood.
+    Only an untied rank 1 sets a record. It must be faster than everything that ever held rank 1,
+    announced or not, even if that was withdrawn, held or banned since. Only what was disqualified
+    before the score was made does not count.
     """
     if first.rank != 1 or first.is_tied:
         return None
@@ -69,19 +71,23 @@ def record(problem_number: int, first: Place, leader: Leader, known: Known) -> R
     )
 
 
-def podium(
-    problem_number: int, accounts: Sequence[str], known: Known, movers: Collection[str] = ()
+def find_podium_change(
+    problem_number: int,
+    accounts: Sequence[str],
+    known: AnnouncedState,
+    movers: Collection[str] = (),
 ) -> PodiumChanged | None:
-    """What the first three places are now, if that was not said yet.
+    """The podium change to announce, None if the podium is the announced one.
 
-    It is by a run if one of the `movers`, whose own run may have done it, is placed better.
+    `is_by_run` is true if one of the `movers`, whose own run may have caused it, is placed better.
 
-    >>> podium(1, ["a", "b", "c", "d"], Known(podium=["a", "b", "c"])) is None
+    >>> find_podium_change(1, ["a", "b", "c", "d"], AnnouncedState(podium=["a", "b", "c"])) is None
     True
-    >>> podium(1, ["b", "c"], Known(podium=["a", "b", "c"]), movers=["d"]).is_by_run
+    >>> find_podium_change(1, ["b", "c"], AnnouncedState(podium=["a", "b", "c"]),
+    ...     movers=["d"]).is_by_run
     False
     """
-    before, after = list(known.podium), list(accounts[:PODIUM])
+    before, after = list(known.podium), list(accounts[:PODIUM_SIZE])
     if after == before:
         return None
     better_placed = [
@@ -95,17 +101,19 @@ def podium(
     )
 
 
-def news(
+def find_announcements(
     problem_number: int,
     top: Sequence[tuple[Place, str]],
     leader: Leader | None,
-    known: Known,
+    known: AnnouncedState,
     movers: Collection[str] = (),
 ) -> list[Fact]:
-    """All that is to be announced of a leaderboard, of which `top` are places and accounts."""
-    found: list[Fact] = []
+    """Everything to announce of a leaderboard; `top` are its first places with their accounts."""
+    facts: list[Fact] = []
     if leader is not None and top:
-        made = record(problem_number, top[0][0], leader, known)
-        found += [made] if made is not None else []
-    changed = podium(problem_number, [account for _, account in top], known, movers)
-    return [*found, changed] if changed is not None else found
+        record = find_record(problem_number, top[0][0], leader, known)
+        facts += [record] if record is not None else []
+    podium_change = find_podium_change(
+        problem_number, [account for _, account in top], known, movers
+    )
+    return [*facts, podium_change] if podium_change is not None else facts

@@ -1,29 +1,57 @@
-"""A run's score with its error: process by process, so that what all cases share counts once."""
+"""A run's score and its error, computed per process so that shared effects count once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, isfinite, log, sqrt
 from statistics import stdev
-from typing import Any
+from typing import Any, NamedTuple
 
-from ranker.domain.student import reach
-from shared.events import CaseResult
-from shared.problems.score import score_us
+from shared.events import CaseResult, SubmissionFinished
+from shared.problems.cases import score_us
 
-# Times closer than this are not told apart, whatever their errors (spec/timing.md 4 and 12).
+NORMAL = 1.95996
+# The 97.5 % quantiles for 1 to 30 degrees of freedom, from the usual table.
+_TABLE = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+
+
+def t_quantile(freedom: float) -> float:
+    """The 97.5 % quantile; fractions are rounded down, and below one means unknown: normal.
+
+    Source: beyond the table two terms of the Cornish-Fisher expansion, accurate to 0.001.
+
+    >>> t_quantile(2), t_quantile(22.9), round(t_quantile(60), 3), t_quantile(0)
+    (4.303, 2.074, 2.0, 1.95996)
+    """
+    if freedom < 1:
+        return NORMAL
+    if freedom < len(_TABLE) + 1:
+        return _TABLE[int(freedom) - 1]
+    square = NORMAL**2
+    first = (square + 1) / (4 * freedom)
+    second = (5 * square**2 + 16 * square + 3) / (96 * freedom**2)
+    return NORMAL * (1 + first + second)
+
+
+# Times closer than this count as tied, whatever their errors (spec/timing.md 4 and 12).
 DELTA_MIN = 0.003
 DELTA_MIN_GPU = 0.02
 REACH_MAX = 50.0
-# From a picosecond to eleven days; what is outside was never measured, and breaks arithmetic.
+# From a picosecond to eleven days; times outside were never measured and break the arithmetic.
 TIME_US_MIN, TIME_US_MAX = 1e-6, 1e12
 SPREAD_MAX = 10.0
 FREEDOM_MAX = 1_000_000
 PROCESSES_MAX = 1000
+# A pooled score takes no further runs from this many processes on (ADR 0021).
+POOLED_PROCESSES_MAX = 300
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a leaderboard sorts by; `error` is the standard error of its logarithm."""
+    """The value that a leaderboard sorts by; `error` is the standard error of its logarithm."""
 
     score_us: float
     interval_us: tuple[float, float]
@@ -32,22 +60,22 @@ class Score:
     freedom: int
 
 
-def scored(ranking_by: str, timed: Sequence[CaseResult], sigma_run: float) -> Score | None:
-    """The score of a run's timed cases; None if a time is missing or cannot be true.
+def compute_score(ranking_by: str, timed: Sequence[CaseResult], sigma_run: float) -> Score | None:
+    """The score of a run's timed cases; None if a time is missing or impossible.
 
-    Source: spec/timing.md 4: L_p is the logarithm of the ranking rule over the values of process
-    p, the score exp(mean L_p), its error max(s, sigma_run) / sqrt(P). A run of one process, or one
-    from before processes were told apart, has the ranking rule over its cases' own intervals.
+    Source: spec/timing.md 4: L_p is the logarithm of the ranking rule over the values of process p,
+    the score exp(mean L_p), its error max(s, sigma_run) / sqrt(P). A run with one process, or
+    without values per process, has the ranking rule over its cases' own intervals.
     """
-    whole = score_us(ranking_by, [case.time_us or 0.0 for case in timed])
-    if whole is None or not (0 <= sigma_run <= SPREAD_MAX and all(map(_is_likely, timed))):
+    total_us = score_us(ranking_by, [case.time_us or 0.0 for case in timed])
+    if total_us is None or not (0 <= sigma_run <= SPREAD_MAX and all(map(_is_likely, timed))):
         return None
-    values = _by_process(ranking_by, timed)
+    values = _score_processes(ranking_by, timed)
     if None in values:
         return None
     known = [value for value in values if value is not None]
     if len(known) < 2:
-        return _of_one(ranking_by, timed, known[0] if known else whole, sigma_run)
+        return _single_process_score(ranking_by, timed, known[0] if known else total_us, sigma_run)
     logs = [log(value) for value in known]
     error = max(stdev(logs), sigma_run) / sqrt(len(logs))
     freedom = min(case.freedom for case in timed) or len(logs) - 1
@@ -63,17 +91,17 @@ def interval_us(score: float, error: float, freedom: float) -> tuple[float, floa
     >>> round(low, 2), round(high, 2)
     (97.95, 102.1)
     """
-    half = min(reach(freedom) * error, REACH_MAX)
+    half = min(t_quantile(freedom) * error, REACH_MAX)
     return score * exp(-half), score * exp(half)
 
 
 def tie_share(
     ranking_by: str, timed: Sequence[CaseResult], sigma_run: float, tie_us: float, tier: str
 ) -> float:
-    """The share of a score under which a difference means nothing.
+    """The share of a score below which a difference means nothing.
 
-    `tie_us` is what a cheat could hide of the handshake in each call: its share is what the score
-    would grow by if each call took so much longer.
+    `tie_us` is the part of each call's handshake that a cheat could hide: its share is how much the
+    score would grow if each call took that much longer.
     """
     least = DELTA_MIN_GPU if tier.startswith("G") else DELTA_MIN
     times = [case.time_us or 0.0 for case in timed]
@@ -86,7 +114,7 @@ def tie_share(
 
 
 def _is_likely(case: CaseResult) -> bool:
-    """Whether a clock could have said so: an agent may send any number."""
+    """Whether a clock could have measured this: an agent may send any number."""
     low, high = case.interval_us or (0.0, TIME_US_MIN)
     measured = [case.time_us or 0.0, *case.process_us]
     return (
@@ -98,10 +126,10 @@ def _is_likely(case: CaseResult) -> bool:
     )
 
 
-def _by_process(ranking_by: str, timed: Sequence[CaseResult]) -> list[float | None]:
-    """The ranking rule over the cases' values in each process; empty if they have no such values.
+def _score_processes(ranking_by: str, timed: Sequence[CaseResult]) -> list[float | None]:
+    """The ranking rule over the cases' values in each process; empty without such values.
 
-    Where one case has fewer processes than another, their values cannot be paired: None.
+    Where cases have different numbers of processes, their values cannot be paired: None.
     """
     counts = {len(case.process_us) for case in timed}
     if len(counts) > 1:
@@ -110,15 +138,15 @@ def _by_process(ranking_by: str, timed: Sequence[CaseResult]) -> list[float | No
     return [score_us(ranking_by, row) for row in rows]
 
 
-def _of_one(
+def _single_process_score(
     ranking_by: str, timed: Sequence[CaseResult], value: float, sigma_run: float
 ) -> Score | None:
-    """The score of a single process, with the ranking rule over the cases' own intervals."""
+    """The score of a single process, from the cases' own intervals."""
     bounds = [case.interval_us for case in timed if case.interval_us is not None]
     high = score_us(ranking_by, [high for _, high in bounds])
     if len(bounds) != len(timed) or high is None:
         return None
-    # A lower bound may be zero, as no time may be: then so is the score's.
+    # Unlike a time, a lower bound may be zero: then the score's is zero too.
     low = score_us(ranking_by, [low for low, _ in bounds]) or 0.0
     errors = [case.error for case in timed if case.error is not None]
     error = max([sigma_run, *errors]) if errors or sigma_run else None
@@ -126,12 +154,54 @@ def _of_one(
     return Score(value, (low, high), [value], error, freedom)
 
 
-def with_interval(row: dict[str, Any]) -> dict[str, Any]:
+def add_interval(row: dict[str, Any]) -> dict[str, Any]:
     """Return a scored row with the bounds of the score that it shows.
 
-    A score over several submissions has an interval of its own; else the bounds are the run's.
+    A score over several submissions has its own interval; otherwise the bounds are those of the
+    run.
     """
     if row["pooled_over"] and row["error"] is not None:
         low_us, high_us = interval_us(row["score_us"], row["error"], row["freedom"])
         return row | {"low_us": low_us, "high_us": high_us}
     return row
+
+
+class PooledScore(NamedTuple):
+    """The score of a participant's source on one leaderboard, made of its first `runs` runs.
+
+    `error` is the standard error of the score's logarithm.
+    """
+
+    score_us: float
+    error: float | None
+    freedom: int
+    delta: float
+    runs: int
+
+
+def pool_results(results: Iterable[SubmissionFinished]) -> PooledScore:
+    """Pool eligible results in the order of their decision; a single one keeps its own score.
+
+    Source: ADR 0021; runs past 300 processes are not added.
+    """
+    first, *others = results
+    assert first.score_us is not None, "an eligible result has a score"
+    processes = list(first.process_us) or [first.score_us]
+    spare = max(first.freedom - len(first.process_us) + 1, 0)
+    sigma, delta, runs = first.sigma_run, _delta(first), 1
+    for result in others:
+        if len(processes) >= POOLED_PROCESSES_MAX:
+            break
+        assert result.score_us is not None, "an eligible result has a score"
+        processes += list(result.process_us) or [result.score_us]
+        spare = max(spare, result.freedom - len(result.process_us) + 1)
+        sigma, delta, runs = max(sigma, result.sigma_run), max(delta, _delta(result)), runs + 1
+    if runs == 1:
+        return PooledScore(first.score_us, first.error, first.freedom, delta, 1)
+    logs = [log(value) for value in processes]
+    error = max(stdev(logs), sigma) / sqrt(len(logs))
+    return PooledScore(exp(fsum(logs) / len(logs)), error, spare + len(logs) - 1, delta, runs)
+
+
+def _delta(result: SubmissionFinished) -> float:
+    return DELTA_MIN if result.delta is None else result.delta

@@ -1,1 +1,1 @@
-"""The log as a file, and back."""
+"""Exports the log to a file and restores it."""

@@ -1,6 +1,6 @@
-"""What the log does not have: names, identities, passwords, notes, webhooks and Discord's threads.
+"""Data outside the log: names, identities, passwords, notes, webhooks and Discord threads.
 
-All tables of their schemas, each by COPY, in one file that its owner alone may read. They are
+All tables of these schemas are copied by COPY into one file that only its owner may read. They are
 copied after the log, so that every account in the copied log has its rows.
 """
 
@@ -17,16 +17,16 @@ import msgspec
 from psycopg import AsyncConnection, sql
 
 from shared.errors import Refused
-from shared.postgres import connect, migrate, statements, translate_outages
+from shared.postgres import connect, load_statements, migrate, translate_outages
 
 FORMAT = "warpboard-accounts/1"
 INDEX = "tables.json"
-# Each schema with the package whose migrations make it.
+# Each schema with the package whose migrations create it.
 OWNERS = {"accounts": "shared", "discord_edge": "discord_edge"}
 MIGRATION = "migration"
 NAMES = ("accounts", "participant")
 MEMBER_BYTES_MAX = 1024 * 1024 * 1024
-DAMAGES = (tarfile.TarError, EOFError, OSError, KeyError, zlib.error, msgspec.DecodeError)
+DAMAGE_ERRORS = (tarfile.TarError, EOFError, OSError, KeyError, zlib.error, msgspec.DecodeError)
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -45,20 +45,23 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """What a copy of the accounts has."""
+    """The contents of a copy of the accounts."""
 
     format: str
     tables: list[Table]
 
 
 async def save_accounts(path: Path, dsn: str) -> int:
-    """Copy all tables as they are at one moment; how many participants. Errors: Failed; OSError."""
+    """Copy all tables from one snapshot; returns the number of participants.
+
+    Raises Failed or OSError.
+    """
     part = path.with_name(f"{path.name}.part")
     tables: list[Table] = []
     try:
-        async with _connected(dsn) as connection:
-            with _opened(part) as tar:
-                for table in await _tables(connection):
+        async with _open_snapshot(dsn) as connection:
+            with _open_private(part) as tar:
+                for table in await _list_tables(connection):
                     data, rows = await _copy_out(connection, table)
                     tables.append(msgspec.structs.replace(table, rows=rows))
                     _add(tar, table.member, data)
@@ -70,7 +73,7 @@ async def save_accounts(path: Path, dsn: str) -> int:
 
 
 class AccountsCopy:
-    """A copy of the accounts in a file, read once and whole. Errors: Refused `bad_accounts`."""
+    """A copy of the accounts in a file, read whole. Raises Refused `bad_accounts`."""
 
     def __init__(self, path: Path) -> None:
         self._data: dict[str, bytes] = {}
@@ -80,72 +83,73 @@ class AccountsCopy:
                     file = tar.extractfile(member) if member.size <= MEMBER_BYTES_MAX else None
                     self._data[member.name] = b"" if file is None else file.read()
             index = msgspec.json.decode(self._data[INDEX], type=Index)
-        except DAMAGES as error:
+        except DAMAGE_ERRORS as error:
             raise Refused("bad_accounts", f"{path} cannot be read: {error}", "file") from error
-        strange = [one.schema for one in index.tables if one.schema not in OWNERS]
-        absent = [one.member for one in index.tables if one.member not in self._data]
-        if index.format != FORMAT or strange or absent:
-            what = f"{path} is not a copy of accounts as {FORMAT!r} has it"
-            raise Refused("bad_accounts", what, "file")
+        unknown = [table.schema for table in index.tables if table.schema not in OWNERS]
+        absent = [table.member for table in index.tables if table.member not in self._data]
+        if index.format != FORMAT or unknown or absent:
+            reason = f"{path} is not a copy of accounts in the format {FORMAT!r}"
+            raise Refused("bad_accounts", reason, "file")
         self.tables = index.tables
 
     @property
     def participants(self) -> int:
-        """How many participants it has."""
-        return sum(one.rows for one in self.tables if (one.schema, one.name) == NAMES)
+        """The number of participants in the copy."""
+        return sum(table.rows for table in self.tables if (table.schema, table.name) == NAMES)
 
     async def is_there(self, dsn: str) -> bool:
-        """Whether the database has these very participants already.
+        """Whether the database already has exactly these participants.
 
-        Errors: Refused `accounts_not_empty` if it has others; Failed.
+        Raises Refused `accounts_not_empty` if it has others, or Failed.
         """
-        async with _connected(dsn) as connection:
-            for table in await _tables(connection):
+        async with _open_snapshot(dsn) as connection:
+            for table in await _list_tables(connection):
                 if (table.schema, table.name) != NAMES:
                     continue
                 data, rows = await _copy_out(connection, table)
-                ours = self._data.get(table.member, b"")
+                expected = self._data.get(table.member, b"")
                 if not rows:
                     return False
-                if sorted(data.splitlines()) != sorted(ours.splitlines()):
-                    what = f"the database has {rows} participants that are not the backup's"
-                    raise Refused("accounts_not_empty", f"{what}: restore into an empty one")
+                if sorted(data.splitlines()) != sorted(expected.splitlines()):
+                    reason = f"the database has {rows} participants that are not the backup's"
+                    raise Refused("accounts_not_empty", f"{reason}: restore into an empty one")
                 return True
         return False
 
     async def load(self, dsn: str, last_seq: int) -> None:
-        """Put all rows into a database without participants, all or none. Errors: Failed.
+        """Restore all rows, or none, into a database without participants.
 
-        Places in the log that lie behind `last_seq`, the end of the restored one, are moved there.
+        Readers' positions past `last_seq`, the end of the restored log, are moved there. Raises
+        Failed.
         """
         for schema in dict.fromkeys(table.schema for table in self.tables):
             try:
                 migrate(dsn, OWNERS[schema], schema)
             except ModuleNotFoundError as error:
-                what = f"the backup has the tables of {OWNERS[schema]}: install it first"
-                raise Refused("not_installed", what) from error
+                reason = f"the backup has the tables of {OWNERS[schema]}: install it first"
+                raise Refused("not_installed", reason) from error
         with translate_outages("the accounts cannot be restored"):
             async with await connect(dsn) as connection, connection.transaction():
                 for table in reversed(self.tables):
-                    await connection.execute(_composed("empty", table))
+                    await connection.execute(_compose("empty", table))
                 for table in self.tables:
                     await self._copy_in(connection, table)
                 await connection.execute(_sql("clamp_places").encode(), {"last": last_seq})
 
     async def _copy_in(self, connection: AsyncConnection[Any], table: Table) -> None:
         columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
-        statement = _composed("copy_in", table, columns=columns)
+        statement = _compose("copy_in", table, columns=columns)
         async with connection.cursor().copy(statement) as copy:
             await copy.write(self._data[table.member])
         for column in table.identities:
             values = {"table": f"{table.schema}.{table.name}", "column": column}
             name = sql.Identifier(column)
-            await connection.execute(_composed("go_on", table, column=name), values)
+            await connection.execute(_compose("go_on", table, column=name), values)
 
 
 @asynccontextmanager
-async def _connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
-    """A connection that sees one moment and changes nothing. Errors: Failed."""
+async def _open_snapshot(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
+    """A read-only connection that sees one snapshot. Raises Failed."""
     with translate_outages("the accounts cannot be copied"):
         async with await connect(dsn) as connection, connection.transaction():
             await connection.execute(_sql("one_moment").encode())
@@ -153,8 +157,8 @@ async def _connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
-    """A fresh file for its owner alone: hashes of passwords and secrets of webhooks are in it."""
+def _open_private(path: Path) -> Iterator[tarfile.TarFile]:
+    """A new file that only its owner may read: it has password hashes and webhook secrets."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
         yield tar
@@ -166,23 +170,23 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     tar.addfile(member, io.BytesIO(data))
 
 
-async def _tables(connection: AsyncConnection[Any]) -> list[Table]:
-    """The tables that are there, those that others refer to first."""
+async def _list_tables(connection: AsyncConnection[Any]) -> list[Table]:
+    """The existing tables, those that others refer to first."""
     cursor = await connection.execute(_sql("tables").encode(), {"schemas": list(OWNERS)})
-    found = {
+    tables = {
         (schema, name): Table(schema, name, columns, 0, identities)
         for schema, name, columns, identities in await cursor.fetchall()
         if name != MIGRATION
     }
     cursor = await connection.execute(_sql("references").encode(), {"schemas": list(OWNERS)})
-    needs: dict[tuple[str, str], set[tuple[str, str]]] = {key: set() for key in found}
+    needs: dict[tuple[str, str], set[tuple[str, str]]] = {key: set() for key in tables}
     for schema, name, other_schema, other in await cursor.fetchall():
         if (schema, name) != (other_schema, other):
             needs[schema, name].add((other_schema, other))
-    return [found[key] for key in _sorted(needs)]
+    return [tables[key] for key in _sort_tables(needs)]
 
 
-def _sorted(needs: dict[tuple[str, str], set[tuple[str, str]]]) -> Sequence[tuple[str, str]]:
+def _sort_tables(needs: dict[tuple[str, str], set[tuple[str, str]]]) -> Sequence[tuple[str, str]]:
     order: list[tuple[str, str]] = []
     while len(order) < len(needs):
         ready = [key for key in sorted(needs) if key not in order and needs[key] <= {*order}]
@@ -193,17 +197,17 @@ def _sorted(needs: dict[tuple[str, str], set[tuple[str, str]]]) -> Sequence[tupl
 
 async def _copy_out(connection: AsyncConnection[Any], table: Table) -> tuple[bytes, int]:
     columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
-    statement = _composed("copy_out", table, columns=columns)
+    statement = _compose("copy_out", table, columns=columns)
     async with connection.cursor().copy(statement) as copy:
         data = b"".join([bytes(piece) async for piece in copy])
-    # In the text form of COPY a line is a row: line ends within a value are escaped.
+    # In the text format of COPY each line is a row: line ends within values are escaped.
     return data, data.count(b"\n")
 
 
 def _sql(name: str) -> str:
-    return statements("ranker.export", "accounts.sql")[name]
+    return load_statements("ranker.export", "accounts.sql")[name]
 
 
-def _composed(name: str, table: Table, **parts: sql.Composable) -> sql.Composed:
+def _compose(name: str, table: Table, **parts: sql.Composable) -> sql.Composed:
     full = sql.Identifier(table.schema, table.name)
     return sql.SQL(_sql(name)).format(table=full, **parts)

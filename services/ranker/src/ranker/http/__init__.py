@@ -1,72 +1,63 @@
-"""The read API: read models as JSON, each answer with the sequence it was read at."""
-
-from collections.abc import Awaitable, Callable
-from functools import partial
+"""The read API: read models as JSON, with the sequence of the last folded event."""
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ranker.http.boards import Boards
-from ranker.http.cases import cases
-from ranker.http.comparing import comparing
-from ranker.http.events import Histories
-from ranker.http.files import files
-from ranker.http.goals import own_milestones
-from ranker.http.harnesses import harnesses
-from ranker.http.moments import Moments
-from ranker.http.people import internal, people, rejudges
-from ranker.http.problems import problems
-from ranker.http.stats import stats
-from ranker.http.submissions import Submissions
-from ranker.http.waiting import waiting
-from ranker.service import Alive, News, Reads
-from shared.answers import Documented
-from shared.blobs import Blobs
+from ranker.http.access import ReadSources
+from ranker.http.audit import audit_router
+from ranker.http.cases import cases_router
+from ranker.http.comparison import comparison_router
+from ranker.http.downloads import downloads_router
+from ranker.http.events import events_router
+from ranker.http.goals import goals_router
+from ranker.http.leaderboards import leaderboards_router
+from ranker.http.problems import problems_router
+from ranker.http.queues import queues_router
+from ranker.http.rejudges import rejudges_router
+from ranker.http.submissions import submissions_router
+from ranker.service.progress import ProjectionProgress
 from shared.clock import now
-from shared.http import install
+from shared.http import install_error_handlers
+
+ROUTERS = (
+    submissions_router,
+    events_router,
+    cases_router,
+    downloads_router,
+    comparison_router,
+    problems_router,
+    leaderboards_router,
+    goals_router,
+    rejudges_router,
+    queues_router,
+    audit_router,
+)
 
 
 class Lag:
-    """Says with each answer how old what it shows is."""
+    """Adds the age of the shown data to each response."""
 
-    def __init__(self, app: ASGIApp, news: News) -> None:
+    def __init__(self, app: ASGIApp, progress: ProjectionProgress) -> None:
         self.app = app
-        self.news = news
+        self.progress = progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add the header Warpboard-Projection-Lag, in seconds; Source: the ASGI specification."""
+        """Add the header Warpboard-Projection-Lag in seconds. Source: the ASGI specification."""
 
-        async def said(message: Message) -> None:
+        async def send_with_lag(message: Message) -> None:
             if message["type"] == "http.response.start":
-                lag = f"{self.news.lag_s(now()):.3f}".encode()
+                lag = f"{self.progress.lag_s(now()):.3f}".encode()
                 message["headers"] = [*message["headers"], (b"warpboard-projection-lag", lag)]
             await send(message)
 
-        await self.app(scope, receive, said)
+        await self.app(scope, receive, send_with_lag)
 
 
-def application(
-    reader: Reads, news: News, live: Alive, last: Callable[[], Awaitable[int]], blobs: Blobs
-) -> FastAPI:
-    """The read side of the public API; `last` is the sequence of the log's newest event."""
+def create_app(sources: ReadSources) -> FastAPI:
+    """Create the read side of the public API."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
-    app.router.route_class = Documented
-    app.add_middleware(Lag, news=news)
-    install(app)
-    app.state.reached = partial(news.reach, log_end=last)
-    app.state.histories = Histories(reader, news, live)
-    app.get("/v1/submissions/{number}/events")(app.state.histories.events)
-    Submissions(reader, Moments(reader), news, live, blobs).install(app)
-    cases(app, reader, blobs)
-    files(app, reader, blobs)
-    comparing(app, reader, blobs)
-    problems(app, reader, blobs)
-    Boards(reader, news, app).install()
-    own_milestones(app, reader)
-    people(app, reader, news)
-    rejudges(app, reader, blobs, news)
-    internal(app, reader, news)
-    waiting(app, reader, news, live)
-    harnesses(app, reader, blobs, news, live)
-    stats(app, reader)
+    app.add_middleware(Lag, progress=sources.progress)
+    install_error_handlers(app)
+    for make_router in ROUTERS:
+        app.include_router(make_router(sources))
     return app

@@ -1,214 +1,308 @@
-"""Who may read what: the one place where reads are filtered.
+"""Read access: the only place where reads are filtered by reader."""
 
-A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
-submissions a ranked one shows a summary, with the times of its public cases once it is on the
-leaderboard, and what is not ranked does not exist; one's own are as
-others' to a token that is limited to other problems. A source is its owner's and staff's; others
-read it as the release policy of its version says, while its owner accepts what that asks. Hidden
-cases say their verdict and no more, and the key of a run's seeds is shown to nobody at all.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import Depends, Request
 
-from ranker.domain.release import Source, hidden
-from ranker.domain.score import with_interval
-from ranker.service import Reads
+from ranker.archive.postgres import ArchiveReader
+from ranker.domain.score import add_interval
+from ranker.live import Live
+from ranker.service.ports import Reads
+from ranker.service.progress import ProjectionProgress
+from shared.api.submissions import (
+    FullSubmission,
+    Progress,
+    StageResult,
+    SubmissionPage,
+    SubmissionSummary,
+)
+from shared.blobs import BlobStore
 from shared.clock import now
 from shared.errors import Refused
-from shared.events import StageResult
-from shared.reader import HEADER, decode
-from shared.reader import Reader as Who
+from shared.lifecycle import STREAMS_MAX
+from shared.reader import READER_HEADER, Reader, decode_reader
+
+AFTER_CLOSE, ALWAYS = "after_close", "always"
+
+
+class SourceRelease(NamedTuple):
+    """What decides who reads a source besides its owner and staff."""
+
+    policy: str | None
+    deadline_at: datetime | None
+    is_withdrawn: bool | None
+    is_consented: bool | None
+
+
+def find_hidden_reason(source: SourceRelease, at: datetime) -> str | None:
+    """Return why a source is not public at an instant and when it will be; None if it is.
+
+    Unknown values hide the source.
+
+    >>> find_hidden_reason(SourceRelease("owner", None, False, True), datetime(2026, 1, 1))
+    'this leaderboard shows sources to their owners alone'
+    """
+    if source.is_withdrawn is not False:
+        return "it was taken off its leaderboard"
+    if not source.is_consented:
+        return "its owner does not accept, or took back, what its leaderboard asks for"
+    return _find_policy_reason(source.policy, source.deadline_at, at)
+
+
+def _find_policy_reason(
+    policy: str | None, deadline_at: datetime | None, at: datetime
+) -> str | None:
+    if policy == ALWAYS:
+        return None
+    if policy != AFTER_CLOSE:
+        return "this leaderboard shows sources to their owners alone"
+    if deadline_at is None:
+        return "everybody sees it once the leaderboard's deadline is over, and it has none yet"
+    if deadline_at > at:
+        return f"everybody sees it from {deadline_at.isoformat()} on, when the deadline is over"
+    return None
+
+
+def policy_text(policy: str, deadline_at: datetime | None) -> str:
+    """The policy in words for participants.
+
+    >>> policy_text("always", None)
+    'a source is seen by all at once, if it is ranked'
+    """
+    if policy == ALWAYS:
+        return "a source is seen by all at once, if it is ranked"
+    if policy != AFTER_CLOSE:
+        return "a source is seen by its owner alone"
+    if deadline_at is None:
+        return "a source is seen by its owner alone, until there is a deadline and it is over"
+    return f"a source is seen by its owner alone until {deadline_at.isoformat()}, then by all"
+
 
 CLOSED = "closed"
 RANKED = "ranked"
-# The name that a hidden case goes by.
+# The public name of hidden cases.
 HIDDEN, HIDDEN_STAGE = "hidden", "hidden_check"
 TIME = "time"
-PROGRESS = ("stage", "case", "done", "total")
-# A run has fewer; an agent may claim more.
+# A real run has fewer; a hostile agent may claim more.
 STAGES_MAX = 16
 Row = dict[str, Any]
 
-SUMMARY = (
-    *("id", "number", "account", "participant", "problem", "problem_number", "gpu", "mode"),
-    *("received_at", "deadline_at", "state", "state_since", "state_deadline_at", "state_owner"),
-    *("version", "is_over", "outcome", "verdict", "code", "is_eligible", "is_held", "score_us"),
-    *("run_us", "pooled_over", "result_version", "low_us", "high_us", "grade", "is_provisional"),
-    *("level", "tier", "finished_at"),
-)
 RANKING = (
     *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
     *("pooled_over", "interval_us", "score", "ci95", "best_number", "delta_to_best"),
     *("delta_to_next", "problem_version", "decided_at"),
 )
-# What everybody sees of a timed case of what is on a leaderboard.
+# Fields of a timed case that are public if the submission is on a leaderboard.
 TIMED = ("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline")
-# What of a leaderboard's rows would say more of a submission than its summary.
+# Fields of a leaderboard's rows that are not public.
 PRIVATE = ("name", "reason", "note", "tag")
 
 
-def who(request: Request) -> Who:
-    """Who asks, as ingest says it; whoever comes without its word sees what is public."""
-    return decode(request.headers.get(HEADER))
+def read_reader(request: Request) -> Reader:
+    """The reader of a request as ingest names it; without that, an anonymous reader."""
+    return decode_reader(request.headers.get(READER_HEADER))
 
 
-Asker = Annotated[Who, Depends(who)]
+CurrentReader = Annotated[Reader, Depends(read_reader)]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The read models as one reader sees them."""
+class ReadSources:
+    """What the routes read from; `log_end` returns the sequence of the newest event.
+
+    Only the archive has past leaderboards, old events, operators' acts and seals. `seal_key` is the
+    public key of the seals in base64, None if nothing is sealed.
+    """
 
     reads: Reads
-    who: Who
+    progress: ProjectionProgress
+    live: Live
+    log_end: Callable[[], Awaitable[int]]
+    blobs: BlobStore
+    archive: ArchiveReader | None = None
+    seal_key: str | None = None
+    streams_max: int = STREAMS_MAX
+
+    def view(self, reader: Reader) -> "ReaderView":
+        """The read models as a reader may see them."""
+        return ReaderView(self.reads, reader)
+
+    def require_archive(self, field: str | None = None) -> ArchiveReader:
+        """The archive. Raises Refused `not_supported` if there is none."""
+        if self.archive is None:
+            raise Refused("not_supported", "not supported: this ranker has no archive", field)
+        return self.archive
+
+    async def wait_until_folded(self, number: int) -> None:
+        """Wait until the read models have folded everything up to a number. Raises Failed."""
+        await self.progress.wait_until_folded(number, self.log_end)
+
+
+@dataclass(frozen=True)
+class ReaderView:
+    """The read models as one reader may see them."""
+
+    reads: Reads
+    reader: Reader
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
-        """The rows of a statement, which may ask who reads. Errors: Failed."""
-        asking = {
-            "reader": self.who.account,
-            "is_staff": self.who.is_staff,
-            "members_of": self.who.boards,
-            "limited_to": self.who.problems,
+        """Run a statement, which may depend on the reader, and return its rows. Raises Failed."""
+        reader_values = {
+            "reader": self.reader.account,
+            "is_staff": self.reader.is_staff,
+            "members_of": self.reader.boards,
+            "limited_to": self.reader.problems,
         }
-        return await self.reads.rows(statement, **asking, **values)
+        return await self.reads.rows(statement, **reader_values, **values)
 
     def sees_board(self, slug: str, visibility: str) -> bool:
-        """Whether a leaderboard exists for them."""
-        return visibility != CLOSED or self.who.is_staff or slug in self.who.boards
+        """Whether the reader can see a leaderboard."""
+        return visibility != CLOSED or self.reader.is_staff or slug in self.reader.boards
 
     def owns(self, row: Mapping[str, Any]) -> bool:
-        """Whether they see all of a submission."""
+        """Whether the reader may see everything about a submission."""
         if row.get("baseline"):
             return self.authors(row["problem"])
-        limits = self.who.problems
-        is_theirs = row["account"] == self.who.account
-        return self.who.is_staff or (is_theirs and (not limits or row["problem"] in limits))
+        limits = self.reader.problems
+        is_theirs = row["account"] == self.reader.account
+        return self.reader.is_staff or (is_theirs and (not limits or row["problem"] in limits))
 
     def authors(self, slug: str) -> bool:
-        """Whether they see what a problem's author sees."""
-        return self.who.is_staff or slug in self.who.owned
+        """Whether the reader may see what a problem's author sees."""
+        return self.reader.is_staff or slug in self.reader.owned
 
     def sees(self, row: Mapping[str, Any]) -> bool:
-        """Whether a submission exists for them; a baseline is its author's and staff's."""
+        """Whether the reader can see a submission; baselines are for their author and staff."""
         if row["baseline"]:
             return self.authors(row["problem"])
         is_open = self.sees_board(row["problem"], row["visibility"])
         return is_open and (self.owns(row) or row["mode"] == RANKED)
 
     def sees_source(self, row: Mapping[str, Any], at: datetime) -> bool:
-        """Whether they may read a submission's source, which they see."""
+        """Whether the reader may read the source of a submission that they can see."""
         return self.source_hidden(row, at) is None
 
     def source_hidden(self, row: Mapping[str, Any], at: datetime) -> str | None:
-        """Why they may not read a submission's source, and when they may; None if they may."""
+        """Why the reader may not read a submission's source and when they may; None if they may."""
         if self.owns(row):
             return None
         if row["mode"] != RANKED:
-            return "sources of ranked submissions alone are shown"
-        source = Source(
+            return "only sources of ranked submissions are shown"
+        source = SourceRelease(
             policy=row["source_visible"],
             deadline_at=row["board_deadline_at"],
             is_withdrawn=row["is_withdrawn"],
             is_consented=row["is_consented"],
         )
-        return hidden(source, at)
+        return find_hidden_reason(source, at)
 
     async def submission(self, number: int) -> Row:
-        """A submission that exists for them, whole. Errors: Refused; Failed."""
+        """A submission that the reader can see, unfiltered. Raises Refused or Failed."""
         rows = await self.rows("submission", number=number, at=now())
         if not rows or not self.sees(rows[0]):
-            raise unknown(number)
-        return with_interval(rows[0])
+            raise unknown_submission(number)
+        return add_interval(rows[0])
 
     async def own(self, number: int) -> Row:
-        """A submission all of which they see. Errors: Refused; Failed."""
+        """A submission of which the reader may see everything. Raises Refused or Failed."""
         row = await self.submission(number)
         if not self.owns(row):
-            raise Refused("no_access", f"submission {number} is somebody else's", "number")
+            raise Refused(
+                "no_access", f"submission {number} belongs to another participant", "number"
+            )
         return row
 
-    def page(self, shown: Row) -> Row:
-        """A submission's page, as much of it as they may see."""
-        if self.owns(shown):
-            return shown
-        ranking, timeline = shown["ranking"], shown["timeline"]
-        return {name: shown[name] for name in SUMMARY} | {
+    def page(self, submission: Row) -> SubmissionPage:
+        """A submission's page: everything for those who own it, else its public part."""
+        if self.owns(submission):
+            return msgspec.convert(submission, FullSubmission)
+        ranking, timeline = submission["ranking"], submission["timeline"]
+        public = submission | {
             "name": "",
-            "problem_version": shown["problem_number"],
-            "created_at": shown["received_at"],
-            "source": shown["source"],
             "ranking": ranking and {name: ranking[name] for name in RANKING},
             "timeline": [line | {"note": "", "actor": ""} for line in timeline],
-            "cases": times(shown["cases"]) if _is_on_board(ranking) else [],
+            "cases": timed_cases(submission["cases"]) if _is_ranked(ranking) else [],
             "blobs": [],
             "files": [],
             "queue": None,
         }
+        return msgspec.convert(public, SubmissionSummary)
 
     def line(self, row: Row) -> Row:
-        """A submission in a list, as much of it as they may see."""
+        """The parts of a submission in a list that the reader may see."""
         if self.owns(row):
             return row
         return row | {name: "" if name == "name" else None for name in PRIVATE if name in row}
 
 
-def unknown(number: int) -> Refused:
-    """What is said of a submission that does not exist for who asks."""
+def unknown_submission(number: int) -> Refused:
+    """The error for a submission that does not exist for the reader."""
     return Refused("unknown_submission", f"there is no submission {number}", "number")
 
 
-def times(cases: list[Row]) -> list[Row]:
-    """The times of public cases, as everybody sees them.
+def require_staff(reader: Reader) -> None:
+    """Check that the reader is staff. Raises Refused."""
+    if reader.is_staff:
+        return
+    if reader.account is None:
+        raise Refused("missing_credential", "this needs an operator's token", "authorization")
+    raise Refused("scope_missing", "this is for operators: it needs an admin scope")
 
-    >>> times([{"name": "n=7", "stage": "time", "is_hidden": False, "time_us": 2.0, "samples": 9}])
+
+def timed_cases(cases: list[Row]) -> list[Row]:
+    """The public times of a submission's cases.
+
+    >>> timed_cases([{"name": "n=7", "stage": "time", "is_hidden": False, "time_us": 2.0,
+    ...     "samples": 9}])
     [{'name': 'n=7', 'stage': 'time', 'time_us': 2.0, 'is_hidden': False}]
     """
-    shown = (one for one in cases if one["stage"] == TIME and one.get("time_us") is not None)
+    timed = (case for case in cases if case["stage"] == TIME and case.get("time_us") is not None)
     return [
-        {name: one[name] for name in TIMED if name in one} | {"is_hidden": False}
-        for one in shown
-        if not one.get("is_hidden")
+        {name: case[name] for name in TIMED if name in case} | {"is_hidden": False}
+        for case in timed
+        if not case.get("is_hidden")
     ]
 
 
-def _is_on_board(ranking: Row | None) -> bool:
+def _is_ranked(ranking: Row | None) -> bool:
     return ranking is not None and ranking["status"] == "ranked"
 
 
-def safe_progress(said: Row | None) -> Row | None:
-    """The case at hand as it may be told, and the stages that ended; of a hidden one no name.
+def safe_progress(progress: Row | None) -> Progress | None:
+    """The public part of a run's progress, without the name of a hidden case; None if malformed.
 
     >>> safe_progress({"stage": "hidden_check", "case": "n=7", "done": 1, "total": 3})
-    {'stage': 'hidden_check', 'case': 'hidden', 'done': 1, 'total': 3, 'stages': []}
+    Progress(stage='hidden_check', case='hidden', done=1, total=3, stages=[])
     """
-    if said is None:
+    if progress is None:
         return None
-    told = {name: said.get(name) for name in PROGRESS} | {"stages": _stages(said.get("stages"))}
-    return told | {"case": HIDDEN} if said.get("stage") == HIDDEN_STAGE else told
-
-
-def _stages(said: object) -> list[Row]:
-    """The stages that an agent says have ended; none if it says anything else."""
+    case = HIDDEN if progress.get("stage") == HIDDEN_STAGE else progress.get("case")
+    public = progress | {"case": case, "stages": _parse_stages(progress.get("stages"))}
     try:
-        stages = msgspec.convert(said, list[StageResult])[:STAGES_MAX]
+        return msgspec.convert(public, Progress)
+    except msgspec.ValidationError:
+        return None
+
+
+def _parse_stages(reported: object) -> list[StageResult]:
+    """The finished stages that an agent reports; none if they are malformed."""
+    try:
+        return msgspec.convert(reported, list[StageResult])[:STAGES_MAX]
     except msgspec.ValidationError:
         return []
-    return [msgspec.structs.asdict(stage) for stage in stages]
 
 
 def safe_case(case: Row) -> Row:
-    """A case as it may leave: of a hidden one its stage and its verdict alone.
+    """The public part of a case; of a hidden one only stage and verdict.
 
     >>> safe_case({"name": "n=7", "stage": "check", "verdict": "passed", "is_hidden": True})
     {'name': 'hidden', 'stage': 'check', 'verdict': 'passed', 'is_hidden': True}
     """
     if not case.get("is_hidden"):
         return case
-    kept = {name: case[name] for name in ("stage", "verdict")}
-    return {"name": HIDDEN, **kept, "is_hidden": True}
+    fields = {name: case[name] for name in ("stage", "verdict")}
+    return {"name": HIDDEN, **fields, "is_hidden": True}

@@ -1,4 +1,4 @@
-"""The history of a submission, live: server-sent events that a cut connection takes up again."""
+"""The live history of a submission as server-sent events; a cut connection can resume."""
 
 import asyncio
 import time
@@ -9,35 +9,42 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request
+from msgspec.structs import replace
 
-from ranker.domain.story import Told, story
-from ranker.http.access import Asker, Seen, safe_progress, unknown
-from ranker.http.answers import NumberInPath, answered
-from ranker.http.shapes.history import Told as Shape
-from ranker.http.waiting import WAITING, expected
-from ranker.service import Alive, News, Reads
-from shared.answers import Answer
+from ranker.domain.history import make_public_history
+from ranker.http.access import (
+    CurrentReader,
+    ReaderView,
+    ReadSources,
+    safe_progress,
+    unknown_submission,
+)
+from ranker.http.queues import WAITING, describe_wait
+from ranker.http.responses import NumberInPath, json_response
+from shared.api.history import HistoryEnd, HistoryEvent
+from shared.api.queues import Queue
+from shared.api.submissions import Progress
 from shared.errors import Failed, Refused
-from shared.event_log import Recorded
-from shared.file_limit import STREAMS_MAX
-from shared.http import Live
+from shared.event_log import RecordedEvent
+from shared.http import LiveResponse
+from shared.response_types import DocumentedRoute, TypedResponse
 
-PLACE_MAX = 2**53 - 1
-# So many streams ask Postgres at once; the others wait for their turn.
-ASKING_MAX = 16
+SEQUENCE_MAX = 2**53 - 1
+# This many streams query Postgres at once; the others wait for their turn.
+QUERIES_MAX = 16
 STREAM_S_MAX = 3600.0
-NOTICE_S = 2.0
-# The archive follows the read models within this.
+NOTICE_INTERVAL_S = 2.0
+# The archive catches up with the read models within this time.
 GAP_S = 0.3
 SILENT_S_MAX = 15.0
 LOOK_S = 10.0
 PAGE_MAX = 500
-BEGINNING = b"retry: 2000\n\n"
-STILL_HERE = b": still here\n\n"
+RETRY_HINT = b"retry: 2000\n\n"
+KEEPALIVE = b": still here\n\n"
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
@@ -45,102 +52,77 @@ HEADERS = {
 }
 JSON, EVENTS = "application/json", "text/event-stream"
 
-Place = Annotated[int, Query(ge=0, le=PLACE_MAX)]
-LastPlace = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=PLACE_MAX)]
+SequenceQuery = Annotated[int, Query(ge=0, le=SEQUENCE_MAX)]
+LastEventId = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=SEQUENCE_MAX)]
 Row = dict[str, Any]
 
 
-class Bodies(Protocol):
-    """Where events lie that are not remembered any more."""
-
-    async def some(self, seqs: Sequence[int]) -> list[Recorded]:
-        """Those of some events, at most 1000, that are there, in order. Errors: Failed."""
-        ...
-
-
 @dataclass(frozen=True)
-class Page:
-    """What comes after a place in a submission's history; `last` is the place it goes up to."""
+class HistoryPage:
+    """The events after a sequence of a submission's history, up to `last`."""
 
     row: Row
-    told: list[Told]
+    events: list[HistoryEvent]
     last: int
-    is_whole: bool
+    is_complete: bool
 
     @property
     def is_end(self) -> bool:
-        """Whether the submission is over, and nothing more is to be told now."""
-        return self.is_whole and self.row["state"] == "finished"
+        """Whether the submission is over and there are no more events."""
+        return self.is_complete and self.row["state"] == "finished"
 
 
 @dataclass
-class Histories:
-    """The histories of submissions as readers may see them, followed by many at once."""
+class HistoryReader:
+    """Submissions' histories as readers may see them, for many readers at once."""
 
-    reads: Reads
-    news: News
-    live: Alive
-    bodies: Bodies | None = None
+    sources: ReadSources
     open: int = 0
-    streams_max: int = STREAMS_MAX
-    asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING_MAX))
+    asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(QUERIES_MAX))
 
-    async def events(
-        self,
-        number: NumberInPath,
-        request: Request,
-        who: Asker,
-        after: Place = 0,
-        last_event_id: LastPlace = None,
-    ) -> Answer[list[Shape]] | Live:
-        """What happened to a submission after a place, and what happens until it is over."""
-        seen = Seen(self.reads, who)
-        place = after if last_event_id is None else last_event_id
-        page = await self.page(seen, number, place)
-        accept = request.headers.get("accept", "")
-        if JSON in accept and EVENTS not in accept:
-            whole = await self._whole(seen, number, page)
-            return answered(request, cast("list[Shape]", whole))
-        if self.open >= self.streams_max:
-            what = f"{self.streams_max} streams are open here"
-            raise Refused("too_many_streams", what, None, 2.0)
-        stream = Stream(self, seen, number, page.row["id"], place)
-        return Live(self._counted(stream.pieces()), 200, HEADERS)
+    async def read_all(
+        self, view: ReaderView, number: int, page: HistoryPage
+    ) -> list[HistoryEvent]:
+        """The events of a page and of all after it."""
+        all_events = list(page.events)
+        while page.events and not page.is_complete:
+            page = await self.page(view, number, page.last)
+            all_events += page.events
+        return all_events
 
-    async def page(self, seen: Seen, number: int, after: int) -> Page:
-        """What comes after a place. Errors: Refused if there is no such submission for them."""
+    async def page(self, view: ReaderView, number: int, after: int) -> HistoryPage:
+        """The next page after a sequence.
+
+        Raises Refused if the reader cannot see the submission.
+        """
         async with self.asking:
-            rows = await seen.rows("history", number=number)
-            if not rows or not seen.sees(rows[0]):
-                raise unknown(number)
+            rows = await view.rows("history", number=number)
+            if not rows or not view.sees(rows[0]):
+                raise unknown_submission(number)
             row = rows[0]
-            due = [line[0] for line in row.pop("timeline") if line[0] > after]
-            events = await self._bodies(due[:PAGE_MAX])
-        told = story(events, row["mode"], is_own=seen.owns(row))
+            sequences = [line[0] for line in row.pop("timeline") if line[0] > after]
+            events = await self._read_events(sequences[:PAGE_MAX])
+        public_events = make_public_history(events, row["mode"], is_own=view.owns(row))
         last = events[-1].seq if events else after
-        return Page(row, told, last, len(events) == len(due))
+        history = msgspec.convert(public_events, list[HistoryEvent], from_attributes=True)
+        return HistoryPage(row, history, last, len(events) == len(sequences))
 
-    async def _whole(self, seen: Seen, number: int, page: Page) -> list[Told]:
-        told = list(page.told)
-        while page.told and not page.is_whole:
-            page = await self.page(seen, number, page.last)
-            told += page.told
-        return told
-
-    async def _bodies(self, due: Sequence[int]) -> list[Recorded]:
+    async def _read_events(self, sequences: Sequence[int]) -> list[RecordedEvent]:
         """The events, up to the first that the archive does not have yet."""
-        found = {seq: self.news.heard[seq] for seq in due if seq in self.news.heard}
-        missing = [seq for seq in due if seq not in found]
-        if missing and self.bodies is not None:
-            found |= {event.seq: event for event in await self.bodies.some(missing)}
-        there: list[Recorded] = []
-        for seq in due:
-            if seq not in found:
+        recent, archive = self.sources.progress.recent, self.sources.archive
+        by_seq = {seq: recent[seq] for seq in sequences if seq in recent}
+        missing = [seq for seq in sequences if seq not in by_seq]
+        if missing and archive is not None:
+            by_seq |= {event.seq: event for event in await archive.read_events(missing)}
+        available: list[RecordedEvent] = []
+        for seq in sequences:
+            if seq not in by_seq:
                 break
-            there.append(found[seq])
-        return there
+            available.append(by_seq[seq])
+        return available
 
-    async def _counted(self, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async def count_open(self, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """The pieces of a stream, which counts as open until they end."""
         self.open += 1
         try:
             async for piece in pieces:
@@ -151,63 +133,65 @@ class Histories:
 
 
 @dataclass
-class Stream:
-    """One reader's stream of one submission; `place` is the last that was told."""
+class EventStream:
+    """One reader's stream of one submission; `place` is the last sequence sent."""
 
-    histories: Histories
-    seen: Seen
+    histories: HistoryReader
+    view: ReaderView
     number: int
     submission: str
     place: int
-    spoke_at: float = 0.0
-    queue: Row | None = None
-    progress: Row | None = None
+    sent_at: float = 0.0
+    queue: Queue | None = None
+    progress: Progress | None = None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """All that is to be told, then `end`; without an `end` the reader may come again."""
-        yield self._said(BEGINNING)
-        news, until = self.histories.news, time.monotonic() + STREAM_S_MAX
-        with news.following(self.submission) as moved:
+        """The bytes of the stream up to `end`; without an `end` the reader may reconnect."""
+        yield self._mark_sent(RETRY_HINT)
+        progress, until = self.histories.sources.progress, time.monotonic() + STREAM_S_MAX
+        with progress.follow(self.submission) as moved:
             while time.monotonic() < until:
                 moved.clear()
                 try:
-                    page = await self._page()
-                except Refused:  # It exists for them no longer.
+                    page = await self._read_page()
+                except Refused:  # The reader can no longer see it.
                     return
-                for piece in self._told(page):
+                for piece in self._format_page(page):
                     yield piece
-                if news.is_over or (page is not None and page.is_end):
+                if progress.is_over or (page is not None and page.is_end):
                     return
-                async for notice in self._quiet(moved, page):
-                    yield self._said(notice)
+                async for notice in self._wait_quietly(moved, page):
+                    yield self._mark_sent(notice)
 
-    async def _page(self) -> Page | None:
-        """The next events; None while they cannot be read, which may pass. Errors: Refused."""
+    async def _read_page(self) -> HistoryPage | None:
+        """The next events; None during an outage. Raises Refused."""
         try:
-            return await self.histories.page(self.seen, self.number, self.place)
+            return await self.histories.page(self.view, self.number, self.place)
         except Failed:
             return None
 
-    def _told(self, page: Page | None) -> Iterator[bytes]:
-        """A page's events, and the end where it is the last."""
+    def _format_page(self, page: HistoryPage | None) -> Iterator[bytes]:
+        """The events of a page, and the end if it is the last."""
         if page is None:
             return
-        for one in page.told:
-            yield self._said(block(one["type"], one, one["id"]))
+        for event in page.events:
+            yield self._mark_sent(format_event(event.type, event, event.id))
         self.place = page.last
         if page.is_end:
-            yield block("end", {"number": self.number, "id": self.place})
+            yield format_event("end", HistoryEnd(number=self.number, id=self.place))
 
-    async def _quiet(self, moved: asyncio.Event, page: Page | None) -> AsyncIterator[bytes]:
-        """What is told while nothing happens; it ends when something may have happened.
+    async def _wait_quietly(
+        self, moved: asyncio.Event, page: HistoryPage | None
+    ) -> AsyncIterator[bytes]:
+        """What is sent between events; ends when there may be new events.
 
-        An instance that stands by hears of nothing: so it looks by itself every now and then.
+        A standby instance receives no notifications, so it checks by itself now and then.
         """
         until = time.monotonic() + LOOK_S
         while not moved.is_set() and time.monotonic() < until:
-            is_gap = page is not None and not page.is_whole
+            is_gap = page is not None and not page.is_complete
             try:
-                async with asyncio.timeout(GAP_S if is_gap else NOTICE_S):
+                async with asyncio.timeout(GAP_S if is_gap else NOTICE_INTERVAL_S):
                     await moved.wait()
                     return
             except TimeoutError:
@@ -216,43 +200,68 @@ class Stream:
                 return
             async for notice in self._notices(page.row):
                 yield notice
-            if time.monotonic() - self.spoke_at >= SILENT_S_MAX:
-                yield STILL_HERE
+            if time.monotonic() - self.sent_at >= SILENT_S_MAX:
+                yield KEEPALIVE
 
     async def _notices(self, row: Row) -> AsyncIterator[bytes]:
-        """What is new and is kept nowhere: to its owner the case at hand, or what it waits for."""
-        if not self.seen.owns(row):
+        """New values that are not stored: the owner's running case, or the place in the queue."""
+        if not self.view.owns(row):
             return
-        progress = safe_progress(self.histories.live.progress.get(row["id"]))
+        progress = safe_progress(self.histories.sources.live.progress.get(row["id"]))
         if progress is not None and progress != self.progress:
             self.progress = progress
-            yield block("progress", progress)
-        if row["state"] in WAITING and (queue := self._queue(row)) is not None:
-            yield block("queue", queue)
+            yield format_event("progress", progress)
+        if row["state"] in WAITING and (queue := self._find_new_queue(row)) is not None:
+            yield format_event("queue", queue)
 
-    def _queue(self, row: Row) -> Row | None:
-        """What it waits for, if that is another matter than a moment ago."""
-        found = expected(self.histories.live, row)
-        if found is None or _news(found) == _news(self.queue or {}):
+    def _find_new_queue(self, row: Row) -> Queue | None:
+        """The place in the queue if more of it changed than the instant of the forecast."""
+        queue, known = describe_wait(self.histories.sources.live, row), self.queue
+        if queue is None or (known and replace(queue, as_of=known.as_of) == known):
             return None
-        self.queue = found
-        return found
+        self.queue = queue
+        return queue
 
-    def _said(self, piece: bytes) -> bytes:
-        self.spoke_at = time.monotonic()
+    def _mark_sent(self, piece: bytes) -> bytes:
+        self.sent_at = time.monotonic()
         return piece
 
 
-def _news(queue: Row) -> Row:
-    """What of a place in the queue is worth telling: not the instant at which it was looked at."""
-    return {name: value for name, value in queue.items() if name != "as_of"}
+def format_event(name: str, data: object, place: int | None = None) -> bytes:
+    r"""Format one event; without a sequence, readers do not resume from it.
 
-
-def block(name: str, data: object, place: int | None = None) -> bytes:
-    r"""One event as bytes; without a place nobody resumes from it.
-
-    >>> block("end", {"id": 7}, 7)
+    >>> format_event("end", {"id": 7}, 7)
     b'id: 7\nevent: end\ndata: {"id":7}\n\n'
     """
     head = b"" if place is None else b"id: %d\n" % place
     return head + b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def events_router(sources: ReadSources) -> APIRouter:
+    """The route of a submission's live history."""
+    router, histories = APIRouter(route_class=DocumentedRoute), HistoryReader(sources)
+
+    @router.get("/v1/submissions/{number}/events")
+    async def events(
+        number: NumberInPath,
+        request: Request,
+        reader: CurrentReader,
+        after: SequenceQuery = 0,
+        last_event_id: LastEventId = None,
+    ) -> TypedResponse[list[HistoryEvent]] | LiveResponse:
+        """The history of a submission after a sequence, then live until it is over."""
+        await sources.wait_until_folded(number)
+        view = sources.view(reader)
+        after_seq = after if last_event_id is None else last_event_id
+        page = await histories.page(view, number, after_seq)
+        accept = request.headers.get("accept", "")
+        if JSON in accept and EVENTS not in accept:
+            all_events = await histories.read_all(view, number, page)
+            return json_response(request, all_events)
+        if histories.open >= sources.streams_max:
+            reason = f"{sources.streams_max} streams are open here"
+            raise Refused("too_many_streams", reason, None, 2.0)
+        stream = EventStream(histories, view, number, page.row["id"], after_seq)
+        return LiveResponse(histories.count_open(stream.pieces()), 200, HEADERS)
+
+    return router

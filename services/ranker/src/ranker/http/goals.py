@@ -1,173 +1,200 @@
-"""What stands beside a leaderboard's rows: the baselines, and who reached which milestone."""
+"""Baselines and milestones of a leaderboard."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import inf
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, Query, Request
+from msgspec import convert
 from pydantic import Field
 
-from ranker.domain import baselines, milestones
-from ranker.http.access import Asker, Seen
-from ranker.http.answers import LIMIT_MAX, Asking, answered
-from ranker.http.ranks import seconds
-from ranker.http.shapes import goals as shapes
-from ranker.service import Board, Reads
-from ranker.service.top import read_ladder
-from shared.answers import Answer
+from ranker.domain.goals import (
+    SECONDS_PER_US,
+    VERDICT_OUTCOMES,
+    case_speedups,
+    case_times_us,
+    current_runs,
+    is_measured,
+    milestones_for_gpu,
+    scores_us,
+    speedup,
+)
+from ranker.domain.rows import LeaderboardKey
+from ranker.http.access import CurrentReader, ReaderView, ReadSources
+from ranker.http.ranking import us_to_s
+from ranker.http.responses import LIMIT_MAX, QueryParams, json_response
+from ranker.service.leaderboard import read_ladder
+from ranker.service.ports import Reads
+from shared.api import baselines as models
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import Milestone
+from shared.response_types import DocumentedRoute, TypedResponse
 
 Row = dict[str, Any]
-State = Literal["measured", "failed", "waiting", "absent"]
-NOTHING: Row = {"outcome": None, "state": None, "code": None, "score_us": None}
+BaselineState = Literal["measured", "failed", "waiting", "absent"]
+NO_RUN: Row = {"outcome": None, "state": None, "code": None, "score_us": None}
 
 
-class Beside(NamedTuple):
-    """The baselines and milestones of a leaderboard, and what each baseline scored."""
+class LeaderboardGoals(NamedTuple):
+    """The baselines and milestones of a leaderboard, and the baselines' scores."""
 
-    baselines: list[shapes.Baseline]
-    milestones: list[shapes.Milestone]
+    baselines: list[models.Baseline]
+    milestones: list[models.Milestone]
     scores_us: Mapping[str, float]
 
     def against(self, row: Row) -> Row:
         """A row of the leaderboard with its speed-ups."""
-        found = {
-            name: baselines.speedup(score_us, row["score_us"])
-            for name, score_us in self.scores_us.items()
+        speedups = {
+            name: speedup(score_us, row["score_us"]) for name, score_us in self.scores_us.items()
         }
-        return row | {"vs_baseline": {name: one for name, one in found.items() if one}}
+        return row | {"vs_baseline": {name: ratio for name, ratio in speedups.items() if ratio}}
 
 
-class OwnQuery(Asking):
-    """How many of one's milestones."""
+class OwnMilestonesQuery(QueryParams):
+    """How many of the reader's milestones to list."""
 
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 100
 
 
-def own_milestones(app: FastAPI, reads: Reads) -> None:
-    """The read of what a participant reached."""
+def goals_router(sources: ReadSources) -> APIRouter:
+    """The route of the reader's own milestones."""
+    router = APIRouter(route_class=DocumentedRoute)
 
-    @app.get("/v1/me/milestones")
+    @router.get("/v1/me/milestones")
     async def mine(
-        request: Request, who: Asker, query: Annotated[OwnQuery, Query()]
-    ) -> Answer[shapes.OwnMilestones]:
-        """The milestones that one reached, newest first."""
-        if who.account is None:
-            raise Refused("missing_credential", "say who you are: this list is your own")
-        (checkpoint,) = await reads.rows("checkpoint")
-        rows = await Seen(reads, who).rows("own_milestones", account=who.account, limit=query.limit)
-        items = cast("list[shapes.OwnMilestone]", rows)
-        return answered(request, {"items": items, "as_of": checkpoint["seq"]}, checkpoint["seq"])
+        request: Request, reader: CurrentReader, query: Annotated[OwnMilestonesQuery, Query()]
+    ) -> TypedResponse[models.OwnMilestones]:
+        """The reader's own milestones, newest first."""
+        if reader.account is None:
+            raise Refused(
+                "missing_credential", "this list needs a token: it shows your own milestones"
+            )
+        (checkpoint,) = await sources.reads.rows("checkpoint")
+        rows = await sources.view(reader).rows(
+            "own_milestones", account=reader.account, limit=query.limit
+        )
+        items, seq = convert(rows, list[models.OwnMilestone]), checkpoint["seq"]
+        return json_response(request, models.OwnMilestones(items=items, as_of=seq), seq)
+
+    return router
 
 
-async def beside(seen: Seen, board: Board, at: datetime | None) -> Beside:
-    """What stands beside a leaderboard, now or as of an instant. Errors: Failed."""
-    which = {"problem": board.problem, "number": board.problem_number}
-    found = await seen.rows("goals", **which)
-    if not found or not (found[0]["baselines"] or found[0]["milestones"]):
-        return Beside([], [], {})
-    (goals,) = found
+async def read_goals(
+    view: ReaderView, board: LeaderboardKey, at: datetime | None
+) -> LeaderboardGoals:
+    """Read the baselines and milestones of a leaderboard, now or at an instant. Raises Failed."""
+    version = {"problem": board.problem, "number": board.problem_number}
+    rows = await view.rows("goals", **version)
+    if not rows or not (rows[0]["baselines"] or rows[0]["milestones"]):
+        return LeaderboardGoals([], [], {})
+    (goals,) = rows
     runs, reached, ladder = await asyncio.gather(
-        seen.rows("baselines", **which, gpu=board.gpu, at=at),
-        seen.rows("milestones_reached", problem=board.problem, gpu=board.gpu, until=at, at=now()),
-        read_ladder(seen.reads, board, 1, now()),
+        view.rows("baselines", **version, gpu=board.gpu, at=at),
+        view.rows("milestones_reached", problem=board.problem, gpu=board.gpu, until=at, at=now()),
+        read_ladder(view.reads, board, 1, now()),
     )
-    standing = baselines.standing(runs)
+    current = current_runs(runs)
     leader_us = ladder[0]["score_us"] if ladder and at is None else None
-    shown = [
-        _baseline(one, standing.get(one["name"], NOTHING), leader_us, seen.authors(board.problem))
-        for one in goals["baselines"]
-        if _is_for(one["gpus"], board.gpu)
+    shown_baselines = [
+        _make_baseline(
+            baseline, current.get(baseline["name"], NO_RUN), leader_us, view.authors(board.problem)
+        )
+        for baseline in goals["baselines"]
+        if _applies_to(baseline["gpus"], board.gpu)
     ]
-    return Beside(
-        baselines=sorted(shown, key=lambda one: (one["score_us"] or inf, one["name"])),
-        milestones=_milestones(goals["milestones"], board.gpu, reached),
-        scores_us=baselines.scores_us(standing),
+    return LeaderboardGoals(
+        baselines=sorted(
+            shown_baselines, key=lambda baseline: (baseline.score_us or inf, baseline.name)
+        ),
+        milestones=_make_milestones(goals["milestones"], board.gpu, reached),
+        scores_us=scores_us(current),
     )
 
 
-def _is_for(gpus: Sequence[str], gpu: str) -> bool:
-    return not gpus or gpu.lower() in {one.lower() for one in gpus}
+def _applies_to(gpus: Sequence[str], gpu: str) -> bool:
+    return not gpus or gpu.lower() in {name.lower() for name in gpus}
 
 
-def _baseline(
-    asked: Row, run: Mapping[str, Any], leader_us: float | None, is_authors: bool
-) -> shapes.Baseline:
-    """A baseline as it is shown: why it failed, to its author alone."""
-    is_measured = run is not NOTHING and baselines.is_measured(run)
-    score_us = run["score_us"] if is_measured else None
-    low_us = run["low_us"] if is_measured else None
-    high_us = run["high_us"] if is_measured else None
+def _make_baseline(
+    baseline: Row, run: Mapping[str, Any], leader_us: float | None, is_authors: bool
+) -> models.Baseline:
+    """A baseline as readers see it; why it failed is only for its author."""
+    has_score = run is not NO_RUN and is_measured(run)
+    score_us = run["score_us"] if has_score else None
+    low_us = run["low_us"] if has_score else None
+    high_us = run["high_us"] if has_score else None
     ci95 = None
     if low_us is not None and high_us is not None:
-        ci95 = [low_us * milestones.US, high_us * milestones.US]
-    return {
-        "name": asked["name"],
-        "note": asked["note"],
-        "state": _state(run, is_measured=is_measured),
-        "score_us": score_us,
-        "score": seconds(score_us),
-        "low_us": low_us,
-        "high_us": high_us,
-        "ci95": ci95,
-        "vs_leader": baselines.speedup(score_us, leader_us),
-        "grade": (run.get("grade") or "") if is_measured else "",
-        "tier": run.get("tier"),
-        "level": run.get("level"),
-        "measured_at": run["finished_at"] if is_measured else None,
-        "number": run.get("number") if is_authors else None,
-        "code": run["code"] if is_authors and not is_measured else None,
-        "reason": run.get("reason") if is_authors and not is_measured else None,
-    }
+        ci95 = (low_us * SECONDS_PER_US, high_us * SECONDS_PER_US)
+    return models.Baseline(
+        name=baseline["name"],
+        note=baseline["note"],
+        state=_baseline_state(run, is_measured=has_score),
+        score_us=score_us,
+        score=us_to_s(score_us),
+        low_us=low_us,
+        high_us=high_us,
+        ci95=ci95,
+        vs_leader=speedup(score_us, leader_us),
+        grade=(run.get("grade") or "") if has_score else "",
+        tier=run.get("tier"),
+        level=run.get("level"),
+        measured_at=run["finished_at"] if has_score else None,
+        number=run.get("number") if is_authors else None,
+        code=run["code"] if is_authors and not has_score else None,
+        reason=run.get("reason") if is_authors and not has_score else None,
+    )
 
 
-def _state(run: Mapping[str, Any], *, is_measured: bool) -> State:
+def _baseline_state(run: Mapping[str, Any], *, is_measured: bool) -> BaselineState:
     if is_measured:
         return "measured"
-    if run["outcome"] in baselines.SAID:
+    if run["outcome"] in VERDICT_OUTCOMES:
         return "failed"
     return "absent" if run["state"] in (None, "finished") else "waiting"
 
 
-def _milestones(asked: Sequence[Row], gpu: str, reached: Sequence[Row]) -> list[shapes.Milestone]:
+def _make_milestones(
+    rows: Sequence[Row], gpu: str, reached: Sequence[Row]
+) -> list[models.Milestone]:
     known = {row["milestone"]: row for row in reached}
-    every = [Milestone(**one) for one in asked]
-    return [_milestone(one, known.get(one.id, {})) for one in milestones.on(every, gpu)]
+    all_milestones = [Milestone(**row) for row in rows]
+    return [
+        _make_milestone(milestone, known.get(milestone.id, {}))
+        for milestone in milestones_for_gpu(all_milestones, gpu)
+    ]
 
 
-def _milestone(one: Milestone, row: Row) -> shapes.Milestone:
-    return {
-        "id": one.id,
-        "title": one.title,
-        "when": cast(
-            "shapes.When",
-            {"metric": one.metric, "op": one.op, "value": one.value, "gpu": one.gpu or None},
-        ),
-        "reached": row.get("reached", 0),
-        "is_reached": row.get("reached_at") is not None,
-        "reached_at": row.get("reached_at"),
-        "number": row.get("number"),
-    }
+def _make_milestone(milestone: Milestone, row: Row) -> models.Milestone:
+    condition = {"metric": milestone.metric, "op": milestone.op, "value": milestone.value}
+    return models.Milestone(
+        id=milestone.id,
+        title=milestone.title,
+        when=convert(condition | {"gpu": milestone.gpu or None}, models.MilestoneCondition),
+        reached=row.get("reached", 0),
+        is_reached=row.get("reached_at") is not None,
+        reached_at=row.get("reached_at"),
+        number=row.get("number"),
+    )
 
 
-async def case_times(reads: Reads, board: Board) -> dict[str, dict[str, float]]:
-    """The times of each measured baseline's cases, by their names. Errors: Failed."""
-    named = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
-    standing = baselines.standing(await reads.rows("baselines", **named, at=None))
-    measured = [run["id"] for run in standing.values() if baselines.is_measured(run)]
+async def read_baseline_times(reads: Reads, board: LeaderboardKey) -> dict[str, dict[str, float]]:
+    """The times of each measured baseline's cases, by name. Raises Failed."""
+    key = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
+    current = current_runs(await reads.rows("baselines", **key, at=None))
+    measured = [run["id"] for run in current.values() if is_measured(run)]
     rows = await reads.rows("baseline_cases", submissions=measured) if measured else []
-    return {row["name"]: baselines.times_us(row["cases"]) for row in rows}
+    return {row["name"]: case_times_us(row["cases"]) for row in rows}
 
 
-async def compared(reads: Reads, board: Board, cases: list[Row]) -> list[Row]:
-    """Cases, each timed one with its speed-ups where there are some. Errors: Failed."""
-    if not baselines.times_us(cases):
+async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) -> list[Row]:
+    """Add speed-ups to timed cases where there are any. Raises Failed."""
+    if not case_times_us(cases):
         return cases
-    times = await case_times(reads, board)
+    times = await read_baseline_times(reads, board)
     if not times:
         return cases
-    return [case | {"vs_baseline": baselines.against(case, times)} for case in cases]
+    return [case | {"vs_baseline": case_speedups(case, times)} for case in cases]

@@ -1,50 +1,58 @@
-"""Submissions: lists, each one whole, and what it waits for."""
+"""Submissions: lists, details, and waiting for changes."""
 
 import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, Query, Request
+from msgspec import convert
 from pydantic import Field
 
-from ranker.domain.score import with_interval
-from ranker.domain.story import End, public_name
-from ranker.http import cursors
-from ranker.http.access import Asker, Seen, safe_progress, unknown
-from ranker.http.answers import (
+from ranker.domain.history import SubmissionEnd, public_name
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.score import add_interval
+from ranker.http.access import (
+    CurrentReader,
+    ReaderView,
+    ReadSources,
+    safe_progress,
+    unknown_submission,
+)
+from ranker.http.cases import make_public_cases
+from ranker.http.downloads import source_text
+from ranker.http.goals import add_speedups
+from ranker.http.queues import describe_wait
+from ranker.http.ranking import describe_ranking, us_to_s
+from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots
+from ranker.http.responses import (
     LIMIT_MAX,
     NUMBER_MAX,
-    Asking,
+    Cursor,
     NumberInPath,
-    Paged,
-    answered,
-    version_known,
+    PageParams,
+    QueryParams,
+    decode_cursor,
+    encode_cursor,
+    find_parked,
+    json_response,
+    known_version,
 )
-from ranker.http.boards import standing
-from ranker.http.goals import compared
-from ranker.http.moments import Moment, Moments
-from ranker.http.ranks import ranking, seconds
-from ranker.http.roofs import told
-from ranker.http.shapes import submissions as shapes
-from ranker.http.sources import source_text
-from ranker.http.waiting import expected
-from ranker.service import Alive, Board, News, Reads
-from shared.answers import Answer
-from shared.blobs import Blobs
+from shared.api import submissions as models
 from shared.clock import now
 from shared.errors import Refused
+from shared.response_types import DocumentedRoute, TypedResponse
 from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
-# What moves without an event of its own is seen this late.
-LOOK_S = 1.0
-LINE = ("seq", "type", "at", "note", "actor")
-# Which state an event leads to.
-MOVES = {
+# Changes without an event are seen this late.
+RECHECK_S = 1.0
+TIMELINE_FIELDS = ("seq", "type", "at", "note", "actor")
+# The state that an event leads to.
+STATE_AFTER = {
     "SubmissionReceived": "queued",
     "JobQueued": "queued",
     "JobRequeued": "queued",
@@ -59,8 +67,8 @@ KINDS = {"log.txt": "log", "samples.json.gz": "samples"}
 Row = dict[str, Any]
 
 
-class NewestQuery(Asking):
-    """Which submissions; a state is one of theirs, an outcome, or `open`."""
+class NewestQuery(QueryParams):
+    """Which submissions to list; a state is a submission's state, an outcome, or `open`."""
 
     problem: str | None = None
     participant: str | None = None
@@ -70,195 +78,218 @@ class NewestQuery(Asking):
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 50
 
 
-class OwnQuery(Paged):
-    """Which of one's own submissions."""
+class OwnSubmissionsQuery(PageParams):
+    """Which of the reader's own submissions to list."""
 
     problem: str | None = None
     state: str | None = None
     tag: str | None = None
 
 
-class OneQuery(Asking):
-    """How long to wait for news after which version, and whether the source is wanted."""
+class SubmissionQuery(QueryParams):
+    """How long to wait for a newer version, and whether to include the source."""
 
     after: Annotated[int, Field(ge=-1, le=NUMBER_MAX)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 0
     source: bool = False
 
 
-class OwnCursor(cursors.Cursor, frozen=True, kw_only=True, tag="own"):
-    """The last submission that was listed."""
+class OwnCursor(Cursor, frozen=True, kw_only=True, tag="own"):
+    """The last submission of the page before."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class Submissions:
-    """The reads of submissions."""
+def submissions_router(sources: ReadSources) -> APIRouter:
+    """The routes of submissions."""
+    router = APIRouter(route_class=DocumentedRoute)
+    _add_lists(router, sources)
+    _add_submission(router, sources)
+    return router
 
-    reader: Reads
-    moments: Moments
-    news: News
-    live: Alive
-    blobs: Blobs
 
-    def install(self, app: FastAPI) -> None:
-        """Answer on an application."""
-        app.get("/v1/submissions")(self.newest)
-        app.get("/v1/me/submissions")(self.own)
-        app.get("/v1/submissions/{number}")(self.one)
+def _add_lists(router: APIRouter, sources: ReadSources) -> None:
+    progress = sources.progress
 
-    async def newest(self, who: Asker, query: Annotated[NewestQuery, Query()]) -> shapes.Newest:
+    @router.get("/v1/submissions")
+    async def newest(
+        reader: CurrentReader, query: Annotated[NewestQuery, Query()]
+    ) -> models.NewestSubmissions:
         """The newest submissions first; `before` continues a list."""
-        seen = Seen(self.reader, who)
-        items = await self._listed(seen, **query.model_dump())
-        return {"items": items, "as_of": self.news.seq, "parked": standing(self.news)}
+        items = await _list_lines(sources.view(reader), **query.model_dump())
+        parked = find_parked(progress)
+        return models.NewestSubmissions(items=items, as_of=progress.seq, parked=parked)
 
+    @router.get("/v1/me/submissions")
     async def own(
-        self, request: Request, who: Asker, query: Annotated[OwnQuery, Query()]
-    ) -> Answer[shapes.Own]:
-        """One's own submissions, newest first."""
-        if who.account is None:
-            raise Refused("missing_credential", "say who you are: this list is your own")
-        read = None if query.cursor is None else cursors.read(query.cursor, OwnCursor)
-        seq = self.news.seq if read is None else read.as_of
-        items = await self._listed(
-            Seen(self.reader, who),
+        request: Request, reader: CurrentReader, query: Annotated[OwnSubmissionsQuery, Query()]
+    ) -> TypedResponse[models.OwnSubmissions]:
+        """The reader's own submissions, newest first."""
+        if reader.account is None:
+            raise Refused(
+                "missing_credential", "this list needs a token: it shows your own submissions"
+            )
+        cursor_before = None if query.cursor is None else decode_cursor(query.cursor, OwnCursor)
+        seq = progress.seq if cursor_before is None else cursor_before.as_of
+        items = await _list_lines(
+            sources.view(reader),
             problem=query.problem,
-            account=who.account,
+            account=reader.account,
             state=query.state,
             tag=query.tag,
-            before=(seq + 1) if read is None else read.number,
+            before=(seq + 1) if cursor_before is None else cursor_before.number,
             limit=query.limit + 1,
         )
-        found, more = items[: query.limit], items[query.limit :]
-        last = found[-1]["number"] if more else 0
-        following = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
-        cursor = None if following is None else cursors.text(following)
-        body: shapes.Own = {"items": found, "next_cursor": cursor, "as_of": seq}
-        return answered(request, body, seq)
+        page, more = items[: query.limit], items[query.limit :]
+        last = page[-1].number if more else 0
+        next_page = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
+        cursor = None if next_page is None else encode_cursor(next_page)
+        body = models.OwnSubmissions(items=page, next_cursor=cursor, as_of=seq)
+        return json_response(request, body, seq)
 
-    async def one(
-        self,
+
+def _add_submission(router: APIRouter, sources: ReadSources) -> None:
+    submissions = SubmissionReader(sources, ReadSnapshots(sources.reads))
+
+    @router.get("/v1/submissions/{number}")
+    async def read_submission(
         request: Request,
-        who: Asker,
+        reader: CurrentReader,
         number: NumberInPath,
-        query: Annotated[OneQuery, Query()],
-    ) -> Answer[shapes.Page]:
-        """One submission; with `after`, or an ETag seen before, held until there is news."""
-        seen = Seen(self.reader, who)
+        query: Annotated[SubmissionQuery, Query()],
+    ) -> TypedResponse[models.SubmissionPage]:
+        """A submission; with `after` or an earlier ETag, the response waits for changes."""
+        await sources.wait_until_folded(number)
+        view = sources.view(reader)
         after = query.after
         if after is None:
-            known = version_known(request) if query.wait_s else None
+            known = known_version(request) if query.wait_s else None
             after = -1 if known is None else known
-        found = await self._after(seen, number, after, query.wait_s)
-        if found is None:
-            raise unknown(number)
+        submission = await submissions.wait_for_version(view, number, after, query.wait_s)
+        if submission is None:
+            raise unknown_submission(number)
         if query.source:
-            if why := seen.source_hidden(found, now()):
-                raise Refused("no_access", f"its source is not yours to see: {why}", "source")
-            text = await source_text(self.blobs, found["source_digest"])
-            found = found | {"source": text}
-        return answered(request, cast("shapes.Page", seen.page(found)), found["version"])
+            if reason := view.source_hidden(submission, now()):
+                raise Refused("no_access", f"you cannot see its source: {reason}", "source")
+            text = await source_text(sources.blobs, submission["source_digest"])
+            submission = submission | {"source": text}
+        return json_response(request, view.page(submission), submission["version"])
 
-    async def _listed(self, seen: Seen, **wanted: object) -> list[shapes.Line]:
-        every = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
-        asked = {name: wanted.get(name) for name in every}
-        if isinstance(asked["problem"], str):
-            asked["problem"] = asked["problem"].lower()
-        rows = await seen.rows("submissions", **asked)
-        found = [seen.line(row) | _state(row) | {"score": seconds(row["score_us"])} for row in rows]
-        return cast("list[shapes.Line]", found)
+    @router.get("/internal/submissions/{number}")
+    async def submission(number: NumberInPath) -> Row:
+        """The id of a submission number; ingest decides who may know it."""
+        await sources.wait_until_folded(number)
+        if rows := await sources.reads.rows("submission_id", number=number):
+            return rows[0]
+        raise unknown_submission(number)
 
-    async def _after(self, seen: Seen, number: int, after: int, wait_s: float) -> Row | None:
-        """A submission once it has news after a version, or a while is over."""
+
+async def _list_lines(view: ReaderView, **values: object) -> list[models.SubmissionLine]:
+    names = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
+    filters = {name: values.get(name) for name in names}
+    if isinstance(filters["problem"], str):
+        filters["problem"] = filters["problem"].lower()
+    rows = await view.rows("submissions", **filters)
+    lines = [
+        view.line(row) | _state_deadline(row) | {"score": us_to_s(row["score_us"])} for row in rows
+    ]
+    return convert(lines, list[models.SubmissionLine])
+
+
+@dataclass(frozen=True)
+class SubmissionReader:
+    """Reads submissions as pages show them, and waits for their changes."""
+
+    sources: ReadSources
+    snapshots: ReadSnapshots
+
+    async def wait_for_version(
+        self, view: ReaderView, number: int, after: int, wait_s: float
+    ) -> Row | None:
+        """The submission once it is newer than a version, or after a while."""
         until = time.monotonic() + wait_s
-        seq, found = self.news.seq, await self._submission(seen, number)
-        while not (_is_news(found, after) or self.news.is_over):
+        seq, submission = self.sources.progress.seq, await self._read_visible(view, number)
+        while not (_has_news(submission, after) or self.sources.progress.is_over):
             if (left := until - time.monotonic()) <= 0:
                 break
-            if found is None and seq >= number:
-                break  # It does not exist for them, and will not.
-            await self._news(found, seq, min(left, LOOK_S))
-            seq, found = self.news.seq, await self._submission(seen, number)
-        return found
+            if submission is None and seq >= number:
+                break  # The reader cannot see it, and never will.
+            await self._wait_for_news(submission, seq, min(left, RECHECK_S))
+            seq, submission = self.sources.progress.seq, await self._read_visible(view, number)
+        return submission
 
-    async def _news(self, found: Row | None, seq: int, within_s: float) -> None:
-        """Wait until a submission may have moved, or the read models if it is not in them yet.
+    async def _wait_for_news(self, submission: Row | None, seq: int, within_s: float) -> None:
+        """Wait until a submission may have changed, or the read models if it is not in them yet.
 
-        What was folded since it was read, from `seq` on, may be about it.
+        Events folded since it was read, from `seq` on, may be about it.
         """
-        if found is None:
-            await self.news.wait(within_s)
+        if submission is None:
+            await self.sources.progress.wait(within_s)
             return
-        with self.news.following(found["id"]) as moved, suppress(TimeoutError):
+        with self.sources.progress.follow(submission["id"]) as moved, suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                if self.news.seq == seq:
+                if self.sources.progress.seq == seq:
                     await moved.wait()
 
-    async def _submission(self, seen: Seen, number: int) -> Row | None:
-        """A submission, if it exists for who asks; what is read of it is everybody's."""
-        moment = await self.moments.now()
-        found = await moment.once(number, lambda: _whole(moment, number))
-        if found is None or not seen.sees(found):
+    async def _read_visible(self, view: ReaderView, number: int) -> Row | None:
+        """A submission if the reader can see it; the reads are shared by all readers."""
+        snapshot = await self.snapshots.now()
+        submission = await snapshot.find_once(number, lambda: _read_full(snapshot, number))
+        if submission is None or not view.sees(submission):
             return None
-        if found["is_over"]:
-            return found
-        said = {"progress": safe_progress(self.live.progress.get(found["id"]))}
-        return found | said | {"queue": expected(self.live, found)}
+        if submission["is_over"]:
+            return submission
+        progress = {"progress": safe_progress(self.sources.live.progress.get(submission["id"]))}
+        return submission | progress | {"queue": describe_wait(self.sources.live, submission)}
 
 
-async def _whole(moment: Moment, number: int) -> Row | None:
-    """All that is kept of a submission, whoever may see it."""
-    rows = await moment.reads.rows("submission", number=number, at=moment.at)
+async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
+    """Everything stored about a submission, whoever may see it."""
+    rows = await snapshot.reads.rows("submission", number=number, at=snapshot.at)
     if not rows:
         return None
-    row = with_interval(rows[0])
+    row = add_interval(rows[0])
     decided = row.pop("decided")
-    end = End(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
-    timeline = [_line(line, end) for line in row.pop("timeline")]
+    end = SubmissionEnd(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
+    timeline = [_make_entry(line, end) for line in row.pop("timeline")]
     is_over = row["state"] == "finished"
-    row["cases"] = await _cases(moment, row)
+    row["cases"] = await _read_cases(snapshot, row)
     del row["roofs"]
-    shown = {
+    results = await snapshot.reads.rows("results", id=row["id"]) if is_over else []
+    computed = {
         "version": timeline[-1]["seq"] if timeline else number,
         "is_over": is_over,
         "problem_version": row["problem_number"],
         "created_at": row["received_at"],
-        "score": seconds(row["score_us"]),
+        "score": us_to_s(row["score_us"]),
         "source": None,
         "timeline": timeline,
         "progress": None,
         "queue": None,
-        "moderation": _moderation(decided),
-        "ranking": await ranking(moment, row, decided),
-        "results": await _results(moment, row["id"]) if is_over else [],
-        "blobs": [_blob(number, file) for file in row["files"]],
+        "moderation": _find_moderation(decided),
+        "ranking": await describe_ranking(snapshot, row, decided),
+        "results": [add_interval(result) for result in results],
+        "blobs": [_make_download(number, file) for file in row["files"]],
     }
-    return row | _state(row) | shown
+    return row | _state_deadline(row) | computed
 
 
-async def _results(moment: Moment, submission: str) -> list[Row]:
-    """What a submission scored under each problem version."""
-    return [with_interval(row) for row in await moment.reads.rows("results", id=submission)]
+async def _read_cases(snapshot: ReadSnapshot, row: Row) -> list[Row]:
+    """The cases of a submission with roofline figures and speed-ups."""
+    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+    cases = make_public_cases(row)
+    return await add_speedups(snapshot.reads, board, cases) if row.pop("has_baselines") else cases
 
 
-async def _cases(moment: Moment, row: Row) -> list[Row]:
-    """The cases of a submission, held against what its problem says and the platform ran."""
-    board = Board(row["problem"], row["gpu"], row["problem_number"])
-    cases = told(row)
-    return await compared(moment.reads, board, cases) if row.pop("has_baselines") else cases
+def _make_entry(line: list[Any], end: SubmissionEnd) -> Row:
+    """A timeline entry with the public name of its event."""
+    entry = dict(zip(TIMELINE_FIELDS, line, strict=False))
+    kind = entry["type"]
+    return entry | {"type": public_name(kind, end), "state": STATE_AFTER.get(kind)}
 
 
-def _line(line: list[Any], end: End) -> Row:
-    """An event under the name that the submission's history has for it, too."""
-    said = dict(zip(LINE, line, strict=False))
-    kind = said["type"]
-    return said | {"type": public_name(kind, end), "state": MOVES.get(kind)}
-
-
-def _state(row: Row) -> Row:
-    """By when a submission must leave its state, and who must see to it."""
+def _state_deadline(row: Row) -> Row:
+    """The deadline of the submission's state, and the service responsible for it."""
     state, until_at = STATES.get(row["state"]), None
     if state is not None:
         lease_until_at: datetime | None = row["lease_until_at"]
@@ -268,16 +299,16 @@ def _state(row: Row) -> Row:
     return {"state_deadline_at": until_at, "state_owner": state.owner if state else None}
 
 
-def _blob(number: int, file: Row) -> Row:
+def _make_download(number: int, file: Row) -> Row:
     url = f"/v1/submissions/{number}/files/{quote(file['name'], safe='')}"
     return file | {"kind": KINDS.get(file["name"], "artefact"), "url": url}
 
 
-def _moderation(decided: Row) -> Row | None:
-    """What people decided about a submission; None if nobody did."""
+def _find_moderation(decided: Row) -> Row | None:
+    """Moderators' decisions about a submission; None if there are none."""
     instants = ("decided_at", "appealed_at", "banned_at", "withdrawn_at")
-    return decided if any(decided[one] is not None for one in instants) else None
+    return decided if any(decided[name] is not None for name in instants) else None
 
 
-def _is_news(found: Row | None, after: int) -> bool:
-    return found is not None and (found["version"] > after or found["is_over"])
+def _has_news(submission: Row | None, after: int) -> bool:
+    return submission is not None and (submission["version"] > after or submission["is_over"])

@@ -1,1 +1,1 @@
-"""A projection folded anew beside the live one, compared, and put in its place."""
+"""Folds a projection again beside the live one, compares the two, and switches."""

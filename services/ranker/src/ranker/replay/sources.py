@@ -1,4 +1,4 @@
-"""What a replay reads: the log itself, its archive, or an exported file, by one port."""
+"""The sources of a replay behind one port: the log itself, its archive, or an exported file."""
 
 import asyncio
 import time
@@ -7,75 +7,60 @@ from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Protocol
 
-from ranker.domain.kept import Kept
-from shared import chain
+from ranker.archive.postgres import Archive
+from ranker.domain.stored_log import StoredEvent
+from shared import wire
 from shared.errors import Failed
-from shared.event_log import EventLog, Feed, Gap, New, Recorded
+from shared.event_log import EventLog, Feed, Gap, NewEvent, RecordedEvent
 
 WAIT_S_MAX = 30.0
 POLL_S = 0.05
 PAGE_MAX = 5000
-# To start a process takes as long as to read so many events (two cores, Python 3.11, 2026-11).
+# Starting a process takes as long as reading this many events (two cores, Python 3.11, 2026-11).
 ASIDE_MIN = 10_000
 
 
-class Pages(Protocol):
-    """The archive, page by page."""
-
-    async def checkpoint(self) -> int:
-        """The last sequence that is archived."""
-        ...
-
-    async def up_to(self, seq: int) -> bytes:
-        """The chain up to an event."""
-        ...
-
-    async def page(self, after: int, limit: int) -> Sequence[Kept]:
-        """The next events after one."""
-        ...
-
-
 class _Copy:
-    """A copy of the log: it can be read, and nothing else."""
+    """A read-only copy of the log."""
 
-    async def append(self, event: New) -> int:
-        """Never."""
-        raise TypeError(f"a copy of the log takes no {event.envelope.type}")
+    async def append(self, event: NewEvent) -> int:
+        """Not supported."""
+        raise TypeError(f"a copy of the log is read-only: cannot append {event.envelope.type}")
 
-    async def append_all(self, events: Sequence[New]) -> int:
-        """Never."""
-        raise TypeError(f"a copy of the log takes no {len(events)} events")
+    async def append_all(self, events: Sequence[NewEvent]) -> int:
+        """Not supported."""
+        raise TypeError(f"a copy of the log is read-only: cannot append {len(events)} events")
 
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
-        """Never: a copy is read from one end to the other."""
-        raise TypeError(f"a copy of the log has no history of {agg} after {after}")
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+        """Not supported: a copy is read from beginning to end."""
+        raise TypeError(f"a copy of the log cannot read the history of {agg} after {after}")
 
 
-class Aside(Feed, Protocol):
-    """A feed that is read by a process beside."""
+class ProcessFeed(Feed, Protocol):
+    """A feed that is read in a separate process."""
 
     async def start(self) -> None:
-        """Have the process begin."""
+        """Start the process."""
         ...
 
 
 class StreamLog(_Copy):
-    """The log itself; much of it is read by a process beside, for two read and fold sooner."""
+    """The log itself; long stretches are read in a separate process, in parallel to the fold."""
 
     def __init__(
-        self, log: EventLog, aside: Callable[[int], Aside], aside_min: int = ASIDE_MIN
+        self, log: EventLog, aside: Callable[[int], ProcessFeed], aside_min: int = ASIDE_MIN
     ) -> None:
         self._log = log
-        self._aside = aside
+        self._open_feed = aside
         self._aside_min = aside_min
         self._last = 0
-        self._first: Aside | None = None
+        self._first: ProcessFeed | None = None
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[EventLog]:
-        """Have a long log read from its beginning while the tables are still being made."""
+        """Start reading a long log while the tables are still being created."""
         if await self.last() >= self._aside_min:
-            self._first = self._aside(0)
+            self._first = self._open_feed(0)
             await self._first.start()
         try:
             yield self
@@ -94,13 +79,13 @@ class StreamLog(_Copy):
             first, self._first = self._first, None
             return first
         is_long = self._last - after >= self._aside_min
-        return self._aside(after) if is_long else self._log.follow(after)
+        return self._open_feed(after) if is_long else self._log.follow(after)
 
 
 class ArchiveLog(_Copy):
-    """The log as its archive has it."""
+    """The log as the archive has it."""
 
-    def __init__(self, archive: Pages) -> None:
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
 
     async def last(self) -> int:
@@ -113,59 +98,59 @@ class ArchiveLog(_Copy):
 
 
 class _ArchiveFeed:
-    """The archive, each event held against its chain; the next page comes while one is folded."""
+    """Reads the archive and checks the chain; prefetches a page while one is folded."""
 
-    def __init__(self, archive: Pages, after: int) -> None:
+    def __init__(self, archive: Archive, after: int) -> None:
         self._archive = archive
         self._after = after
         self._chain: bytes | None = None
-        self._here: list[Kept] = []
-        self._next: asyncio.Task[list[Kept]] | None = None
+        self._buffer: list[StoredEvent] = []
+        self._next: asyncio.Task[list[StoredEvent]] | None = None
         self._last = after
 
     @property
     def behind(self) -> int:
         return max(self._last - self._after, 0)
 
-    async def take(self, most: int = PAGE_MAX) -> list[Recorded]:
-        """The next events. Errors: Failed if the archiver brings none for 30 s; Gap."""
-        if not self._here:
-            await self._turn()
-        taken, self._here = self._here[:most], self._here[most:]
+    async def take(self, most: int = PAGE_MAX) -> list[RecordedEvent]:
+        """The next events. Raises Failed if nothing is archived for 30 s; Gap."""
+        if not self._buffer:
+            await self._fill_buffer()
+        taken, self._buffer = self._buffer[:most], self._buffer[most:]
         self._after = taken[-1].seq
-        return [one.recorded for one in taken]
+        return [stored.recorded for stored in taken]
 
-    async def _turn(self) -> None:
-        """Have the next page at hand, and the one after it asked for."""
+    async def _fill_buffer(self) -> None:
+        """Make the next page available and prefetch the one after it."""
         if self._chain is None:
             self._chain = await self._archive.up_to(self._after)
         if self._next is None:
-            self._next = asyncio.create_task(self._page(self._after))
-        # A take that is cancelled has taken nothing: the page is still to come.
+            self._next = asyncio.create_task(self._read_page(self._after))
+        # A cancelled take has taken nothing: the page is still pending.
         try:
             page = await asyncio.shield(self._next)
         except Failed:
             self._next = None
             raise
         self._next = None
-        last = _contiguous(page, self._after)
-        self._chain = _chained(page, self._chain)
-        self._here = page
+        last = _check_contiguous(page, self._after)
+        self._chain = _check_chain(page, self._chain)
+        self._buffer = page
         if last < self._last:
-            self._next = asyncio.create_task(self._page(last))
+            self._next = asyncio.create_task(self._read_page(last))
 
-    async def _page(self, after: int) -> list[Kept]:
+    async def _read_page(self, after: int) -> list[StoredEvent]:
         until = time.monotonic() + WAIT_S_MAX
         while not (page := await self._archive.page(after, PAGE_MAX)):
             if time.monotonic() > until:
-                raise Failed(f"the archive stands at {after}: is ranker running?")
+                raise Failed(f"the archive is still at event {after}: is ranker running?")
             await asyncio.sleep(POLL_S)
         if page[-1].seq >= self._last:
             self._last = await self._archive.checkpoint()
         return list(page)
 
     async def close(self) -> None:
-        """Let the page go that is still to come."""
+        """Cancel the prefetch."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.gather(self._next, return_exceptions=True)
@@ -174,22 +159,22 @@ class _ArchiveFeed:
 class FileLog(_Copy):
     """The log as an exported file has it."""
 
-    def __init__(self, events: Callable[[], Iterator[Kept]], count: int) -> None:
+    def __init__(self, events: Callable[[], Iterator[StoredEvent]], count: int) -> None:
         self._events = events
         self._count = count
 
     async def last(self) -> int:
-        """How many events the file has."""
+        """The number of events in the file."""
         return self._count
 
     def follow(self, after: int) -> Feed:
         """Everything after a sequence."""
-        rest = (one for one in self._events() if one.seq > after)
-        return _FileFeed(rest, after, self._count)
+        following = (event for event in self._events() if event.seq > after)
+        return _FileFeed(following, after, self._count)
 
 
 class _FileFeed:
-    def __init__(self, events: Iterator[Kept], after: int, count: int) -> None:
+    def __init__(self, events: Iterator[StoredEvent], after: int, count: int) -> None:
         self._events = events
         self._after = after
         self._count = count
@@ -198,30 +183,30 @@ class _FileFeed:
     def behind(self) -> int:
         return self._count - self._after
 
-    async def take(self, most: int = PAGE_MAX) -> list[Recorded]:
-        """The next events; Gap at the end of the file, for nothing more will ever come."""
+    async def take(self, most: int = PAGE_MAX) -> list[RecordedEvent]:
+        """The next events; Gap at the end of the file."""
         page = list(islice(self._events, min(most, PAGE_MAX)))
         if not page:
             raise Gap(f"the file ends at {self._after}")
-        self._after = _contiguous(page, self._after)
-        return [one.recorded for one in page]
+        self._after = _check_contiguous(page, self._after)
+        return [stored.recorded for stored in page]
 
     async def close(self) -> None:
-        """The file closes with its last reader."""
+        """Nothing to do: the file closes with its last reader."""
 
 
-def _contiguous(page: Sequence[Kept], after: int) -> int:
-    """The last sequence of a page. Errors: Gap."""
-    for place, one in enumerate(page, after + 1):
-        if one.seq != place:
-            raise Gap(f"after event {place - 1} came {one.seq}")
+def _check_contiguous(page: Sequence[StoredEvent], after: int) -> int:
+    """The last sequence of a page without gaps. Raises Gap."""
+    for expected, stored in enumerate(page, after + 1):
+        if stored.seq != expected:
+            raise Gap(f"expected event {expected}, got {stored.seq}")
     return page[-1].seq
 
 
-def _chained(page: Sequence[Kept], h: bytes) -> bytes:
-    """The chain after a page, which has to be what the archive says. Errors: Gap."""
-    for one in page:
-        h = chain.after(h, one.link)
-        if h != one.h:
-            raise Gap(f"the archive's chain breaks at event {one.seq}: audit it, or replay it")
+def _check_chain(page: Sequence[StoredEvent], h: bytes) -> bytes:
+    """The chain after a page, which must match the archive's. Raises Gap."""
+    for stored in page:
+        h = wire.extend_chain(h, stored.link)
+        if h != stored.h:
+            raise Gap(f"the archive's chain breaks at event {stored.seq}: audit it, or replay it")
     return h

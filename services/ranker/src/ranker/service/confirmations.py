@@ -1,115 +1,94 @@
-"""Confirmations: a ranked run of an entry on a podium is repeated on another agent."""
+"""Confirmations: repeats ranked runs of podium entries on another agent."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ranker.domain.batch import Told
-from ranker.domain.conclusion import Verdict, conclude
-from ranker.domain.confirmation import compare
-from ranker.domain.eligibility import Demand
-from ranker.domain.records import PODIUM
-from ranker.domain.roofs import floors
-from ranker.service.announcing import say
-from ranker.service.ports import Board, Reads
-from ranker.service.side_jobs import JobEnd, OpenJobs, read_end
-from ranker.service.top import Placed
+from ranker.domain.conclusion import RunVerdict, conclude_submission
+from ranker.domain.confirmation import compare_repetition
+from ranker.domain.goals import case_floors_us
+from ranker.domain.records import PODIUM_SIZE
+from ranker.domain.rows import DecodedEvent, LeaderboardKey
+from ranker.service.leaderboard import PlacedEntry
+from ranker.service.podium_jobs import JobEnd, PodiumJobs, make_rejudge_item
 from shared import subjects
-from shared.event_log import EventLog
 from shared.events import (
-    Blob,
     ConfirmationJudged,
     ConfirmationRequested,
-    RejudgeItem,
     Roof,
     RunCompleted,
     SubmissionFinished,
 )
-from shared.ids import confirmation_job, run_confirmation
-
-# So many confirmations of one leaderboard wait for an agent; the others wait for these.
-OPEN_MAX = 4
+from shared.ids import confirmation_job_id, run_confirmation_id
 
 Row = dict[str, Any]
 
 
 @dataclass
-class Confirmations:
-    """Requests confirmations and judges them; what is decided twice is one event."""
+class Confirmations(PodiumJobs):
+    """Repetitions of a podium's ranked runs on another agent."""
 
-    log: EventLog
-    reads: Reads
-    wanted: Demand
-    is_on: bool = True
-    requested: set[str] = field(default_factory=set)
+    statement = "confirmations_open"
 
-    def __post_init__(self) -> None:
-        """Start without knowing which confirmations are open."""
-        self._jobs = OpenJobs(self.reads, "confirmations_open", confirmation_job)
+    @staticmethod
+    def job_id(request: str) -> str:
+        """The id of a confirmation's job."""
+        return confirmation_job_id(request)
 
-    def hear(self, batch: Sequence[Told]) -> set[Board]:
-        """Note what began and ended; return the leaderboards that may request another."""
+    @staticmethod
+    def aggregate(request: str) -> str:
+        """The aggregate of a confirmation."""
+        return subjects.confirmation(request)
+
+    def hear(self, batch: Sequence[DecodedEvent]) -> set[LeaderboardKey]:
+        """Note starts and ends; return the leaderboards that may request another."""
         freed = set()
-        for told in batch:
-            self._jobs.note_end(told)
-            fact = told.fact
+        for decoded in batch:
+            self.jobs.note_end(decoded)
+            fact = decoded.fact
             if isinstance(fact, ConfirmationRequested | ConfirmationJudged):
-                self._jobs.reload()
-                freed.add(Board(fact.problem, fact.gpu, fact.problem_number))
+                self.jobs.reload()
+                freed.add(LeaderboardKey(fact.problem, fact.gpu, fact.problem_number))
         return freed
 
-    def forget(self) -> None:
-        """Look at every open confirmation again: nobody knows what ended meanwhile."""
-        self._jobs.forget()
+    async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:
+        """Request a confirmation for each run on a podium that another agent can repeat.
 
-    async def judge(self) -> None:
-        """Judge the confirmations whose job is over. Errors: Failed."""
-        for job, confirmation in await self._jobs.list_ended():
-            end = await read_end(self.log, self.reads, job)
-            if end is not None:
-                agg, seq = subjects.confirmation(confirmation["id"]), confirmation["seq"]
-                fact = self._judged(job, end, confirmation)
-                await say(self.log, agg, fact, seq, confirmation["id"])
-        self._jobs.clear_ended()
-
-    async def request(self, board: Board, placed: Sequence[Placed]) -> None:
-        """Request a confirmation for each run on a podium, where another agent can take it.
-
-        Errors: Failed.
+        Raises Failed.
         """
         if not placed or not self.is_on:
             return
         runs = await self.reads.rows(
             "runs_to_confirm",
-            submissions=[one.row["submission"] for one in placed[:PODIUM]],
+            submissions=[entry.row["submission"] for entry in placed[:PODIUM_SIZE]],
             number=board.problem_number,
         )
-        known = await self.reads.rows(
+        earlier = await self.reads.rows(
             "confirmations_of_board",
             problem=board.problem,
             gpu=board.gpu,
             number=board.problem_number,
         )
-        had = {row["id"] for row in known}
-        open_count = sum(row["judged_seq"] is None for row in known)
+        known_ids = {row["id"] for row in earlier}
+        open_count = sum(row["judged_seq"] is None for row in earlier)
         for row in runs:
-            id_ = run_confirmation(row["run"])
-            if id_ in had or id_ in self.requested or open_count >= OPEN_MAX:
+            id_ = run_confirmation_id(row["run"])
+            if id_ in known_ids or not self.can_request(id_, open_count):
                 continue
-            await say(self.log, subjects.confirmation(id_), _request(board, row), 0, id_)
-            self.requested.add(id_)
+            await self.append_request(id_, _make_request(board, row))
             open_count += 1
 
-    def _judged(self, job: str, end: JobEnd, confirmation: Row) -> ConfirmationJudged:
-        board = {name: confirmation[name] for name in ("problem", "problem_number", "gpu")}
+    def make_judgement(self, job: str, end: JobEnd, request: Row) -> ConfirmationJudged:
+        """The judgement of a confirmation from the end of its job."""
+        board = {name: request[name] for name in ("problem", "problem_number", "gpu")}
         if end.completed is None:
             assert end.fault is not None, "a job without a fault has a verdict"
             code, reason = end.fault.code, end.fault.reason
             return ConfirmationJudged(**board, agent=end.agent, code=code, reason=reason)
-        result = self._result(job, end, end.completed, confirmation)
-        compared = compare(confirmation["score_us"], result)
+        result = self._conclude(job, end, end.completed, request)
+        compared = compare_repetition(request["score_us"], result)
         if compared is None:
             code, reason = result.code, result.reason
             return ConfirmationJudged(**board, agent=end.agent, code=code, reason=reason)
@@ -122,12 +101,12 @@ class Confirmations:
             result=result,
         )
 
-    def _result(
+    def _conclude(
         self, job: str, end: JobEnd, completed: RunCompleted, confirmation: Row
     ) -> SubmissionFinished:
-        """What the run would have made of its submission."""
+        """The result that the run would have given its submission."""
         started = end.started
-        verdict = Verdict(
+        verdict = RunVerdict(
             mode="ranked",
             job=job,
             run=end.run or "",
@@ -141,27 +120,20 @@ class Confirmations:
             sigma_run=completed.sigma_run,
             tie_us=completed.tie_us,
             fault=end.fault,
-            floors_us=floors(
+            floors_us=case_floors_us(
                 msgspec.convert(confirmation["roofs"], list[Roof]), confirmation["gpu"]
             ),
         )
-        return conclude(verdict, self.wanted)
+        return conclude_submission(verdict, self.demand)
 
 
-def _request(board: Board, row: Row) -> ConfirmationRequested:
-    source = Blob(digest=row["source"], bytes=row["source_bytes"], media=row["source_media"])
+def _make_request(board: LeaderboardKey, row: Row) -> ConfirmationRequested:
     return ConfirmationRequested(
         problem=board.problem,
         problem_number=board.problem_number,
         problem_digest=row["digest"],
         gpu=board.gpu,
-        item=RejudgeItem(
-            submission=row["submission"],
-            account=row["account"],
-            gpu=board.gpu,
-            source=source,
-            name=row["name"],
-        ),
+        item=make_rejudge_item(row, board.gpu),
         run=row["run"],
         agent=row["agent"],
         score_us=row["score_us"],

@@ -1,20 +1,20 @@
-"""What the loop needs of the world: read models, metrics, and what is said and not kept."""
+"""What the loop needs: read models, metrics, and live state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ranker.domain.attestation import Origin
-from ranker.domain.batch import Told
-from ranker.domain.conclusion import Verdict
-from ranker.domain.roofs import floors
-from shared.event_log import Recorded
+from ranker.domain.attestation import RunOrigin
+from ranker.domain.conclusion import RunVerdict
+from ranker.domain.goals import case_floors_us
+from ranker.domain.rows import DecodedEvent, LeaderboardKey
+from shared.event_log import RecordedEvent
 from shared.events import CaseResult, Roof, SubmissionFinished
 
 
 class Unfoldable(Exception):  # noqa: N818
-    """An event cannot be decoded or folded: a person has to look (`seq` is the event's)."""
+    """An event that cannot be decoded or folded; an operator must look at it."""
 
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(f"event {seq} cannot be folded: {reason}")
@@ -22,52 +22,44 @@ class Unfoldable(Exception):  # noqa: N818
         self.reason = reason
 
 
-class Board(NamedTuple):
-    """A leaderboard: one problem version on one GPU type."""
+class BatchChange(NamedTuple):
+    """What a batch changed: leaderboards, and whether a decision or a draft may be due.
 
-    problem: str
-    gpu: str
-    problem_number: int
-
-
-class Change(NamedTuple):
-    """What a batch moved: leaderboards, and whether an end or a draft may be due since.
-
-    On the leaderboards that it `met` some may have reached a milestone, though no place changed.
+    On the leaderboards in `met`, a milestone may be reached though no place changed.
     """
 
-    boards: frozenset[Board]
+    boards: frozenset[LeaderboardKey]
     is_end_due: bool
     is_draft_due: bool
-    met: frozenset[Board] = frozenset()
+    met: frozenset[LeaderboardKey] = frozenset()
 
-    def and_then(self, later: "Change") -> "Change":
-        """What this batch and the next one moved."""
+    def and_then(self, later: "BatchChange") -> "BatchChange":
+        """The changes of this batch and the next."""
         is_end_due = self.is_end_due or later.is_end_due
         is_draft_due = self.is_draft_due or later.is_draft_due
         met = self.met | later.met
-        return Change(self.boards | later.boards, is_end_due, is_draft_due, met)
+        return BatchChange(self.boards | later.boards, is_end_due, is_draft_due, met)
 
 
-class Waiting(NamedTuple):
-    """A run that waits for its decision: of a submission, or of its place in a rejudge.
+class PendingDecision(NamedTuple):
+    """A run that waits for its decision, of a submission or of an item in a rejudge.
 
-    `version` is the last sequence of the history that the decision goes to; `ended_seq` is its
-    verdict's event. The `verdict` says nothing yet of whether it counts, given its `origin`.
+    `version` is the last sequence of the history that the decision is appended to; `ended_seq` is
+    the event of the verdict. The `verdict` does not yet take its `origin` into account.
     """
 
     submission: str
     version: int
-    verdict: Verdict
-    origin: Origin
+    verdict: RunVerdict
+    origin: RunOrigin
     ended_seq: int
     rejudge: str = ""
     given_up: str | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], submission: str) -> "Waiting":
-        """What a row of sql/project.sql's `undecided` says."""
-        verdict = Verdict(
+    def from_row(cls, row: Mapping[str, Any], submission: str) -> "PendingDecision":
+        """Make it from a row of sql/project.sql's `undecided`."""
+        verdict = RunVerdict(
             mode=row["mode"],
             job=row["job"],
             run=row["run"],
@@ -80,14 +72,14 @@ class Waiting(NamedTuple):
             tier=row["tier"] or "",
             sigma_run=row["sigma_run"],
             tie_us=row["tie_us"],
-            floors_us=floors(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
+            floors_us=case_floors_us(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
             baseline=row["baseline"],
         )
         return cls(
             submission=submission,
             version=row["version"],
             verdict=verdict,
-            origin=Origin(
+            origin=RunOrigin(
                 agent=row["agent"],
                 run=row["run"],
                 token=row["token"],
@@ -99,8 +91,8 @@ class Waiting(NamedTuple):
         )
 
 
-class Due(NamedTuple):
-    """A rejudge whose drafts are all there."""
+class DueRejudge(NamedTuple):
+    """A rejudge with all drafts."""
 
     id: str
     version: int
@@ -110,93 +102,74 @@ class Due(NamedTuple):
 
 
 class Reads(Protocol):
-    """The read models, asked by the names of sql/read.sql."""
+    """The read models, queried by the statement names of sql/read.sql."""
 
     async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
-        """The rows of one statement. Errors: Failed."""
+        """The rows of one statement. Raises Failed."""
         ...
 
 
-class Models(Protocol):
-    """Where the read models are kept."""
+class ReadModelStore(Protocol):
+    """The store of the read models."""
 
     async def checkpoint(self) -> int:
-        """The last sequence that is folded in."""
+        """The sequence of the last folded event."""
         ...
 
-    def prepare(self, batch: Sequence[Told]) -> None:
-        """Fold the batch that is written next, while the one before it is still being written.
+    def prepare(self, batch: Sequence[DecodedEvent]) -> None:
+        """Fold the batch that is written next while the one before it is still being written.
 
-        Where that needs rows that are not at hand, nothing happens, and `write` folds it.
+        Does nothing if rows are missing; then `write` folds it.
         """
         ...
 
-    async def write(self, after: int, batch: Sequence[Told]) -> Change:
-        """Fold a batch in, all or nothing, and move the checkpoint with it.
+    async def write(self, after: int, batch: Sequence[DecodedEvent]) -> BatchChange:
+        """Fold a batch, all or nothing, and move the checkpoint with it.
 
-        Errors: Fenced; Unfoldable for the first event of a batch, which is then split by the
-        caller.
+        Raises Fenced, or Unfoldable for the first event of a batch, which the caller then splits.
         """
         ...
 
     async def park(self, seq: int, reason: str) -> None:
-        """Keep the event at which the projection stopped."""
+        """Record the event at which the projection stopped."""
         ...
 
     async def skip(self, seq: int) -> None:
-        """Go on without an event. Errors: Fenced."""
+        """Continue without an event. Raises Fenced."""
         ...
 
 
-class Deciding(Models, Reads, Protocol):
+class DecisionStore(ReadModelStore, Reads, Protocol):
     """Read models, and what is due in them."""
 
-    async def undecided(self, limit: int) -> Sequence[Waiting]:
+    async def undecided(self, limit: int) -> Sequence[PendingDecision]:
         """The submissions that wait for a decision, oldest first."""
         ...
 
-    async def undecided_items(self, limit: int) -> Sequence[Waiting]:
-        """The places in rejudges that wait for a decision."""
+    async def undecided_items(self, limit: int) -> Sequence[PendingDecision]:
+        """The items of rejudges that wait for a decision."""
         ...
 
-    async def unpreviewed(self) -> Sequence[Due]:
+    async def unpreviewed(self) -> Sequence[DueRejudge]:
         """The rejudges that wait for their preview."""
         ...
 
-    async def preview(self, due: Due) -> dict[str, Any]:
-        """What a rejudge would change; nothing is changed."""
+    async def preview(self, due: DueRejudge) -> dict[str, Any]:
+        """What a rejudge would change, without changing it."""
         ...
 
 
 class Metrics(Protocol):
-    """What operators watch."""
+    """Metrics of the projection."""
 
-    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
-        """A batch is in Postgres, and so many events still wait."""
+    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
+        """A batch is in Postgres; `behind` events are still waiting."""
         ...
 
     def parked(self, events: int) -> None:
-        """The projection stands before so many events that it cannot fold: one or none."""
+        """The number of events that cannot be folded and stop the projection: 0 or 1."""
         ...
 
     def decided(self, end: SubmissionFinished) -> None:
         """A submission was ended."""
-        ...
-
-
-class Alive(Protocol):
-    """What is said and not kept."""
-
-    @property
-    def progress(self) -> Mapping[str, dict[str, Any]]:
-        """The newest word on each running submission."""
-        ...
-
-    @property
-    def queues(self) -> Mapping[str, dict[str, Any]]:
-        """The newest forecast of each GPU type's queue."""
-        ...
-
-    def alive(self) -> dict[str, dict[str, Any]]:
-        """The agents heard of lately, with what they offer."""
         ...

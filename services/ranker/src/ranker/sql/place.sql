@@ -1,6 +1,6 @@
 -- name: end_bans
--- Bans end when the log's own time says so; banned participants are hidden, the others shown again.
--- It returns what each such entry was and is, as `choose_entries` does.
+-- End bans that the log's own time has passed; hide the entries of banned participants, and show
+-- the others again. Returns each such entry before and after, as `choose_entries` does.
 with clock as (
     select folded_at from checkpoint where name = 'ranker'
 ), ended as (
@@ -53,7 +53,7 @@ select changed.problem, changed.gpu, changed.problem_number, changed.account, ch
 from changed;
 
 -- name: forget_before
--- Cursors are good for an hour: what entries were before that is asked by nobody.
+-- Cursors are valid for an hour: older states of entries are never requested.
 with gone as (
     delete from entry_before where at < %(until_at)s returning until_seq
 )
@@ -61,7 +61,7 @@ update entry_before_since
 set seq = greatest(entry_before_since.seq, (select max(until_seq) from gone));
 
 -- name: begin_before
--- What entries were before an event was not kept.
+-- Record that states of entries before an event were not stored.
 update entry_before_since set seq = %(seq)s;
 
 -- name: groups_at
@@ -100,8 +100,8 @@ order by entry.score_us, entry.number
 limit %(limit)s;
 
 -- name: lead_groups
--- Groups begin with these leaders, those between the first and the end are no more; each has the
--- entries up to the next, or to the end.
+-- Start groups with these leaders and delete the other groups between the first and the end; each
+-- has the entries up to the next, or to the end.
 with leader as (
     select first_us, first_number, block,
            lead(first_us, 1, %(end_us)s::float8) over this as next_us,
@@ -143,7 +143,7 @@ union
 select block from led;
 
 -- name: count_entries
--- Entries came to groups, or left them, whose leaders stay.
+-- Update the sizes of groups whose leaders are unchanged.
 update tie_group
 set entries_count = tie_group.entries_count + one.entries_count
 from unnest(%(firsts_us)s::float8[], %(first_numbers)s::bigint[], %(entries_counts)s::int[])
@@ -153,7 +153,7 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
 returning block;
 
 -- name: count_blocks
--- Blocks have the entries of their groups; one without groups is no more.
+-- Update the entry counts of blocks; delete those without groups.
 with counted as (
     select one.block, (
                select coalesce(sum(entries_count), 0)
@@ -176,7 +176,7 @@ on conflict (problem, gpu, problem_number, block) do update
 set entries_count = excluded.entries_count;
 
 -- name: copied_between
--- The sources of entries within some scores that others on the leaderboard have, too.
+-- The sources of entries within a range of scores that other entries of the leaderboard share.
 select distinct entry.source
 from entry
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
@@ -190,7 +190,7 @@ where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_numb
   );
 
 -- name: entries_of_sources
--- The entries of some sources with the leaders of their groups and their present order.
+-- The entries of some sources with the leaders of their groups and their current order.
 select entry.account, entry.number, entry.score_us, entry.source, entry.order_us,
        entry.order_number, one.first_us, one.first_number
 from entry
@@ -207,7 +207,7 @@ where entry.source = any(%(sources)s::text[]) and entry.problem = %(problem)s
 order by entry.number;
 
 -- name: order_entries
--- Entries stand elsewhere in their groups.
+-- Change the order of entries within their groups.
 update entry
 set order_us = one.order_us, order_number = one.order_number
 from unnest(%(accounts)s::text[], %(orders_us)s::float8[], %(order_numbers)s::bigint[])

@@ -1,14 +1,14 @@
 -- name: plan_once
--- Statements are planned once: by their keys, whatever the size of a batch, or of a fresh table.
+-- Plan statements once: by their keys, whatever the size of a batch or of a fresh table.
 set plan_cache_mode = force_generic_plan;
 
 -- name: commit_lazily
--- What Postgres lost when it was killed is folded again, for the checkpoint is lost with it.
+-- What Postgres loses in a crash is folded again, because the checkpoint is lost with it.
 set synchronous_commit = off;
 
 -- name: claim
--- The checkpoint moves from where the caller believes it is, or not at all; a replay that switched
--- put another table in its place. The log's own time never goes back.
+-- Move the checkpoint from where the caller believes it is, or not at all; after a switch by a
+-- replay it is in another table. The log's own time never goes back.
 update checkpoint
 set seq = %(last)s, folded_at = greatest(folded_at, %(at)s::timestamptz)
 where name = %(name)s and seq = %(after)s
@@ -17,11 +17,11 @@ returning tableoid::bigint, exists (
 ) as is_ban_over;
 
 -- name: touch
--- Nothing changes, but it is written: a server that takes no writes says so.
+-- Write without a change: fails on a server that accepts no writes.
 update checkpoint set seq = seq where name = %(name)s;
 
 -- name: load_submissions
--- The submissions that a batch touches, directly, by their jobs, or by their runs.
+-- The submissions of a batch: named directly, by their jobs, or by their runs.
 select to_json(found)::text
 from submission as found
 where found.id in (
@@ -35,11 +35,11 @@ where found.id in (
 );
 
 -- name: load_runs
--- The runs that a batch touches.
+-- The runs of a batch.
 select to_json(found)::text from run as found where found.id = any(%(runs)s::text[]);
 
 -- name: load_items
--- The items of rejudges that a batch touches, by their rejudge, their job or their run's job.
+-- The rejudge items of a batch, by their rejudge, their job or their run's job.
 select to_json(found)::text
 from rejudge_item as found
 where found.rejudge = any(%(rejudges)s::text[])
@@ -54,7 +54,7 @@ where not found.rejudge = any(%(rejudges)s::text[])
 );
 
 -- name: keep_submissions
--- What a batch made of submissions: new ones, and what may change in one.
+-- Insert new submissions and update the changed columns of others.
 insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
                         source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
@@ -75,7 +75,7 @@ set version = excluded.version, state = excluded.state, state_at = excluded.stat
     cases_passed = excluded.cases_passed;
 
 -- name: keep_runs
--- What a batch made of runs.
+-- Insert or update runs.
 insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
                  ended_seq, level, tier, missing, fingerprint, stage, verdict, reason, took_s,
                  cases, environment, log_head, log_tail, files, usage, sigma_run, tie_us,
@@ -95,7 +95,7 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
     key = excluded.key;
 
 -- name: keep_items
--- What a batch made of the items of rejudges.
+-- Insert or update rejudge items.
 insert into rejudge_item (rejudge, submission, to_number, account, gpu, state, state_at,
                           lease_until_at, job, run, agent, attempt, reason, result)
 select rejudge, submission, to_number, account, gpu, state, state_at, lease_until_at, job, run,
@@ -108,7 +108,7 @@ set state = excluded.state, state_at = excluded.state_at,
     result = excluded.result;
 
 -- name: keep_results
--- New scores; under one problem version the newer replaces the older, and is pooled anew.
+-- Insert new results; under one problem version a newer one replaces the older and is pooled again.
 insert into result (submission, problem_number, problem, gpu, account, number, source, seq,
                     rejudge, run, verdict, is_eligible, code, reason, score_us, low_us, high_us,
                     process_us, error, freedom, sigma_run, delta, grade, is_provisional,
@@ -128,7 +128,7 @@ set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
     pooled_over = null;
 
 -- name: unpool
--- What is kept off its leaderboards, or is not eligible any more, counts no longer.
+-- Remove results that are kept off their leaderboards or are no longer eligible.
 update result
 set pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
     pooled_over = null
@@ -139,8 +139,8 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
   ));
 
 -- name: pool
--- The processes of a participant's runs of one source, in the order of their ends, make one score;
--- past 300 none is added, and a single run keeps its own.
+-- Pool the processes of a participant's runs of one source into one score, in the order of their
+-- ends; runs past 300 processes are not added, and a single run keeps its own score.
 with source as (
     select distinct account, problem, gpu, problem_number, source
     from result
@@ -219,8 +219,8 @@ where result.account = fresh.account and result.source = fresh.source
       (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.pooled_over);
 
 -- name: choose_entries
--- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
--- It returns what each changed entry was and is, and the leaderboards that somebody decided about.
+-- Choose the best entry of each affected participant, if any: the fastest of their sources, on a
+-- tie the first. Returns each changed entry before and after, and the leaderboards with a decision.
 with place as (
     select distinct problem, gpu, problem_number, account
     from result
@@ -311,13 +311,13 @@ join moderation on moderation.submission = result.submission
 where result.submission = any(%(touched)s::text[]);
 
 -- name: boards_of_accounts
--- The leaderboards that some accounts stand on.
+-- The leaderboards with entries of some accounts.
 select distinct problem, gpu, problem_number
 from result
 where account = any(%(accounts)s::text[]) and pooled_us is not null;
 
 -- name: problem_published
--- One row a version.
+-- One row per version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
                      budgets_s, source_bytes_max, languages, roofs, baselines, milestones,
                      source_visible, publish, consent, report, unchecked, published_at)
@@ -332,11 +332,11 @@ insert into consent (account, problem, digest) values (%(id)s, %(problem)s, %(di
 on conflict do nothing;
 
 -- name: consent_withdrawn
--- They accept none of its texts any more.
+-- A participant no longer accepts any text of a problem.
 delete from consent where account = %(id)s and problem = %(problem)s;
 
 -- name: agent_registered
--- What an agent offers now.
+-- An agent's current capabilities.
 insert into agent (id, gpu, count, fingerprint, level, harness, details, tier, missing,
                    toolchains, modes, quarantine, registered_at)
 values (%(id)s, %(gpu)s, %(count)s, %(fingerprint)s, %(level)s, %(harness)s, %(details)s,
@@ -349,37 +349,37 @@ set gpu = excluded.gpu, count = excluded.count, fingerprint = excluded.fingerpri
     registered_at = excluded.registered_at;
 
 -- name: harness_seen
--- An agent names a harness code; who names it after the first changes nothing.
+-- An agent registers with a harness code; later agents with the same code change nothing.
 insert into harness (digest, version, seq, seen_at)
 values (%(digest)s, %(version)s, %(seq)s, %(at)s)
 on conflict (digest) do nothing;
 
 -- name: agent_harness_changed
--- Which harness code an agent runs from here on, '' if it names none.
+-- The harness code of an agent from now on, '' if there is none.
 insert into agent_harness (agent, seq, digest) values (%(id)s, %(seq)s, %(digest)s);
 
 -- name: agent_key_changed
--- What an agent signs with from here on.
+-- The signing key of an agent from now on.
 insert into agent_key (agent, seq, sign_key) values (%(id)s, %(seq)s, %(sign_key)s);
 
 -- name: agent_enrolled
--- Somebody answers for an agent.
+-- An agent gets an owner.
 insert into agent_standing (id, owner, enrolled_at) values (%(id)s, %(owner)s, %(at)s)
 on conflict (id) do update
 set owner = excluded.owner, enrolled_at = excluded.enrolled_at, revoked = null;
 
 -- name: agent_revoked
--- An agent may work no more.
+-- An agent may no longer work.
 insert into agent_standing (id, revoked) values (%(id)s, %(reason)s)
 on conflict (id) do update set revoked = excluded.revoked;
 
 -- name: agent_cordoned
--- An agent takes canaries alone.
+-- An agent takes only canaries.
 insert into agent_standing (id, cordoned) values (%(id)s, %(reason)s)
 on conflict (id) do update set cordoned = excluded.cordoned;
 
 -- name: agent_drained
--- An agent takes nothing more.
+-- An agent takes no further jobs.
 insert into agent_standing (id, drained) values (%(id)s, %(reason)s)
 on conflict (id) do update set drained = excluded.drained;
 
@@ -389,20 +389,20 @@ insert into agent_standing (id, quarantined) values (%(id)s, %(reason)s)
 on conflict (id) do update set quarantined = excluded.quarantined;
 
 -- name: agent_released
--- Cordon, drain and quarantine are over.
+-- Cordon, drain and quarantine end.
 update agent_standing set cordoned = null, drained = null, quarantined = null where id = %(id)s;
 
 -- name: pool_paused
--- No job of a GPU type is given out.
+-- No jobs of a GPU type are assigned.
 insert into pool (gpu, paused, paused_at) values (%(id)s, %(reason)s, %(at)s)
 on conflict (gpu) do update set paused = excluded.paused, paused_at = excluded.paused_at;
 
 -- name: pool_resumed
--- Jobs of a GPU type are given out again.
+-- Jobs of a GPU type are assigned again.
 update pool set paused = null, paused_at = null where gpu = %(id)s;
 
 -- name: account_banned
--- A participant stands on no leaderboard while it lasts; a later ban takes the place of an earlier.
+-- A participant is on no leaderboard during a ban; a later ban replaces an earlier one.
 insert into ban (account, seq, reason, banned_at, until_at)
 values (%(id)s, %(seq)s, %(reason)s, %(at)s, %(until_at)s)
 on conflict (account) do update
@@ -410,11 +410,11 @@ set seq = excluded.seq, reason = excluded.reason, banned_at = excluded.banned_at
     until_at = excluded.until_at, is_over = false;
 
 -- name: account_unbanned
--- A ban is over before its time.
+-- A ban ends early.
 delete from ban where account = %(id)s;
 
 -- name: submission_held
--- Kept off its leaderboards until somebody looked.
+-- Keep a submission off its leaderboards until a review.
 insert into moderation (submission, seq, is_held, excluded_seq, rule, reason, evidence, actor,
                         decided_at)
 values (%(id)s, %(seq)s, true, %(seq)s, %(rule)s, %(reason)s, %(evidence)s, %(actor)s, %(at)s)
@@ -425,7 +425,7 @@ set seq = excluded.seq, is_held = true,
     decided_at = excluded.decided_at;
 
 -- name: submission_released
--- It may be ranked, if nothing else keeps it off.
+-- A submission may be ranked if nothing else keeps it off.
 insert into moderation (submission, seq, reason, actor, decided_at)
 values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
 on conflict (submission) do update
@@ -437,7 +437,7 @@ set seq = excluded.seq, is_held = false,
     actor = excluded.actor, decided_at = excluded.decided_at;
 
 -- name: floor_lifted
--- Somebody looked at a time under its floor: from now on it counts as any other.
+-- A time under its floor was reviewed: it counts from now on.
 with counting as (
     update result
     set is_eligible = true, code = 'ranked', reason = %(reason)s, seq = %(seq)s, at = %(at)s
@@ -451,7 +451,7 @@ from counting
 where submission.id = counting.submission and counting.rejudge = '';
 
 -- name: submission_disqualified
--- Off its leaderboards.
+-- Remove a submission from its leaderboards.
 insert into moderation (submission, seq, is_disqualified, excluded_seq, rule, reason, evidence,
                         actor, decided_at)
 values (%(id)s, %(seq)s, true, %(seq)s, %(rule)s, %(reason)s, %(evidence)s, %(actor)s, %(at)s)
@@ -462,7 +462,7 @@ set seq = excluded.seq, is_disqualified = true,
     decided_at = excluded.decided_at;
 
 -- name: submission_restored
--- It may be ranked again, if it is not held beside.
+-- A submission may be ranked again if it is not also held.
 insert into moderation (submission, seq, reason, actor, decided_at)
 values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
 on conflict (submission) do update
@@ -472,7 +472,7 @@ set seq = excluded.seq, is_disqualified = false,
     reason = excluded.reason, actor = excluded.actor, decided_at = excluded.decided_at;
 
 -- name: appeal_filed
--- A participant asks to look again.
+-- A participant asks for another review.
 insert into moderation (submission, seq, appeal, appeal_text, appealed_at)
 values (%(id)s, %(seq)s, 'filed', %(text)s, %(at)s)
 on conflict (submission) do update
@@ -480,7 +480,7 @@ set seq = excluded.seq, appeal = 'filed', appeal_text = excluded.appeal_text,
     appeal_reason = null, appealed_at = excluded.appealed_at;
 
 -- name: appeal_decided
--- An accepted appeal lifts all that keeps a submission off its leaderboards.
+-- An accepted appeal lifts everything that keeps a submission off its leaderboards.
 insert into moderation (submission, seq, appeal, appeal_reason, actor, decided_at)
 values (%(id)s, %(seq)s, case when %(is_accepted)s then 'accepted' else 'rejected' end,
         %(reason)s, %(actor)s, %(at)s)
@@ -493,7 +493,7 @@ set seq = excluded.seq, appeal = excluded.appeal, appeal_reason = excluded.appea
     actor = excluded.actor, decided_at = excluded.decided_at;
 
 -- name: submission_withdrawn
--- Off its leaderboards for ever: nothing that is decided later brings it back.
+-- Remove a submission from its leaderboards for good: no later decision restores it.
 insert into moderation (submission, seq, is_withdrawn, excluded_seq, withdrawn_reason,
                         withdrawn_at)
 values (%(id)s, %(seq)s, true, %(seq)s, %(reason)s, %(at)s)
@@ -503,7 +503,7 @@ set seq = excluded.seq, is_withdrawn = true,
     withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
 
 -- name: leaderboard_changed
--- Who sees a leaderboard, what it takes in and until when; null leaves it as it is.
+-- Change the visibility, GPU types or deadline of a leaderboard; null leaves a value unchanged.
 insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said)
 values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s, %(gpus)s::text[],
         coalesce(%(gpus)s::text[], '{}'))
@@ -515,19 +515,19 @@ set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     gpus_said = leaderboard.gpus_said || excluded.gpus_said;
 
 -- name: leaderboard_archived
--- A leaderboard takes nothing in any more.
+-- A leaderboard accepts no more submissions.
 insert into leaderboard (slug, archived_at) values (%(id)s, %(at)s)
 on conflict (slug) do update set archived_at = coalesce(leaderboard.archived_at, %(at)s);
 
 -- name: rejudge_requested
--- These submissions are to run again.
+-- A rejudge of these submissions.
 insert into rejudge (id, seq, version, problem, from_number, to_number, select_, reason, actor,
                      count, state, requested_at)
 values (%(id)s, %(seq)s, %(seq)s, %(problem)s, %(from_number)s, %(to_number)s, %(select)s,
         %(reason)s, %(actor)s, %(count)s, 'running', %(at)s);
 
 -- name: rejudge_moved
--- A draft came, or it is over.
+-- A rejudge has a new draft, or is over.
 update rejudge
 set version = %(seq)s, state = %(state)s,
     ended_at = case when %(state)s <> 'running' then %(at)s end,
@@ -536,7 +536,7 @@ set version = %(seq)s, state = %(state)s,
 where id = %(id)s and state in ('running', 'previewed');
 
 -- name: rejudge_previewed
--- All drafts are there, and what they would change.
+-- A rejudge has all drafts and a preview.
 update rejudge
 set version = %(seq)s, state = 'previewed', diff = %(diff)s, changed_count = %(changed_count)s,
     previewed_at = %(at)s
@@ -548,20 +548,20 @@ insert into ranking (problem, gpu, seq) values (%(problem)s, %(gpu)s, %(seq)s)
 on conflict (problem, gpu) do update set seq = excluded.seq;
 
 -- name: record_set
--- One row a record.
+-- One row per record.
 insert into record (seq, problem, gpu, problem_number, submission, run, account, score_us,
                     previous_us, at)
 values (%(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s, %(account)s,
         %(score_us)s, %(previous_us)s, %(at)s);
 
 -- name: podium_changed
--- Who stands on the first three places, as it was last said.
+-- The first three places as last announced.
 insert into podium (problem, gpu, problem_number, accounts)
 values (%(problem)s, %(gpu)s, %(problem_number)s, %(accounts)s)
 on conflict (problem, gpu, problem_number) do update set accounts = excluded.accounts;
 
 -- name: milestone_reached
--- Once for ever, on whichever version it was.
+-- Reached once for good, under any version.
 insert into milestone (problem, gpu, milestone, account, problem_number, submission, title, value,
                        seq, at)
 values (%(problem)s, %(gpu)s, %(milestone)s, %(account)s, %(problem_number)s, %(submission)s,
@@ -584,7 +584,7 @@ set judged_seq = %(seq)s, run = %(run)s, winner = %(winner)s, ratio = %(ratio)s,
 where id = %(id)s and judged_seq is null;
 
 -- name: duel_unwon
--- Of a pair the newest duel with a result counts.
+-- The newest duel of a pair with a result replaces the earlier ones.
 delete from duel_win
 using duel
 where duel.id = %(id)s and duel.judged_seq = %(seq)s
@@ -594,7 +594,7 @@ where duel.id = %(id)s and duel.judged_seq = %(seq)s
        or (duel_win.winner = duel.second_source and duel_win.loser = duel.first_source));
 
 -- name: duel_won
--- The winner's source stands before the loser's where they share a rank.
+-- The winner's source is placed before the loser's where they share a rank.
 insert into duel_win (problem, gpu, problem_number, winner, loser, ratio, low, high)
 select problem, gpu, problem_number,
        case winner when 'A' then first_source else second_source end,
@@ -624,12 +624,12 @@ insert into parked (projection, seq, error) values (%(projection)s, %(seq)s, %(e
 on conflict (projection, seq) do update set error = excluded.error;
 
 -- name: unpark
--- An operator said to go on without it.
+-- An operator skipped the event.
 delete from parked where projection = %(projection)s and seq <= %(seq)s;
 
 -- name: undecided
--- Runs with a verdict whose submission has no end yet, with what their agent had to sign with and
--- which harness code it had registered.
+-- Runs with a verdict whose submission has no end yet, with their agent's signing key and harness
+-- code at that time.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
        run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs,
@@ -649,7 +649,7 @@ order by submission.number
 limit %(limit)s;
 
 -- name: undecided_items
--- Drafts that are due: verdicts without a result, and jobs that were given up.
+-- Rejudge items that are due: verdicts without a result, and jobs that were given up.
 select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
@@ -671,7 +671,7 @@ order by rejudge.seq, submission.number
 limit %(limit)s;
 
 -- name: unpreviewed
--- Rejudges whose drafts are all there.
+-- Rejudges with all drafts.
 select rejudge.id, rejudge.version, rejudge.problem, rejudge.from_number, rejudge.to_number
 from rejudge
 where rejudge.state = 'running' and not exists (

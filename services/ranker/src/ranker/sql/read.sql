@@ -1,13 +1,13 @@
 -- name: checkpoint
--- How far the projection has read.
+-- The checkpoint of the projection.
 select seq from checkpoint where name = 'ranker' limit 1;
 
 -- name: snapshot
--- Which transactions are seen: where that did not change, nothing that is read did.
+-- The visible transactions: while they are the same, so are all reads.
 select pg_current_snapshot()::text as snapshot;
 
 -- name: problems
--- The newest version of each problem, or one of them at a version, that exists for who asks.
+-- The newest version of each problem that the reader can see, or one at a version.
 select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
        coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
            select known.gpu
@@ -45,15 +45,15 @@ order by problem.slug, problem.number desc
 limit %(limit)s;
 
 -- name: roofs
--- The least that the timed cases of a version do, and how its scores are made of them.
+-- The minimum work of a version's timed cases, and its ranking rule.
 select roofs, ranking_by from problem where slug = %(slug)s and number = %(number)s limit 1;
 
 -- name: newest_version
--- The newest version of a problem, for who audits it.
+-- The newest version of a problem, for an audit.
 select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
--- Every (problem, GPU type) with an entry that exists for who asks.
+-- Every (problem, GPU type) with an entry that the reader can see.
 select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us,
        min(score_us) filter (where account = %(reader)s::text) as own_us
 from entry
@@ -70,7 +70,7 @@ order by problem, problem_number desc, gpu
 limit 1000;
 
 -- name: versions
--- The versions of a problem under which a GPU type has entries, newest first.
+-- The versions of a problem with entries on a GPU type, newest first.
 select problem_number as problem_version, sum(entries_count)::bigint as entries_count
 from tie_block
 where problem = %(problem)s and gpu = %(gpu)s
@@ -79,8 +79,8 @@ order by problem_number desc
 limit 1000;
 
 -- name: ladder
--- What ranks are made of: the fastest entries of one leaderboard, without who is banned then, and
--- which sources each beat in a duel.
+-- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
+-- time, and the sources that each beat in a duel.
 with won as (
     select winner,
            json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
@@ -102,10 +102,10 @@ order by score_us, number
 limit %(limit)s;
 
 -- name: page
--- Entries of a leaderboard from a position on, in order but for their duels, with what their ranks
--- are made of: `before` entries are ahead of the first one's group, `sizes` are those of the groups
--- from there on. What is kept does not hold for a ban that ended by the clock alone, or was changed
--- since an event. The first row is there on an empty leaderboard, too.
+-- Entries of a leaderboard from a position on, in order except for their duels, with the inputs of
+-- their ranks: `before` entries are ahead of the first one's group, `sizes` are those of the groups
+-- from there on. It does not hold if a ban ended by the clock alone, or an entry changed since an
+-- event. The first row exists on an empty leaderboard, too.
 with state as (
     select (select seq from checkpoint where name = 'ranker') as seq, (
                select coalesce(sum(entries_count), 0)::bigint
@@ -194,8 +194,8 @@ left join lateral (
 order by line.order_us, line.order_number, line.number;
 
 -- name: standing
--- Where an account stands on a leaderboard, and what its entry is held against; nothing of it holds
--- where a ban ended by the clock alone.
+-- The place of an account on a leaderboard, and the scores that its entry is compared with; it does
+-- not hold if a ban ended by the clock alone.
 with own as (
     select submission, number, source, score_us
     from entry
@@ -251,8 +251,8 @@ left join own on true
 left join led on true;
 
 -- name: ladder_before
--- What ranks were made of after an event: entries as they were, with the duels that were over then;
--- none where that is not kept any more.
+-- The inputs of ranks after an event: entries as they were, with the duels judged by then; none if
+-- that state is no longer stored.
 with undone as (
     select distinct on (account) account, submission, number, source, pooled_over, score_us, error,
            freedom, delta, is_hidden
@@ -303,7 +303,7 @@ order by was.score_us, was.number
 limit %(limit)s;
 
 -- name: shown
--- What a leaderboard shows of some submissions under one problem version.
+-- The rows that a leaderboard shows for some submissions under one problem version.
 select result.submission, result.account, participant.name as participant, result.number,
        result.run_us, result.low_us, result.high_us, result.grade,
        result.is_provisional, result.received_at, run.tier, run.level,
@@ -344,7 +344,7 @@ limit 1000000;
 
 -- name: submission
 -- One submission with its newest run, its result under the newest version that it has one under,
--- and what was decided about it since.
+-- and later decisions about it.
 select submission.id, submission.number, submission.account, participant.name as participant,
        submission.problem, submission.problem_number, submission.gpu, submission.mode,
        submission.name, submission.source as source_digest, submission.source_bytes,
@@ -412,11 +412,11 @@ where submission.number = %(number)s
 limit 1;
 
 -- name: submission_id
--- Which submission a number means.
+-- The submission with a number.
 select id, number, account, problem from submission where number = %(number)s limit 1;
 
 -- name: history
--- Which events are a submission's, and what decides who may read them.
+-- The events of a submission, and the columns that decide who may read them.
 select submission.number, submission.id, submission.account, submission.problem, submission.gpu,
        submission.mode, submission.state, submission.timeline, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
@@ -427,7 +427,7 @@ where submission.number = %(number)s
 limit 1;
 
 -- name: results
--- What a submission scored under each problem version that it counts under.
+-- The results of a submission under each problem version.
 select problem_number, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
        high_us, error, freedom, pooled_over, run, at
 from scored
@@ -436,8 +436,8 @@ order by problem_number
 limit 100;
 
 -- name: submissions
--- The newest submissions of participants that exist for who asks, of a problem or one of them if
--- asked.
+-- The newest submissions of participants that the reader can see, filtered by problem and other
+-- values.
 select submission.number, submission.id, submission.account, participant.name as participant,
        submission.problem,
        submission.problem_number, submission.gpu, submission.mode, submission.name,
@@ -488,7 +488,7 @@ order by submission.number desc
 limit %(limit)s;
 
 -- name: participant
--- Whose name this is, or was, and what they are called now.
+-- The account with a current or former name, and its current name.
 select account, name from accounts.participant
 where name = %(name)s or account = (
     select account from accounts.former_name where name = %(name)s limit 1
@@ -506,7 +506,7 @@ limit 1;
 
 -- name: personal
 -- Every ranked submission of a participant on a leaderboard, newest first, with its result there
--- and whether it was the participant's fastest when it came.
+-- and whether it was the participant's fastest at the time.
 with mine as (
     select submission.number, submission.id, submission.name, submission.received_at,
            submission.finished_at, submission.outcome, submission.verdict, submission.code,
@@ -537,7 +537,7 @@ order by number desc
 limit 1000;
 
 -- name: records
--- The records of a leaderboard, newest first; `is_standing` if nothing took it away since.
+-- The records of a leaderboard, newest first; `is_standing` unless invalidated since.
 select record.seq, record.problem_number, record.submission, submission.number, record.account,
        participant.name as participant, record.score_us, record.previous_us, record.at,
        moderation.excluded_seq is null and ban.account is null as is_standing
@@ -553,8 +553,8 @@ order by record.seq desc
 limit %(limit)s;
 
 -- name: records_known
--- The records that were announced, newest first; `is_standing` if nothing took it away since, and
--- `disqualified_seq` since when it is known to be no honest one.
+-- The announced records, newest first; `is_standing` unless invalidated since, and
+-- `disqualified_seq` if the submission was disqualified.
 select record.submission, record.score_us,
        moderation.excluded_seq is null and ban.account is null as is_standing,
        case when moderation.is_disqualified then moderation.excluded_seq end as disqualified_seq
@@ -568,8 +568,8 @@ order by record.seq desc
 limit 1000;
 
 -- name: best_of_others
--- The best score that ever stood on a leaderboard beside a source's own, whatever became of it; what
--- was disqualified before an event never stood.
+-- The best score that a leaderboard ever had besides one source's own, whatever happened to it;
+-- submissions disqualified before an event do not count.
 select (
     select result.score_us
     from scored as result
@@ -584,8 +584,8 @@ select (
 limit 1;
 
 -- name: movers
--- Accounts whose place somebody's own run may have changed: the newest event of each one's score, if
--- nobody decided anything about the leaderboard since.
+-- Accounts whose place may have changed by a run: the newest event of each one's score, unless
+-- there was a decision about the leaderboard since.
 select result.account, max(result.seq) as seq
 from result
 where result.problem = %(problem)s and result.gpu = %(gpu)s
@@ -611,7 +611,7 @@ having max(result.seq) > (
 limit 10;
 
 -- name: duels_open
--- Duels that have no result yet.
+-- Duels without a result.
 select id, seq, problem, gpu, problem_number
 from duel
 where judged_seq is null
@@ -619,7 +619,7 @@ order by seq
 limit 10000;
 
 -- name: duels_of_board
--- The pairs of sources that had, or are to have, a duel on a leaderboard.
+-- The pairs of sources with a requested or judged duel on a leaderboard.
 select id, first_source, second_source, judged_seq
 from duel
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
@@ -627,7 +627,8 @@ order by seq desc
 limit 10000;
 
 -- name: duel_sides
--- What a duel needs of two submissions of one leaderboard, while its version is the newest.
+-- The data that a duel needs of two submissions of one leaderboard, while its version is the
+-- newest.
 select submission.id, submission.number, submission.account, submission.name, submission.source,
        submission.source_bytes, submission.source_media, problem.digest
 from submission
@@ -649,7 +650,7 @@ where agent.gpu = %(gpu)s and 'duel' = any(agent.modes) and agent.quarantine = '
 limit 1;
 
 -- name: confirmations_open
--- Confirmations that have no result yet, with what makes a score of their run.
+-- Confirmations without a result, with the inputs of their run's score.
 select confirmation.id, confirmation.seq, confirmation.problem, confirmation.gpu,
        confirmation.problem_number, confirmation.score_us, problem.ranking_by, problem.roofs
 from confirmation
@@ -660,7 +661,7 @@ order by confirmation.seq
 limit 10000;
 
 -- name: confirmations_of_board
--- The confirmations that were requested for a leaderboard.
+-- The confirmations requested for a leaderboard.
 select id, judged_seq
 from confirmation
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
@@ -668,7 +669,7 @@ order by seq desc
 limit 10000;
 
 -- name: confirmations_shown
--- What a leaderboard says of its confirmed runs, for who audits it.
+-- The confirmation texts of a leaderboard, for an audit.
 select result.submission, confirmation.shown
 from confirmation
 join result on result.run = confirmation.run and result.submission = confirmation.submission
@@ -678,8 +679,8 @@ where confirmation.problem = %(problem)s and confirmation.gpu = %(gpu)s
 limit 10000;
 
 -- name: runs_to_confirm
--- The run behind each of some entries, where its version is the newest and another agent that is
--- enrolled takes ranked runs of the GPU type.
+-- The runs of some entries, where the version is the newest and another enrolled agent takes ranked
+-- runs of the GPU type.
 select submission.id as submission, submission.account, submission.name, submission.source,
        submission.source_bytes, submission.source_media, problem.digest, result.run, run.agent,
        result.score_us
@@ -703,14 +704,14 @@ order by result.score_us
 limit 10;
 
 -- name: agent_then
--- What an agent had to sign with, and which harness code it had registered, before an event.
+-- The signing key and harness code of an agent before an event.
 select (select sign_key from agent_key
          where agent = %(agent)s and seq < %(seq)s order by seq desc limit 1) as sign_key,
        (select digest from agent_harness
          where agent = %(agent)s and seq < %(seq)s order by seq desc limit 1) as harness_code;
 
 -- name: announced
--- The podium that was announced, and how far the leaderboard's history is known.
+-- The announced podium, and the version of the leaderboard's history.
 select ranking.seq, podium.accounts
 from ranking
 left join podium on podium.problem = ranking.problem and podium.gpu = ranking.gpu
@@ -728,15 +729,15 @@ order by seq desc
 limit 1;
 
 -- name: goals
--- What the scores of a version are held against beside each other.
+-- The baselines, milestones and roofline inputs of a version.
 select baselines, milestones, roofs, ranking_by
 from problem
 where slug = %(problem)s and number = %(number)s
 limit 1;
 
 -- name: baselines
--- The runs of a version's baselines on a GPU type that nobody took off, newest first, as they stood
--- at an instant.
+-- The runs of a version's baselines on a GPU type that were not taken off, newest first, as of an
+-- instant.
 select submission.baseline as name, submission.number, submission.id, submission.state,
        submission.outcome, submission.verdict, submission.code, submission.reason,
        submission.deadline_at, submission.finished_at, result.score_us, result.low_us,
@@ -764,7 +765,7 @@ where submission.id = any(%(submissions)s::text[])
 limit 100;
 
 -- name: unmet_by_score
--- Who stands on a leaderboard with a score within bounds, and has not reached a milestone.
+-- Participants with a score within bounds who have not reached a milestone.
 select account, submission, score_us as measured
 from entry
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
@@ -782,7 +783,8 @@ order by number
 limit %(limit)s;
 
 -- name: unmet_by_cases
--- Who passed so many cases with what nobody keeps off, and has not reached a milestone.
+-- Participants with enough passed cases, in submissions that are not kept off, who have not reached
+-- a milestone.
 select distinct on (submission.account) submission.account, submission.id as submission,
        submission.cases_passed::float8 as measured
 from submission
@@ -807,7 +809,8 @@ order by submission.account, submission.number
 limit %(limit)s;
 
 -- name: milestones_reached
--- How many reached each milestone of a leaderboard with what still stands, and who asks among them.
+-- How many participants reached each milestone of a leaderboard with a standing submission, and
+-- whether the reader did.
 select milestone.milestone, count(milestone.account) as reached,
        max(milestone.at) filter (where milestone.account = %(reader)s) as reached_at,
        max(submission.number) filter (where milestone.account = %(reader)s) as number
@@ -823,7 +826,7 @@ group by milestone.milestone
 limit 1000;
 
 -- name: own_milestones
--- What a participant reached, newest first, on leaderboards that exist for who asks.
+-- The milestones that a participant reached, newest first, on leaderboards that the reader can see.
 select milestone.problem, milestone.gpu, milestone.milestone as id, milestone.title,
        milestone.problem_number as problem_version, milestone.value, submission.number,
        milestone.at
@@ -839,7 +842,7 @@ order by milestone.seq desc
 limit %(limit)s;
 
 -- name: boards_with_goals
--- The leaderboards whose version has milestones, and that anything was sent to.
+-- The leaderboards whose version has milestones and submissions.
 select problem.slug as problem, one.gpu, problem.number as problem_number
 from problem
 cross join lateral (
@@ -850,14 +853,14 @@ where json_array_length(problem.milestones) > 0
 limit 10000;
 
 -- name: boards
--- Every leaderboard that somebody stands, or was announced, on.
+-- Every leaderboard with entries or announcements.
 select distinct problem, gpu, problem_number from entry
 union
 select problem, gpu, problem_number from podium
 limit 10000;
 
 -- name: boards_of_bans_over
--- The leaderboards that participants whose ban just ended stand on.
+-- The leaderboards with entries of participants whose ban just ended.
 select distinct result.problem, result.gpu, result.problem_number
 from ban
 join result on result.account = ban.account and result.pooled_us is not null
@@ -865,14 +868,14 @@ where ban.until_at > %(since)s and ban.until_at <= %(at)s
 limit 10000;
 
 -- name: results_before
--- What submissions scored under a problem version.
+-- The results of submissions under a problem version.
 select submission, verdict, is_eligible, code, reason, score_us
 from result
 where submission = any(%(submissions)s::text[]) and problem_number = %(number)s
 limit 1000;
 
 -- name: moderation
--- What was decided about submissions, or waits to be; newest first; to its owner and to staff.
+-- Decisions about submissions, made or pending, newest first, for their owners and staff.
 select submission.number, submission.id, participant.name as participant, submission.problem,
        submission.problem_number, submission.gpu, submission.outcome, submission.code,
        submission.reason as end_reason, submission.is_held as is_held_by_rule,
@@ -903,7 +906,7 @@ order by submission.number desc
 limit %(limit)s;
 
 -- name: rejudges
--- Rejudges, newest first, and how many drafts are there; never the drafts.
+-- Rejudges, newest first, with the number of drafts but not the drafts.
 select rejudge.id, rejudge.problem, rejudge.from_number, rejudge.to_number,
        rejudge.select_ as "select", rejudge.reason, rejudge.actor, rejudge.count, rejudge.state,
        rejudge.changed_count, rejudge.diff, rejudge.requested_at, rejudge.previewed_at,
@@ -916,7 +919,7 @@ order by rejudge.seq desc
 limit %(limit)s;
 
 -- name: best_items
--- What a leaderboard's participants stand with, to be run again.
+-- The submissions of a leaderboard's entries, to be run again.
 select submission.id as submission, submission.account, submission.gpu, submission.name,
        submission.source, submission.source_bytes, submission.source_media
 from entry
@@ -927,7 +930,7 @@ order by submission.number
 limit %(limit)s;
 
 -- name: all_items
--- All ranked submissions of a problem version that had a verdict, to be run again.
+-- All ranked submissions of a problem version with a verdict, to be run again.
 select submission.id as submission, submission.account, submission.gpu, submission.name,
        submission.source, submission.source_bytes, submission.source_media
 from submission
@@ -939,7 +942,7 @@ order by submission.number
 limit %(limit)s;
 
 -- name: agents
--- Every agent that ever registered or was enrolled, and what was decided about it.
+-- Every agent that was ever registered or enrolled, and decisions about it.
 select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
        coalesce(agent.count, 0) as count, agent.fingerprint, coalesce(agent.level, '') as level,
        agent.harness, coalesce(agent.details, '{}') as details, coalesce(agent.tier, '') as tier,
@@ -954,8 +957,8 @@ order by 1
 limit 1000;
 
 -- name: harnesses
--- The harness codes that agents registered with, or one of them, and which agents have each now: that
--- of the newest registration comes first.
+-- The registered harness codes, or one of them, with the agents that have each now; newest
+-- registration first.
 select harness.digest, harness.version, harness.seen_at,
        coalesce(
            json_agg(
@@ -979,7 +982,7 @@ order by max(agent.registered_at) desc nulls last, harness.seq desc
 limit %(limit)s;
 
 -- name: waiting
--- How many submissions of participants are in each state that is not the last, by GPU type.
+-- The number of participants' submissions in each unfinished state, by GPU type.
 select gpu, state, count(id) as submissions, min(received_at) as oldest_at
 from submission
 where state <> 'finished' and baseline = ''
@@ -988,17 +991,16 @@ order by gpu, state
 limit 1000;
 
 -- name: numbers
--- By which number people know some submissions, and whose they are; at most 300 wait in each
--- forecast.
+-- The numbers and owners of some submissions; each forecast has at most 300.
 select id, number, account, problem
 from submission where id = any(%(submissions)s::text[]) limit 100000;
 
 -- name: pools
--- The GPU types whose jobs are not given out, and why.
+-- The GPU types whose jobs are paused, and why.
 select gpu, paused, paused_at from pool order by gpu limit 1000;
 
 -- name: gpus
--- Every GPU type that a problem, an agent or an operator named.
+-- Every GPU type of a problem, an agent or an operator's decision.
 select gpu from agent where gpu <> ''
 union
 select gpu from pool
@@ -1009,7 +1011,7 @@ select unnest(gpus) from leaderboard
 limit 1000;
 
 -- name: stats
--- How much there was to do since an instant, of a problem or of all.
+-- Counts since an instant, for a problem or for all.
 select count(id) as num_submissions, count(id) filter (where state <> 'finished') as sub_waiting,
        count(distinct account) as num_users, count(distinct source) as num_unique_codes
 from submission
@@ -1039,7 +1041,7 @@ order by submission.gpu
 limit 1000;
 
 -- name: stats_by_account
--- How many seconds each participant's runs took since an instant, the longest first.
+-- The seconds that each participant's runs took since an instant, longest first.
 select submission.account, coalesce(sum(run.took_s), 0)::float8 as total
 from run
 join submission on submission.id = run.submission

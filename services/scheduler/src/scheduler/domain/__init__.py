@@ -1,1 +1,1 @@
-"""The scheduler's decisions: what the log means, and what is due."""
+"""The scheduler's core: the state folded from the log, and the decisions that are due."""

@@ -1,121 +1,263 @@
-"""What is due: each rule looks at the board, the agents and the clock, and says facts."""
+"""The rules: each reads the state, the agents and the clock, and returns decisions."""
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
-from scheduler.domain import endings, sides
-from scheduler.domain.board import (
+from msgspec import structs
+
+from scheduler.domain import leases
+from scheduler.domain.agent_fold import GANG_BROKEN, REPEATED
+from scheduler.domain.leases import assign_jobs, complete_leases
+from scheduler.domain.match import list_candidates
+from scheduler.domain.queue import Policy
+from scheduler.domain.state import (
     ATTEMPTS_MAX,
     OPEN_SUBMISSIONS_MAX,
-    Board,
+    Decision,
     Job,
     Run,
+    SchedulerState,
     Submission,
+    World,
+    append_to_agent,
+    append_to_job,
+    append_to_run,
+    fail_submission,
+    give_up,
 )
-from scheduler.domain.fair import Policy
-from scheduler.domain.lease import assignments, mended
-from scheduler.domain.machines import GANG_BROKEN, REPEATED
-from scheduler.domain.match import candidates
-from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
 from shared import events, subjects
-from shared.ids import BASELINE_ACCOUNT, submission_job
-from shared.states import STATES
+from shared.decider import Append
+from shared.ids import BASELINE_ACCOUNT, submission_job_id
+from shared.states import STATES, state_deadline
+
+REFUNDS_MAX = 100
+
+
+def has_verdict(state: SchedulerState, job: Job | None) -> bool:
+    """Return whether a run of the job completed, so that ranker ends its submission."""
+    if job is None:
+        return False
+    run = state.runs.get(job.run or "")
+    return run is not None and run.job == job.id and run.end == "RunCompleted"
+
+
+def is_half_leased(state: SchedulerState, job: Job | None) -> bool:
+    """Return whether orders that belong to the job's lease are still on their way.
+
+    A gang's orders come in one batch with its lease, a lone agent's order comes separately.
+    """
+    if job is None or job.is_over or job.run is None:
+        return False
+    if len(job.agents) > 1:
+        return state.seq < job.version + len(job.agents)
+    run = state.runs.get(job.run)
+    return run is None or run.job != job.id
+
+
+def cancel_submission(state: SchedulerState, submission: Submission, job: Job | None) -> Decision:
+    """End a submission that is to be cancelled, with its job and all open runs."""
+    reason = submission.cancel or "cancelled"
+    finished = events.SubmissionFinished(
+        outcome="cancelled",
+        is_eligible=False,
+        code="cancelled",
+        reason=reason,
+        job=submission.job,
+        run=job.run if job else None,
+    )
+    agg = subjects.submission(submission.id)
+    ending = Append(agg, finished, submission.version, submission.id, submission.id)
+    return (ending, *(cancel_job(state, job, reason) if job and not job.is_over else ()))
+
+
+def cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
+    """Cancel a job and all its open runs."""
+    cancelled = append_to_job(job, events.JobCancelled(reason=reason))
+    runs = [
+        append_to_run(run, events.RunCancelled(reason=reason), job.submission)
+        for run in open_runs(state, job)
+    ]
+    return (cancelled, *runs)
+
+
+def open_runs(state: SchedulerState, job: Job) -> list[Run]:
+    """Return the open runs of a job, its leader's first."""
+    agents = [state.agents.get(name) for name in job.agents]
+    runs = [state.runs.get(agent.run) for agent in agents if agent is not None]
+    return [run for run in runs if run is not None and run.job == job.id]
+
+
+def end_overdue_received(state: SchedulerState, submission: Submission, world: World) -> Decision:
+    """End a submission that was not queued by its deadline; empty while there is time."""
+    stage = STATES["received"]
+    if not world.is_past(submission.deadline_at):
+        return ()
+    reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
+    return tuple(fail_submission(state, submission.id, stage.overdue, reason))
+
+
+def expire_waiting_job(state: SchedulerState, job: Job) -> Decision:
+    """End a job that no agent took in time; for a baseline that is no platform failure."""
+    reason = "no agent took it before its deadline"
+    appends = give_up(state, job, STATES["queued"].overdue, reason)
+    return (
+        tuple(_as_cancelled(append, reason) for append in appends) if job.is_baseline else appends
+    )
+
+
+def _as_cancelled(append: Append, reason: str) -> Append:
+    if not isinstance(append.fact, events.SubmissionFinished):
+        return append
+    return replace(append, fact=structs.replace(append.fact, outcome="cancelled", reason=reason))
+
+
+def end_overdue_ranking(
+    state: SchedulerState, submission: Submission, job: Job, world: World
+) -> Iterator[Decision]:
+    """End a submission that got no decision on its verdict within the grace period."""
+    stage, since_at = STATES["ranking"], job.over_at or submission.deadline_at
+    if world.is_past(state_deadline("ranking", submission.deadline_at, since_at)):
+        reason = f"{stage.owner} did not decide on its verdict in time"
+        yield tuple(fail_submission(state, submission.id, stage.overdue, reason))
+
+
+def refunds(state: SchedulerState) -> Iterator[Decision]:
+    """Return every account's due refunds in one batch, after the version of its quota.
+
+    If the quota changed in between, the refund waits for the next pass, so nothing is paid twice.
+    """
+    for account, account_refunds in state.refunds.items():
+        version = state.quotas.get(account, 0)
+        yield tuple(
+            Append(
+                subjects.quota(account),
+                events.QuotaReturned(
+                    submission=submission,
+                    bucket=refund.bucket,
+                    cost=refund.cost,
+                    reason=refund.reason,
+                ),
+                version if place == 0 else None,
+                submission,
+                submission,
+            )
+            for place, (submission, refund) in enumerate(
+                list(account_refunds.items())[:REFUNDS_MAX]
+            )
+        )
+
+
+def releases(state: SchedulerState) -> Iterator[Decision]:
+    """Free the members of a gang whose leader's run is over."""
+    for run in state.runs.values():
+        if not run.is_member or run.end is not None:
+            continue
+        leader = state.runs.get(run.leader)
+        if leader is None or leader.end is not None:
+            released = events.RunReleased(reason="the run of its gang is over")
+            yield (append_to_run(run, released, run.job),)
+
 
 TAKEN_DOWN_MAX = 2
-# The author's mistake; another agent would find the same.
+# The author's mistake, which every agent would find.
 FINAL_FAILURES = ("problem_fault",)
 ORPHAN = "its submission is over"
-# After these alone nothing is in a hurry: what a lease held up is seen at the next tick.
+# These make no rule due at once; the next tick is soon enough.
 IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "RunStageFinished", "JobFinished"})
-USUAL = Policy()
+DEFAULT_POLICY = Policy()
 
 
-def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
-    """Everything that should be said now; the facts of one move are stored together or not."""
-    is_asked = any(pool.is_asked for pool in board.pools.values())
-    alive = candidates(board, world) if is_asked else {}
-    yield from _registrations(board, world)
-    yield from _quarantines(board, policy)
-    yield from endings.refunds(board)
-    too_many = _too_many(board)
-    for submission in board.submissions.values():
-        job = board.jobs.get(submission.job or "")
-        if submission.id in too_many:
-            yield (_reject(submission),)
+def decide(
+    state: SchedulerState, world: World, policy: Policy = DEFAULT_POLICY
+) -> Iterator[Decision]:
+    """Return every decision that is due; the facts of one decision are stored together or not."""
+    are_agents_needed = any(pool.is_asked for pool in state.pools.values())
+    candidates = list_candidates(state, world) if are_agents_needed else {}
+    yield from _record_registrations(state, world)
+    yield from _quarantine_agents(state, policy)
+    yield from refunds(state)
+    excess = _find_excess_submissions(state)
+    for submission in state.submissions.values():
+        job = state.jobs.get(submission.job or "")
+        if submission.id in excess:
+            yield (_reject_submission(submission),)
         elif submission.cancel is not None or job is None or job.is_over:
-            yield from _submission(board, submission, job, world)
-    for job in board.jobs.values():
-        # Nearly all of a long queue just waits: this look at each is most of what a tick costs.
+            yield from _decide_submission(state, submission, job, world)
+    for job in state.jobs.values():
+        # Nearly all jobs of a long queue just wait: this check is most of what a tick costs.
         is_waiting = job.run is None and not job.cancel and not world.is_past(job.deadline_at)
-        if not is_waiting or (job.submission not in board.submissions and not job.is_side):
-            yield from _job(board, job, world)
-    yield from endings.releases(board)
-    yield from sides.rejudges(board, world)
-    yield from sides.duels(board, world)
-    yield from sides.confirmations(board, world)
-    yield from sides.canaries(board, world, alive)
-    yield from assignments(board, world, policy, alive)
+        if not is_waiting or (job.submission not in state.submissions and not job.is_side):
+            yield from _decide_job(state, job, world)
+    yield from releases(state)
+    yield from leases.queue_rejudges(state, world)
+    yield from leases.queue_duels(state, world)
+    yield from leases.queue_confirmations(state, world)
+    yield from leases.queue_canaries(state, world, candidates)
+    yield from assign_jobs(state, world, policy, candidates)
 
 
-def _registrations(board: Board, world: World) -> Iterator[Move]:
+def _record_registrations(state: SchedulerState, world: World) -> Iterator[Decision]:
     for name, offer in world.offers.items():
-        known = board.agents.get(name)
+        known = state.agents.get(name)
         if known is None or known.registration != offer.registration:
             version = known.version if known else 0
-            yield (Say(subjects.agent(name), offer.registration, version, name, name),)
+            yield (Append(subjects.agent(name), offer.registration, version, name, name),)
 
 
-def _quarantines(board: Board, policy: Policy) -> Iterator[Move]:
-    for name, agent in board.agents.items():
-        is_done = agent.quarantine or agent.revoked
-        if agent.failures < policy.quarantine_after or is_done:
+def _quarantine_agents(state: SchedulerState, policy: Policy) -> Iterator[Decision]:
+    for name, agent in state.agents.items():
+        is_withdrawn = agent.quarantine or agent.revoked
+        if agent.failures < policy.quarantine_after or is_withdrawn:
             continue
         quarantined = events.AgentQuarantined(
             reason=f"{agent.failures} failures of the platform in a row", failures=agent.failures
         )
-        yield (about_agent(board, name, quarantined),)
+        yield (append_to_agent(state, name, quarantined),)
 
 
-def _submission(
-    board: Board, submission: Submission, job: Job | None, world: World
-) -> Iterator[Move]:
-    """What is due of a submission itself; of its work its job's rules say it."""
-    if submission.cancel is not None and not endings.has_verdict(board, job):
-        if not endings.is_half_leased(board, job):
-            yield endings.cancel(board, submission, job)
+def _decide_submission(
+    state: SchedulerState, submission: Submission, job: Job | None, world: World
+) -> Iterator[Decision]:
+    """Decide about a submission itself; the rules of its job decide about its work."""
+    if submission.cancel is not None and not has_verdict(state, job):
+        if not is_half_leased(state, job):
+            yield cancel_submission(state, submission, job)
     elif job is None and submission.job is None:
-        overdue = endings.overdue_received(board, submission, world)
+        overdue = end_overdue_received(state, submission, world)
         yield overdue or (_open_job(submission),)
     elif job is not None and job.is_over and world.is_settled:
-        yield from endings.overdue_ranking(board, submission, job, world)
+        yield from end_overdue_ranking(state, submission, job, world)
 
 
-def _too_many(board: Board) -> set[str]:
-    """Of whoever has too much open, the newest submissions without a job."""
-    crowded = {name for name, count in board.open_count.items() if count > OPEN_SUBMISSIONS_MAX}
-    # The platform's own, of which a catalogue has many at once.
-    crowded.discard(BASELINE_ACCOUNT)
-    found: set[str] = set()
-    seen = Counter[str]()
-    for submission in board.submissions.values() if crowded else ():
-        seen[submission.account] += 1
-        is_over = seen[submission.account] > OPEN_SUBMISSIONS_MAX
-        if is_over and submission.account in crowded and submission.job is None:
-            found.add(submission.id)
-    return found
+def _find_excess_submissions(state: SchedulerState) -> set[str]:
+    """Return the newest submissions without a job of participants with too many open."""
+    crowded_accounts = {
+        name for name, count in state.open_count.items() if count > OPEN_SUBMISSIONS_MAX
+    }
+    # Baselines: a catalogue has many at once.
+    crowded_accounts.discard(BASELINE_ACCOUNT)
+    excess: set[str] = set()
+    counts = Counter[str]()
+    for submission in state.submissions.values() if crowded_accounts else ():
+        counts[submission.account] += 1
+        is_excess = counts[submission.account] > OPEN_SUBMISSIONS_MAX
+        if is_excess and submission.account in crowded_accounts and submission.job is None:
+            excess.add(submission.id)
+    return excess
 
 
-def _reject(submission: Submission) -> Say:
+def _reject_submission(submission: Submission) -> Append:
     refused = events.SubmissionRejected(
         code="too_many_open",
         reason=f"more than {OPEN_SUBMISSIONS_MAX} of your submissions are not over yet",
     )
     agg = subjects.submission(submission.id)
-    return Say(agg, refused, submission.version, submission.id, submission.id)
+    return Append(agg, refused, submission.version, submission.id, submission.id)
 
 
-def _open_job(submission: Submission) -> Say:
-    """The job of a submission that was received without one.
+def _open_job(submission: Submission) -> Append:
+    """Queue the job of a submission that was received without one.
 
     Its participant had too many open, or its event is of version 1.
     """
@@ -132,67 +274,71 @@ def _open_job(submission: Submission) -> Say:
         class_=submission.class_,
         requires=submission.requires,
     )
-    return Say(subjects.job(submission_job(id_)), queued, 0, id_, id_)
+    return Append(subjects.job(submission_job_id(id_)), queued, 0, id_, id_)
 
 
-def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
+def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
     if job.is_over:
         return
-    is_orphan = not job.is_side and job.submission not in board.submissions
+    is_orphan = not job.is_side and job.submission not in state.submissions
     if job.run is not None:
-        yield from _look_after(board, job, is_orphan, world)
+        yield from _look_after(state, job, is_orphan, world)
     elif job.cancel or is_orphan:
-        yield endings.cancel_job(board, job, job.cancel or ORPHAN)
+        yield cancel_job(state, job, job.cancel or ORPHAN)
     elif world.is_past(job.deadline_at):
-        yield endings.waited_out(board, job)
+        yield expire_waiting_job(state, job)
 
 
-def _look_after(board: Board, job: Job, is_orphan: bool, world: World) -> Iterator[Move]:
-    run = board.runs.get(job.run or "")
+def _look_after(
+    state: SchedulerState, job: Job, is_orphan: bool, world: World
+) -> Iterator[Decision]:
+    run = state.runs.get(job.run or "")
     if run is None or run.job != job.id:
-        yield from mended(board, job, world)
+        yield from complete_leases(state, job, world)
     elif run.end == "RunCompleted":
-        yield sides.judged(board, job, run) or _finished(job, run)
+        yield leases.judge_canary(state, job, run) or _finish_job(job, run)
     elif is_orphan:
-        yield endings.cancel_job(board, job, ORPHAN)
+        yield cancel_job(state, job, ORPHAN)
     elif run.end is not None:
-        yield _after_failure(board, job, run, world)
+        yield _retry_or_give_up(state, job, run, world)
     else:
-        yield from _expiry(board, job, run, world)
+        yield from _expire_lease(state, job, run, world)
 
 
-def _finished(job: Job, run: Run) -> Move:
-    return (about_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
+def _finish_job(job: Job, run: Run) -> Decision:
+    return (append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
 
 
-def _expiry(board: Board, job: Job, leader: Run, world: World) -> Iterator[Move]:
-    """The end of the first lease of a job that is lost; a gang's others follow from it."""
-    for run in endings.runs_of(board, job) if len(job.agents) > 1 else (leader,):
-        lost = _lost(board, run, job, world)
-        if lost is not None:
-            yield (about_run(run, lost, job.submission),)
+def _expire_lease(state: SchedulerState, job: Job, leader: Run, world: World) -> Iterator[Decision]:
+    """End the first lost lease of a job; the other leases of a gang follow from it."""
+    for run in open_runs(state, job) if len(job.agents) > 1 else (leader,):
+        expired = _find_expiry(state, run, job, world)
+        if expired is not None:
+            yield (append_to_run(run, expired, job.submission),)
             return
 
 
-def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired | None:
-    """Why the lease is over, or None while it holds."""
+def _find_expiry(
+    state: SchedulerState, run: Run, job: Job, world: World
+) -> events.JobExpired | None:
+    """Return why the lease is over, or None while it holds."""
     if world.is_past(job.deadline_at):
-        state = STATES["running" if run.has_begun else "assigned"]
-        reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
-        return events.JobExpired(reason=reason, code=state.overdue)
+        stage = STATES["running" if run.has_begun else "assigned"]
+        reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
+        return events.JobExpired(reason=reason, code=stage.overdue)
     if run.reason:
         return events.JobExpired(reason=run.reason, code=run.code)
-    return _agent_lost(board, run, world)
+    return _agent_lost(state, run, world)
 
 
-def _agent_lost(board: Board, run: Run, world: World) -> events.JobExpired | None:
+def _agent_lost(state: SchedulerState, run: Run, world: World) -> events.JobExpired | None:
     offer, name = world.offers.get(run.agent), run.agent
     is_idle = not run.has_begun and not run.is_member
-    if board.agents[name].revoked:
+    if state.agents[name].revoked:
         return events.JobExpired(reason=f"agent {name} was revoked", code="agent_revoked")
     if offer is None:
-        silent = events.JobExpired(reason=f"agent {name} fell silent", code="agent_silent")
-        return silent if world.is_settled else None
+        expired = events.JobExpired(reason=f"agent {name} fell silent", code="agent_silent")
+        return expired if world.is_settled else None
     if offer.session != run.session:
         reason = f"agent {name} was restarted in the middle of the run"
         return events.JobExpired(reason=reason, code="agent_restarted")
@@ -202,17 +348,19 @@ def _agent_lost(board: Board, run: Run, world: World) -> events.JobExpired | Non
     return None
 
 
-def _after_failure(board: Board, job: Job, run: Run, world: World) -> Move:
-    """Again if no agent had begun, or if the agent itself says that it failed; else never."""
+def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -> Decision:
+    """Repeat the job if no agent had begun or the agent itself reports a failure; else give up."""
     may_repeat = run.end == "RunFailed" or not run.has_begun or run.code in REPEATED
     is_final = run.code in FINAL_FAILURES or not may_repeat
     code = run.code or "infra_failed"
     if job.took_down >= TAKEN_DOWN_MAX:
         reason = f"{job.took_down} agents failed under it, the last so: {run.reason}"
-        return give_up(board, job, code, reason)
+        return give_up(state, job, code, reason)
     if is_final or job.attempt >= job.attempts_max or world.is_past(job.deadline_at):
-        return give_up(board, job, code, run.reason)
-    # Of a broken gang it is a member that failed, and who that was is known already.
-    is_to_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
-    avoid = [*job.avoid, run.agent] if is_to_avoid else job.avoid
-    return (about_job(job, events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)),)
+        return give_up(state, job, code, run.reason)
+    # In a broken gang a member failed, which is avoided already.
+    must_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
+    avoid = [*job.avoid, run.agent] if must_avoid else job.avoid
+    return (
+        append_to_job(job, events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)),
+    )

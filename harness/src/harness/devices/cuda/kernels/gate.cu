@@ -1,12 +1,12 @@
 // The referee's side of the gate: stamps, the blanket, and a witness of the answer.
 // No headers, so that NVRTC and nvcc build them alike.
 //
-// The mailbox is shared with the worker: word 0 opens the worker's gate, word 16 says it is done.
+// The mailbox is shared with the worker: word 0 opens the worker's gate, word 16 reports done.
 
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
-constexpr u64 MEET_NS = 200000;        // so long the blocks of a blanket wait for each other
+constexpr u64 MEET_NS = 200000;        // how long the blocks of a blanket wait for each other
 constexpr u64 STUCK_NS = 1000000000;   // nothing here waits longer
 enum State { ARRIVED, DECISION, COPIED, WRITTEN, READ, REVEALED, STAMPED, LATE };
 enum Decision { OPEN, ALONE, APART };
@@ -24,7 +24,7 @@ __device__ __forceinline__ u32 seen(const u32* word) { return *(const volatile u
 
 extern "C" __global__ void k_stamp(u64* when) { *when = timer(); }
 
-// All blocks are resident when this is called, so all will come.
+// All blocks are resident when this is called, so all will arrive.
 __device__ void meet(u32* count) {
   __threadfence();
   __syncthreads();
@@ -38,7 +38,7 @@ __device__ void meet(u32* count) {
   __syncthreads();
 }
 
-// One decision for all blocks: they have met, or the first to lose patience says they have not.
+// One decision for all blocks: they have met, or the first one to time out decides against it.
 __device__ bool is_alone(u32* state) {
   __shared__ u32 decision;
   if (threadIdx.x == 0) {
@@ -53,10 +53,10 @@ __device__ bool is_alone(u32* state) {
   return decision == ALONE;
 }
 
-// One block a multiprocessor, each with all of its shared memory: they can meet only if nobody
-// else is resident anywhere, and then nobody can become resident until they leave. So the inputs
-// are copied, the caches flushed and the gate opened with no one there to look. If they do not
-// meet, nothing is shown, and `done` is said in the worker's place so that the queue runs dry.
+// One block per multiprocessor, each with all of its shared memory: they can meet only if no other
+// block is resident anywhere, and then none can become resident until they end. So the inputs are
+// copied, the caches flushed and the gate opened while nothing else runs. If they do not meet,
+// nothing is revealed, and `done` is written in the worker's place so that the queue drains.
 extern "C" __global__ void __launch_bounds__(1024, 1)
 k_blanket(const uint4* staged, uint4* shown, u64 shown_n, uint4* dirty, const uint4* clean,
           u64 flush_n, u32* state, u32* mailbox, u32 reveal, u32 done, u64* when) {
@@ -89,7 +89,7 @@ k_blanket(const uint4* staged, uint4* shown, u64 shown_n, uint4* dirty, const ui
   }
 }
 
-// Where the i-th piece of the witness lies: nobody but the referee knows the seed.
+// The position of the i-th piece of the witness; only the referee knows the seed.
 __device__ __forceinline__ u64 place(u64 i, u64 n, u32 count, u64 seed) {
   if (n <= count) return i;
   u64 x = i * 0x9E3779B97F4A7C15ull + seed;
@@ -98,8 +98,8 @@ __device__ __forceinline__ u64 place(u64 i, u64 n, u32 count, u64 seed) {
   return (x ^ (x >> 31)) % n;
 }
 
-// Keeps pieces from random places of the answer and only then stamps: what is not written by now
-// is found out, although the whole snapshot is taken after the stamp.
+// Keeps pieces from random places of the answer and only then stamps: later writes are detected,
+// although the whole snapshot is taken after the stamp.
 extern "C" __global__ void k_witness(const uint4* answer, u64 n, u64 seed, uint4* kept, u32 count,
                                      u32* state, u64* when) {
   u64 i = index();
@@ -112,7 +112,7 @@ extern "C" __global__ void k_witness(const uint4* answer, u64 n, u64 seed, uint4
   if (threadIdx.x == 0 && atomicAdd(&state[STAMPED], 1u) == gridDim.x - 1) *when = timer();
 }
 
-// After the snapshot: how many of the kept pieces are no longer what they were.
+// After the snapshot: counts the kept pieces that have changed since.
 extern "C" __global__ void k_recall(const uint4* answer, u64 n, u64 seed, const uint4* kept,
                                     u32 count, u32* state) {
   u64 i = index();

@@ -1,4 +1,4 @@
-// Kernels whose time is known, and those that ask the device about itself.
+// Kernels with a known time, and kernels that measure the device.
 // No headers, so that NVRTC and nvcc build them alike.
 
 typedef unsigned long long u64;
@@ -21,7 +21,7 @@ __device__ __forceinline__ u64 threads() { return gridDim.x * (u64)blockDim.x; }
 
 extern "C" __global__ void k_null() {}
 
-// Lasts so many nanoseconds of the device's own timer; seen = {start, end} as the kernel saw them.
+// Spins for this many nanoseconds of the device's timer; seen = {start, end} as read by the kernel.
 extern "C" __global__ void k_spin_ns(u64 ns, u64* seen) {
   u64 began = timer(), now;
   do {
@@ -33,7 +33,7 @@ extern "C" __global__ void k_spin_ns(u64 ns, u64* seen) {
   }
 }
 
-// Lasts so many cycles of a multiprocessor; seen = {start, end, cycles}.
+// Spins for this many cycles of a multiprocessor; seen = {start, end, cycles}.
 extern "C" __global__ void k_spin_cycles(long long cycles, u64* seen) {
   u64 began = timer();
   long long first = clock64(), now;
@@ -48,8 +48,8 @@ extern "C" __global__ void k_spin_cycles(long long cycles, u64* seen) {
   }
 }
 
-// One block a multiprocessor; that on number 0 stores {ns, cycles}. Two of these around a region
-// give its mean clock.
+// One block per multiprocessor; number 0 stores {ns, cycles}. Two of these around a region give
+// its mean clock rate.
 extern "C" __global__ void k_clock(u64* seen) {
   if (multiprocessor() == 0 && threadIdx.x == 0) {
     u64 ns = timer(), cycles = (u64)clock64();
@@ -58,7 +58,7 @@ extern "C" __global__ void k_clock(u64* seen) {
   }
 }
 
-// The smallest step of the device's timer in so many reads.
+// The smallest step of the device's timer in this many reads.
 extern "C" __global__ void k_step(u64* seen, int reads) {
   u64 last = timer(), least = ~0ull;
   for (int i = 0; i < reads; i++) {
@@ -82,7 +82,7 @@ extern "C" __global__ void k_fma(float* out, int links) {
   if (value == 123.456f) out[0] = value;
 }
 
-// A flush in two sweeps: writes push everything out; then reads of a second, clean memory leave
+// A flush in two sweeps: writes evict everything; then reads of a second, clean memory leave
 // no dirty line to be written back under whatever is timed next.
 extern "C" __global__ void k_flush_write(uint4* dirty, u64 n, u32 value) {
   for (u64 i = index(); i < n; i += threads()) dirty[i] = make_uint4(value, value, value, (u32)i);

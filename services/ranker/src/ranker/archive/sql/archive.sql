@@ -1,9 +1,9 @@
 -- name: commit_lazily
--- What Postgres lost when it was killed is copied again, for the checkpoint is lost with it.
+-- What Postgres loses in a crash is copied again, because the checkpoint is lost with it.
 set synchronous_commit = off;
 
 -- name: head
--- The last sequence that is archived, and the chain up to it.
+-- The last archived sequence, and the chain up to it.
 select checkpoint.seq, event_archive.h
 from checkpoint
 left join event_archive on event_archive.seq = checkpoint.seq
@@ -11,7 +11,7 @@ where checkpoint.name = 'archive'
 limit 1;
 
 -- name: touch
--- Nothing changes, but it is written: a server that takes no writes says so.
+-- Write without a change: fails on a server that accepts no writes.
 update checkpoint set seq = seq where name = 'archive';
 
 -- name: up_to
@@ -19,18 +19,18 @@ update checkpoint set seq = seq where name = 'archive';
 select h from event_archive where seq = %(seq)s limit 1;
 
 -- name: keep
--- Rows in bulk: seven times faster than statements.
+-- Insert rows in bulk: seven times faster than statements.
 copy event_archive (seq, subject, id, at, body, h) from stdin (format binary);
 
 -- name: page
--- The next events after one, with the chain up to each.
+-- The next events after a sequence, with the chain up to each.
 select seq, subject, id, body, h from event_archive
 where seq > %(after)s
 order by seq
 limit %(limit)s;
 
 -- name: newest_seal
--- The last event of the seals' own aggregate.
+-- The newest event of the seals' aggregate.
 select seq, subject, id, body
 from event_archive
 where subject = 'events.audit.seal'
@@ -38,21 +38,21 @@ order by seq desc
 limit 1;
 
 -- name: seals
--- The newest seals, for whoever keeps them elsewhere; read on a connection of the read models.
+-- The newest seals, for external auditors; read on a connection of the read models.
 select seq, subject, id, body from archive.event_archive
 where subject = 'events.audit.seal'
 order by seq desc
 limit %(limit)s;
 
 -- name: some
--- Some events, by their sequences, on a connection of the read models.
+-- Some events by sequence, on a connection of the read models.
 select seq, subject, id, body from archive.event_archive
 where seq = any(%(seqs)s::bigint[])
 order by seq
 limit 1000;
 
 -- name: spoken
--- What people may have said in a stretch of the log, newest first.
+-- Events that people may have caused in a stretch of the log, newest first.
 select seq, subject, id, body from archive.event_archive
 where seq > %(start)s and seq < %(before)s
   and split_part(subject, '.', 2) = any(%(aggregates)s::text[])
@@ -60,12 +60,12 @@ order by seq desc
 limit 20000;
 
 -- name: newest_then
--- The last event that had happened by an instant.
+-- The last event by an instant.
 select coalesce(max(seq), 0) from archive.event_archive where at <= %(at)s;
 
 -- name: then
--- What had happened by an instant to everything that ever counted on a leaderboard; the read
--- models, on whose connection this runs, know which submissions that are.
+-- All events by an instant that ever mattered to a leaderboard; the read models, on whose
+-- connection this runs, know its submissions.
 select seq, subject, id, body
 from archive.event_archive
 where at <= %(at)s and subject in (

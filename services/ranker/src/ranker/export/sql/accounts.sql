@@ -1,9 +1,9 @@
 -- name: one_moment
--- All tables as they are at one moment, and nothing is changed.
+-- Read all tables from one snapshot, without writing.
 set transaction isolation level repeatable read, read only;
 
 -- name: tables
--- The tables of some schemas, with their columns, and which of these count by themselves.
+-- The tables of some schemas, with their columns and identity columns.
 select
     table_schema,
     table_name,
@@ -31,19 +31,19 @@ where reference.contype = 'f' and own_schema.nspname = any(%(schemas)s)
 limit 1000;
 
 -- name: copy_out
--- The rows of a table.
+-- Copy the rows of a table out.
 copy {table} ({columns}) to stdout;
 
 -- name: copy_in
--- The rows of a table, put back.
+-- Copy the rows of a table in.
 copy {table} ({columns}) from stdin;
 
 -- name: empty
--- Nothing stays of what a fresh schema has.
+-- Delete the initial rows of a fresh schema.
 delete from {table};
 
 -- name: go_on
--- The next number of a column comes after those that were put back.
+-- Continue an identity column after the restored rows.
 select setval(
     pg_get_serial_sequence(%(table)s, %(column)s),
     coalesce((select max({column}) from {table}), 0) + 1,
@@ -51,5 +51,5 @@ select setval(
 );
 
 -- name: clamp_places
--- A place in the log is never behind its end.
+-- Move positions in the log that are past its end to the end.
 update accounts.webhook_place set seq = %(last)s where seq > %(last)s;

@@ -1,18 +1,18 @@
 -- name: take_turn
--- One replay of a schema at a time; the lock ends with its connection, however that ends.
+-- Allow one replay of a schema at a time; the lock ends with its connection.
 select pg_try_advisory_lock(hashtextextended('warpboard replay ' || %(schema)s, 0));
 
 -- name: end_turn
--- At once: a closed connection would give it up a moment later.
+-- Release the lock at once: a closed connection would release it a moment later.
 select pg_advisory_unlock(hashtextextended('warpboard replay ' || %(schema)s, 0));
 
 -- name: exists
--- Whether a schema is there.
+-- Whether a schema exists.
 select count(schema_name) = 1 from information_schema.schemata where schema_name = %(schema)s;
 
 -- name: tables
--- What is compared: everything but the schema's own history, where a projection stands still, and
--- what was kept for pages that were given out.
+-- The tables to compare: all but the schema's own history, the record of a stopped projection, and
+-- the earlier states of entries.
 select table_name
 from information_schema.tables
 where table_schema = %(schema)s and table_type = 'BASE TABLE' and table_name <> all(array['migration', 'parked', 'entry_before',
@@ -21,24 +21,24 @@ order by table_name
 limit 1000;
 
 -- name: patience
--- To compare whole tables takes longer than any other statement may.
+-- Comparing whole tables takes longer than other statements may.
 set local statement_timeout = '15min';
 
 -- name: hold
--- No projector moves on until the transaction ends; readers read on.
+-- Block projectors until the transaction ends; readers continue.
 lock table {schema}.checkpoint in exclusive mode;
 
 -- name: checkpoint
--- How far a projection has folded.
+-- The checkpoint of a projection.
 select seq from {schema}.checkpoint where name = %(name)s limit 1;
 
 -- name: rows
--- How many rows there are.
+-- The number of rows.
 select count(*) from {schema}.{table};
 
 -- name: lacking
--- Rows that one schema has and another has not, by their bytes, so that any type can be compared,
--- at half of what their text costs; what is told of each is its beginning.
+-- Rows that one schema has and another lacks, compared by their bytes, so that any type can be
+-- compared at half the cost of text; of each row its beginning is returned.
 select left(here::text, 1000)
 from {schema}.{table} as here
 where record_send(here) in (
@@ -53,9 +53,9 @@ where record_send(here) in (
 limit %(limit)s;
 
 -- name: rename
--- Whoever names the schema means the other tables from the next statement on.
+-- From the next statement on, the name means the other schema.
 alter schema {schema} rename to {name};
 
 -- name: drop
--- All tables of a schema that nobody needs any more.
+-- Drop a schema with all tables.
 drop schema if exists {schema} cascade;

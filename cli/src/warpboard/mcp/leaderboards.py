@@ -1,0 +1,214 @@
+"""Tools that show standings: leaderboards, the caller's submissions, quotas."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shared.api.baselines import Milestone
+from shared.api.leaderboards import Leaderboard
+from shared.api.submissions import Balance, Balances, OwnSubmissions
+from warpboard.mcp.context import Gpu, Name, Slug, Tool, ToolContext, ToolRequest, ToolResponse
+from warpboard.service.leaderboards import LeaderboardQuery, resolve_gpus
+from warpboard.service.queues import balance_text
+
+BOARDS_MAX = 16
+
+
+class LeaderboardRequest(ToolRequest, frozen=True, kw_only=True):
+    """The leaderboards to show."""
+
+    problem: Slug
+    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20
+
+
+class MySubmissionsRequest(ToolRequest, frozen=True, kw_only=True):
+    """Which of the caller's submissions."""
+
+    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20
+    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None
+
+
+class QuotaRequest(ToolRequest, frozen=True, kw_only=True):
+    """The quotas to show: all, or those of one problem."""
+
+    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None
+    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None
+
+
+class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A participant's best eligible run, without what a model does not need."""
+
+    rank: int
+    number: int
+    score_us: float
+    participant: str | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    received_at: datetime | None = None
+    tier: str | None = None
+    level: str | None = None
+    is_tied: bool = False
+    pooled_over: list[int] = []
+    grade: str = ""
+    is_provisional: bool = False
+    roofline_fraction: float | None = None
+    vs_baseline: dict[str, float] = {}
+    duel: str = ""
+    confirmation: str = ""
+
+
+class BaselineResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the platform's own; its author and operators see why it failed."""
+
+    name: str
+    note: str = ""
+    state: str = ""
+    score_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    vs_leader: float | None = None
+    grade: str = ""
+    tier: str | None = None
+    level: str | None = None
+    measured_at: datetime | None = None
+    number: int | None = None
+    reason: str | None = None
+
+
+class OwnSubmission(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission of the caller in a list."""
+
+    number: int
+    problem: str
+    gpu: str
+    mode: str
+    name: str
+    state: str
+    participant: str | None = None
+    received_at: datetime | None = None
+    outcome: str | None = None
+    verdict: str | None = None
+    is_eligible: bool = False
+    score_us: float | None = None
+    pooled_over: list[int] = []
+    tag: str | None = None
+
+
+class LeaderboardResult(ToolResponse, frozen=True, kw_only=True):
+    """One leaderboard, best first; baselines, which the platform ran, have no rank."""
+
+    gpu: str
+    problem_version: int
+    entries: list[RankedEntry]
+    baselines: list[BaselineResult] = []
+    milestones: list[Milestone] = []
+
+
+class LeaderboardsResult(ToolResponse, frozen=True, kw_only=True):
+    """The leaderboards of a problem."""
+
+    problem: str
+    boards: list[LeaderboardResult]
+    empty: list[str] = []
+    cut: list[str] = []
+
+
+class MySubmissionsResult(ToolResponse, frozen=True, kw_only=True):
+    """The caller's submissions, newest first."""
+
+    submissions: list[OwnSubmission]
+    next_cursor: str | None = None
+
+
+class QuotaResult(ToolResponse, frozen=True, kw_only=True):
+    """Every limit that applies; empty if there is none."""
+
+    quotas: list[Balance]
+    summary: str
+
+
+def standing_tools() -> tuple[Tool, ...]:
+    """Return the tools that show standings."""
+    return (
+        Tool(
+            leaderboard,
+            LeaderboardRequest,
+            LeaderboardsResult,
+            "Show a problem's leaderboards, best first: the times to beat.",
+        ),
+        Tool(
+            my_submissions,
+            MySubmissionsRequest,
+            MySubmissionsResult,
+            "List your own submissions, newest first, with verdicts and scores.",
+        ),
+        Tool(
+            quota,
+            QuotaRequest,
+            QuotaResult,
+            "Show how many submissions you have left, and until when.",
+        ),
+    )
+
+
+async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> LeaderboardsResult:
+    """Return a problem's leaderboards, best first. Raises Refused and Failed."""
+    gpus = await resolve_gpus(context.api, LeaderboardQuery(request.problem, request.gpu))
+    boards, empty, cut = [], [], []
+    for gpu in gpus[:BOARDS_MAX]:
+        answer = await context.api.get(
+            Leaderboard, "leaderboards", request.problem, gpu, limit=request.limit
+        )
+        board = answer.value
+        measured = [baseline for baseline in board.baselines if baseline.score_us is not None]
+        if not (board.items or measured or board.milestones):
+            empty.append(board.gpu)
+            continue
+        boards.append(
+            LeaderboardResult(
+                gpu=board.gpu,
+                problem_version=board.problem_version,
+                entries=msgspec.convert(
+                    board.items[: request.limit], list[RankedEntry], from_attributes=True
+                ),
+                baselines=msgspec.convert(measured, list[BaselineResult], from_attributes=True),
+                milestones=board.milestones,
+            )
+        )
+        if board.next_cursor or len(board.items) > request.limit:
+            cut.append(f"{board.gpu}: entries after the first {request.limit}")
+    cut += [f"GPU types: {', '.join(gpus[BOARDS_MAX:])}"] if gpus[BOARDS_MAX:] else []
+    return LeaderboardsResult(problem=request.problem, boards=boards, empty=empty, cut=cut)
+
+
+async def my_submissions(
+    context: ToolContext, request: MySubmissionsRequest
+) -> MySubmissionsResult:
+    """Return the caller's submissions, newest first. Raises Refused and Failed."""
+    query: dict[str, str | float] = {"limit": request.limit}
+    query |= {"problem": request.problem} if request.problem else {}
+    query |= {"cursor": request.cursor} if request.cursor else {}
+    answer = await context.api.get(OwnSubmissions, "me", "submissions", **query)
+    return MySubmissionsResult(
+        submissions=msgspec.convert(answer.value.items, list[OwnSubmission], from_attributes=True),
+        next_cursor=answer.value.next_cursor,
+    )
+
+
+async def quota(context: ToolContext, request: QuotaRequest) -> QuotaResult:
+    """Return what is left of the caller's quotas. Raises Refused and Failed."""
+    if request.problem is None:
+        balances = (await context.api.get(Balances, "quota")).value.items
+    else:
+        gpus = await resolve_gpus(context.api, LeaderboardQuery(request.problem, request.gpu))
+        answers = [
+            (await context.api.get(Balances, "quota", problem=request.problem, gpu=gpu)).value
+            for gpu in gpus[:BOARDS_MAX]
+        ]
+        balances = [balance for answer in answers for balance in answer.items]
+    summary = "; ".join(balance_text(balance) for balance in balances[:BOARDS_MAX])
+    return QuotaResult(quotas=balances, summary=summary or "no limit holds for you")

@@ -1,0 +1,286 @@
+"""Tools, resources and the prompt about problems."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from string import Template
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from shared.api.problems import FullProblem, Problem
+from shared.api.problems import Problems as Page
+from shared.errors import Refused
+from shared.presentation.units import one_line
+from warpboard.mcp.context import (
+    FILE_CHARS_MAX,
+    FILES_CHARS_MAX,
+    Gpus,
+    Slug,
+    Tool,
+    ToolContext,
+    ToolRequest,
+    ToolResponse,
+    head,
+    shorten,
+)
+from warpboard.service.ports import Api, Disk
+from warpboard.service.problems import RANKED_BY
+from warpboard.service.starters import choose_gpus, choose_starter
+
+PROBLEMS_MAX = 200
+CASES_MAX = 64
+FILES_MAX = 16
+SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp", ".md", ".yml", ".txt")
+RULES = ("formula", "tolerances", "ties", "source_policy")
+SCHEME = "warpboard://problems/"
+STARTER = "/starter"
+PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
+TEMPLATES = (
+    (f"{SCHEME}{{slug}}", "task", "A problem: statement, reference, rules.", PAGE_TYPE),
+    (
+        f"{SCHEME}{{slug}}{STARTER}",
+        "starter",
+        "The starter file for a kernel.",
+        SOURCE_TYPE,
+    ),
+)
+PROMPT = "optimise"
+PROMPT_ABOUT = "Make a kernel for a problem correct, then faster, in measured steps."
+PROMPT_ARGUMENTS = (
+    ("problem", "The problem's slug; list_problems has them.", True),
+    ("gpu", "The GPU type to optimise for; default: the problem's first.", False),
+)
+NAME_LENGTH_MAX = 95
+ResourceEntry = tuple[str, str, str, str]
+
+
+class ListProblemsRequest(ToolRequest, frozen=True, kw_only=True):
+    """No arguments."""
+
+
+class ReadTaskRequest(ToolRequest, frozen=True, kw_only=True):
+    """The problem to read."""
+
+    problem: Slug
+    gpus: Annotated[Gpus, Meta(description="The GPU types for the starter; none means all.")] = []
+    language: Annotated[
+        str | None, Meta(description="The language of the starter file, such as Python or CUDA.")
+    ] = None
+
+
+class ProblemSummary(ToolResponse, frozen=True, kw_only=True):
+    """A problem in a list."""
+
+    slug: str
+    title: str
+    gpus: list[str]
+    languages: list[str] = []
+    ranking_by: str = ""
+    deadline_at: datetime | None = None
+    state: str = ""
+
+
+class ProblemsResult(ToolResponse, frozen=True, kw_only=True):
+    """The problems that the caller may see."""
+
+    problems: list[ProblemSummary]
+    cut: list[str] = []
+
+
+class TaskFile(ToolResponse, frozen=True, kw_only=True):
+    """A text file."""
+
+    name: str
+    text: str
+
+
+class Task(ToolResponse, frozen=True, kw_only=True):
+    """Everything needed to write a kernel for a problem."""
+
+    slug: str
+    version: int
+    title: str
+    statement: str
+    gpus: list[str]
+    languages: list[str]
+    source_bytes_max: int
+    ranked_by: str
+    starter: TaskFile
+    files: list[TaskFile]
+    rules: dict[str, str] = {}
+    tests: list[dict[str, Any]] = []
+    benchmarks: list[dict[str, Any]] = []
+    budgets_s: dict[str, float] = {}
+    deadline_at: datetime | None = None
+    cut: list[str] = []
+
+
+def problem_tools() -> tuple[Tool, ...]:
+    """Return the tools about problems."""
+    return (
+        Tool(
+            list_problems,
+            ListProblemsRequest,
+            ProblemsResult,
+            "List the problems you can write kernels for, with their GPU types and deadlines.",
+        ),
+        Tool(
+            read_task,
+            ReadTaskRequest,
+            Task,
+            "Read everything needed to solve a problem: statement, reference, starter file, "
+            "rules, cases, GPU types and time budgets.",
+        ),
+    )
+
+
+async def list_problems(context: ToolContext, _: ListProblemsRequest) -> ProblemsResult:
+    """Return every problem in its newest version. Raises Refused and Failed."""
+    answer = await context.api.get(Page, "problems", limit=PROBLEMS_MAX)
+    problems = answer.value.items
+    has_more = bool(answer.value.next_cursor)
+    return ProblemsResult(
+        problems=[_summarize(problem) for problem in problems],
+        cut=[f"problems after the first {len(problems)}"] if has_more else [],
+    )
+
+
+def _summarize(problem: Problem) -> ProblemSummary:
+    return ProblemSummary(
+        slug=problem.slug,
+        title=one_line(problem.title, 200),
+        gpus=problem.gpus,
+        languages=problem.languages,
+        ranking_by=problem.ranking_by,
+        deadline_at=problem.deadline_at,
+        state=problem.state,
+    )
+
+
+async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
+    """Return a problem's statement, files, starter, rules and limits. Raises Refused and Failed."""
+    problem = await load_problem(context.api, request.problem)
+    gpus = choose_gpus(problem, request.gpus)
+    starter = choose_starter(problem, request.language)
+    source = await context.api.file(
+        "problems", problem.slug, "templates", starter.language, gpu=gpus
+    )
+    texts, cut = await load_files(context.api, problem)
+    statement, cut_note = head(_statement_text(problem, texts), FILE_CHARS_MAX)
+    cut += [f"statement: {cut_note}"] if cut_note else []
+    shown_files = {
+        name: text for name, text in texts.items() if name not in problem.templates.values()
+    }
+    return Task(
+        slug=problem.slug,
+        version=problem.number,
+        title=one_line(problem.title, 200),
+        statement=statement,
+        gpus=problem.gpus,
+        languages=problem.languages or ["python"],
+        source_bytes_max=problem.source_bytes_max,
+        ranked_by=RANKED_BY.get(problem.ranking_by, problem.ranking_by),
+        starter=TaskFile(name=starter.name, text=source.decode(errors="replace")),
+        files=[TaskFile(name=name, text=text) for name, text in shown_files.items()],
+        rules=_rule_texts(problem),
+        tests=[case.args for case in problem.rules.cases.tests[:CASES_MAX]],
+        benchmarks=[case.args for case in problem.rules.cases.benchmarks[:CASES_MAX]],
+        budgets_s=problem.budgets_s,
+        deadline_at=problem.deadline_at,
+        cut=cut,
+    )
+
+
+async def load_problem(api: Api, slug: str) -> FullProblem:
+    """Return a problem. Raises Refused and Failed."""
+    return (await api.get(FullProblem, "problems", slug)).value
+
+
+async def load_files(api: Api, problem: FullProblem) -> tuple[dict[str, str], list[str]]:
+    """Return the problem's readable text files, and what was left out."""
+    texts: dict[str, str] = {}
+    cut: list[str] = []
+    remaining_chars = FILES_CHARS_MAX
+    names = [file.name for file in problem.files if file.name.endswith(SOURCES)]
+    for name in names[:FILES_MAX]:
+        data = await api.file("problems", problem.slug, "files", name)
+        text, cut_note = head(
+            data.decode(errors="replace"), max(0, min(remaining_chars, FILE_CHARS_MAX))
+        )
+        texts[name] = text
+        remaining_chars -= len(text)
+        cut += [f"{name}: {cut_note}"] if cut_note else []
+    omitted = [file.name for file in problem.files if file.name not in texts]
+    return texts, cut + ([f"files not shown: {', '.join(omitted[:20])}"] if omitted else [])
+
+
+def _statement_text(problem: FullProblem, files: dict[str, str]) -> str:
+    """Return the author's statement, without repeating a file of that name."""
+    page = files.pop("statement.md", "")
+    return problem.statement or page or problem.description or problem.title
+
+
+def _rule_texts(problem: FullProblem) -> dict[str, str]:
+    rules = problem.rules
+    texts = {name: getattr(rules, name) for name in RULES}
+    return {name: shorten(text) for name, text in texts.items() if text}
+
+
+async def render_statement(context: ToolContext, slug: str) -> str:
+    """Return a problem as one page of text. Raises Refused and Failed."""
+    task = await read_task(context, ReadTaskRequest(problem=slug))
+    rules = [f"- {name}: {text}" for name, text in task.rules.items()]
+    parts = [
+        f"# {task.title} ({task.slug}, version {task.version})",
+        task.statement.strip(),
+        f"GPU types: {', '.join(task.gpus)}. Ranked by {task.ranked_by}.",
+        "\n".join(rules),
+        *(f"## {file.name}\n\n```\n{file.text.rstrip()}\n```" for file in task.files),
+        *(f"(left out: {item})" for item in task.cut),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+async def load_starter(context: ToolContext, slug: str) -> str:
+    """Return the starter file of a problem. Raises Refused and Failed."""
+    return (await read_task(context, ReadTaskRequest(problem=slug))).starter.text
+
+
+async def list_resources(context: ToolContext) -> list[ResourceEntry]:
+    """Return the resources of all problems. Raises Refused and Failed."""
+    summaries = (await list_problems(context, ListProblemsRequest())).problems
+    return [
+        entry
+        for problem in summaries
+        for entry in (
+            (f"{SCHEME}{problem.slug}", problem.slug, f"The task {problem.title}.", PAGE_TYPE),
+            (
+                f"{SCHEME}{problem.slug}{STARTER}",
+                f"{problem.slug} starter",
+                f"The starter file for {problem.title}.",
+                SOURCE_TYPE,
+            ),
+        )
+    ]
+
+
+async def read_resource(context: ToolContext, uri: str) -> tuple[str, str]:
+    """Return a resource's text and type. Raises Refused and Failed."""
+    slug = uri.removeprefix(SCHEME)
+    if slug == uri or not slug:
+        known = " and ".join(uri for uri, *_ in TEMPLATES)
+        raise Refused("unknown_page", f"there is no page {uri!r}: there are {known}", "uri")
+    if slug.endswith(STARTER):
+        return await load_starter(context, slug.removesuffix(STARTER)), SOURCE_TYPE
+    return await render_statement(context, slug), PAGE_TYPE
+
+
+def render_prompt(disk: Disk, name: str, arguments: Mapping[str, str]) -> str:
+    """Return the prompt for a problem. Raises Refused and names the missing argument."""
+    if name != PROMPT:
+        raise Refused("unknown_prompt", f"there is no prompt {name!r}: {PROMPT}", "name")
+    problem = arguments.get("problem", "").strip()
+    if not problem or len(problem) > NAME_LENGTH_MAX:
+        raise Refused("bad_argument", "name the problem by its slug", "problem")
+    gpu = arguments.get("gpu", "").strip()[:NAME_LENGTH_MAX] or "the first GPU type of read_task"
+    return Template(disk.page("optimise.md")).substitute(problem=problem, gpu=gpu)

@@ -1,0 +1,337 @@
+"""The MCP server: the official SDK with our tools, resources and prompt."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import anyio
+import msgspec
+from mcp import MCPError, types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from shared.errors import Failed, Refused
+from shared.presentation.units import about_text, one_line
+from warpboard.domain.exit_codes import OK
+from warpboard.mcp.context import PROGRESS, Tool, ToolContext
+from warpboard.mcp.leaderboards import standing_tools
+from warpboard.mcp.local_run import local_tools
+from warpboard.mcp.problems import (
+    PROMPT,
+    PROMPT_ABOUT,
+    PROMPT_ARGUMENTS,
+    TEMPLATES,
+    list_resources,
+    problem_tools,
+    read_resource,
+    render_prompt,
+)
+from warpboard.mcp.results import result_tools
+from warpboard.mcp.submissions import submission_tools
+from warpboard.mcp.wire import LineReader, LineWriter, OpenRequests, claim_stdio
+from warpboard.service.ports import Api, Disk, Harness, Unavailable
+
+NAME, VERSION = "warpboard", "1"
+ABOUT = (
+    "Write GPU kernels that are right and fast. Begin with list_problems and read_task; then "
+    "submit, follow and read_result until the verdict is passed, benchmark, compare, and submit "
+    "with mode ranked what is better. The prompt optimise tells the loop."
+)
+# What the SDK's streams raise once one side of the connection is gone.
+GONE = (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+Context = ServerRequestContext[Any, Any]
+Page = types.PaginatedRequestParams | None
+ERROR_LENGTH_MAX = 2000
+LOG_IN = (
+    "a person must log in: warpboard login, or set WARPBOARD_TOKEN in this server's environment"
+)
+FIXES = {
+    "missing_credential": LOG_IN,
+    "invalid_credential": LOG_IN,
+    "scope_missing": "a person must give this server a token with that scope",
+    "unknown_problem": "list_problems has the slugs",
+    "unknown_leaderboard": "list_problems has the slugs",
+    "unknown_submission": "my_submissions has the numbers",
+    "unknown_gpu": "read_task has the GPU types",
+    "quota_exceeded": "quota shows what is left; do not submit until it resets",
+    "already_ended": "read_result has how it ended",
+}
+DEFS = "#/$defs/"
+PLACE = re.compile(r" - at `\$\.?([\w.\[\]]*)`$")
+FIELD = re.compile(r"field `(\w+)`")
+Arguments = TypeVar("Arguments", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class RequestHandlers:
+    """The handlers of the protocol's requests; each opens the platform again.
+
+    A user who logs in or starts the platform need not restart this server.
+    """
+
+    opening: Callable[[], AbstractAsyncContextManager[Api]]
+    disk: Disk
+    harness: Harness
+    tools: dict[str, Tool]
+
+    async def list_tools(self, _: Context, __: Page) -> types.ListToolsResult:
+        """Return all tools."""
+        return types.ListToolsResult(tools=[_describe_tool(tool) for tool in self.tools.values()])
+
+    async def call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Run a tool; return its result, or why it failed."""
+        tool = self.tools.get(params.name)
+        if tool is None:
+            reason = f"there is no tool {params.name!r}: {', '.join(self.tools)}"
+            raise MCPError(code=types.INVALID_PARAMS, message=reason)
+        try:
+            request = parse_arguments(tool.name, tool.ask, params.arguments or {})
+            async with self.opening() as api:
+                tool_context = ToolContext(
+                    api, self.disk, self.harness, _progress_reporter(context)
+                )
+                response = await tool.run(tool_context, request)
+        except (Refused, Failed) as end:
+            message = types.TextContent(text=_error_text(end))
+            return types.CallToolResult(content=[message], is_error=True)
+        text = msgspec.json.encode(response)
+        return types.CallToolResult(
+            content=[types.TextContent(text=text.decode())],
+            structured_content=msgspec.json.decode(text),
+        )
+
+    async def list_resources(self, _: Context, __: Page) -> types.ListResourcesResult:
+        """Return the task and the starter of every problem."""
+        entries = await self._load(list_resources)
+        return types.ListResourcesResult(
+            resources=[_describe_resource(*entry) for entry in entries]
+        )
+
+    async def list_templates(self, _: Context, __: Page) -> types.ListResourceTemplatesResult:
+        """Return the address templates of the resources."""
+        templates = [
+            types.ResourceTemplate(uri_template=uri, name=name, description=about, mime_type=kind)
+            for uri, name, about, kind in TEMPLATES
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
+
+    async def read_resource(
+        self, _: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Return a resource of a problem."""
+        uri = str(params.uri)
+        text, kind = await self._load(lambda hands: read_resource(hands, uri))
+        content = types.TextResourceContents(uri=uri, text=text, mime_type=kind)
+        return types.ReadResourceResult(contents=[content])
+
+    async def list_prompts(self, _: Context, __: Page) -> types.ListPromptsResult:
+        """Return the only prompt."""
+        arguments = [
+            types.PromptArgument(name=name, description=about, required=is_required)
+            for name, about, is_required in PROMPT_ARGUMENTS
+        ]
+        prompt = types.Prompt(name=PROMPT, description=PROMPT_ABOUT, arguments=arguments)
+        return types.ListPromptsResult(prompts=[prompt])
+
+    async def get_prompt(
+        self, _: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        """Return the prompt for a problem."""
+        try:
+            text = render_prompt(self.disk, params.name, params.arguments or {})
+        except Refused as end:
+            raise MCPError(code=types.INVALID_PARAMS, message=_error_text(end)) from end
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(description=PROMPT_ABOUT, messages=[message])
+
+    async def _load(self, load: Callable[[ToolContext], Any]) -> Any:
+        """Load a resource. Raises MCPError with the same text as a tool."""
+        try:
+            async with self.opening() as api:
+                return await load(ToolContext(api, self.disk, self.harness, _ignore_progress))
+        except Refused as end:
+            raise MCPError(code=types.INVALID_PARAMS, message=_error_text(end)) from end
+        except Failed as end:
+            raise MCPError(code=types.INTERNAL_ERROR, message=_error_text(end)) from end
+
+
+def _error_text(end: Refused | Failed) -> str:
+    return format_refusal(end) if isinstance(end, Refused) else format_failure(end)
+
+
+def _describe_tool(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        description=tool.about,
+        input_schema=build_schema(tool.ask),
+        output_schema=build_schema(tool.tell),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.is_reading,
+            destructive_hint=False,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _describe_resource(uri: str, name: str, about: str, kind: str) -> types.Resource:
+    return types.Resource(uri=uri, name=name, description=about, mime_type=kind)
+
+
+def _progress_reporter(context: Context) -> PROGRESS:
+    """Return a function that reports progress; it does nothing if the caller asked for none."""
+
+    async def report(done: float, total: float, sentence: str) -> None:
+        await context.session.report_progress(done, total, sentence)
+
+    return report
+
+
+async def _ignore_progress(done: float, total: float, sentence: str) -> None:
+    """Ignore progress that nobody asked for."""
+
+
+def _check_gone(group: BaseExceptionGroup[BaseException]) -> None:
+    """Ignore that the client is gone; raise everything else.
+
+    A client that stops reading has gone, like one that stops writing. Raises CancelledError after a
+    signal, and whatever else is in the group.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+    _, others = group.split(GONE)
+    if others is not None:
+        raise others
+
+
+async def serve(
+    opening: Callable[[], AbstractAsyncContextManager[Api]], disk: Disk, harness: Harness
+) -> int:
+    """Serve one client on stdio until it leaves; return the exit code. Raises Refused."""
+    handlers = RequestHandlers(opening, disk, harness, tools())
+    server = Server(
+        NAME,
+        version=VERSION,
+        title="Warpboard",
+        instructions=ABOUT,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+    )
+    lines_in, lines_out = claim_stdio()
+    requests = OpenRequests({tool.name for tool in handlers.tools.values() if tool.is_slow})
+    lines, writer = LineReader(lines_in, requests), LineWriter(lines_out, requests)
+    try:
+        # The SDK expects files, but uses only what these two classes have.
+        async with stdio_server(cast("Any", lines), cast("Any", writer)) as (
+            read_stream,
+            write_stream,
+        ):
+            await server.run(read_stream, write_stream, server.create_initialization_options())
+    except BaseExceptionGroup as group:
+        _check_gone(group)
+    return OK
+
+
+def tools() -> dict[str, Tool]:
+    """Return all tools by name, in the order of a typical session."""
+    return {
+        tool.name: tool
+        for tool in (
+            *problem_tools(),
+            *submission_tools(),
+            *local_tools(),
+            *result_tools(),
+            *standing_tools(),
+        )
+    }
+
+
+def format_refusal(refused: Refused) -> str:
+    """Return a refusal with its code, its field and the fix.
+
+    >>> format_refusal(Refused("empty_file", "the kernel has no text", "source"))
+    'the kernel has no text [code empty_file, field source]'
+    """
+    # Refusals of the command line name an option.
+    field = (refused.field or "").lstrip("-")
+    where = f", field {field}" if field else ""
+    parts = [f"{one_line(refused.reason, ERROR_LENGTH_MAX)} [code {refused.code}{where}]"]
+    if fix := FIXES.get(refused.code):
+        parts.append(fix)
+    if refused.retry_after_s is not None:
+        parts.append(f"ask again in {about_text(refused.retry_after_s)}")
+    return "; ".join(parts)
+
+
+def format_failure(failed: Failed) -> str:
+    """Return what failed, and that the server is still running.
+
+    >>> format_failure(Failed("no answer"))
+    'no answer [code failed]; nothing is wrong with your call'
+    """
+    is_unavailable = isinstance(failed, Unavailable)
+    code = "unavailable" if is_unavailable else "failed"
+    wait_s = failed.wait_s if isinstance(failed, Unavailable) else None
+    retry_advice = f"the same call may work in {about_text(wait_s or 10.0)}"
+    advice = retry_advice if is_unavailable else "nothing is wrong with your call"
+    return f"{one_line(str(failed), ERROR_LENGTH_MAX)} [code {code}]; {advice}"
+
+
+def build_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return a struct's schema with an object at its root, as the protocol requires.
+
+    >>> class Example(msgspec.Struct):
+    ...     number: int
+    >>> build_schema(Example)["properties"]
+    {'number': {'type': 'integer'}}
+    """
+    document = msgspec.json.schema(kind)
+    definitions: dict[str, Any] = document.get("$defs", {})
+    root = dict(definitions.pop(document["$ref"].removeprefix(DEFS)))
+    return root | ({"$defs": definitions} if definitions else {})
+
+
+def parse_arguments(tool: str, kind: type[Arguments], values: Mapping[str, Any]) -> Arguments:
+    """Parse a tool's arguments; numbers may be strings. Raises Refused with field and fix."""
+    try:
+        return msgspec.convert(dict(values), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _argument_refusal(tool, build_schema(kind), str(error)) from error
+
+
+def _argument_refusal(tool: str, schema: Mapping[str, Any], message: str) -> Refused:
+    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    match = PLACE.search(message) or FIELD.search(message)
+    field = match[1].partition(".")[0].partition("[")[0] if match else ""
+    if field in properties:
+        fix = f"{field}: {_expected_text(properties[field])}"
+    else:
+        required = schema.get("required", [])
+        names = ", ".join(f"{name} (required)" if name in required else name for name in properties)
+        fix = f"{tool} takes {names or 'nothing'}"
+    return Refused("bad_argument", f"{PLACE.sub('', message)}; {fix}", field or None)
+
+
+def _expected_text(property_: Mapping[str, Any]) -> str:
+    """Describe in words what an argument may be.
+
+    >>> _expected_text({"enum": ["a", "b"], "description": "One of both."})
+    'one of a, b (One of both.)'
+    """
+    kinds = [property_, *property_.get("anyOf", [])]
+    enum = next((kind["enum"] for kind in kinds if "enum" in kind), None)
+    types = " or ".join(str(kind["type"]) for kind in kinds if "type" in kind)
+    expected = f"one of {', '.join(map(str, enum))}" if enum else types or "another value"
+    description = next((kind["description"] for kind in kinds if "description" in kind), "")
+    return f"{expected} ({description})" if description else expected

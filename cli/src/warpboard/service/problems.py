@@ -1,0 +1,200 @@
+"""Show problems, and the text that a problem asks participants to accept."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+
+import msgspec
+
+from shared.api.preferences import Consent
+from shared.api.problems import FullProblem, Problem, Problems, Rules
+from shared.errors import Refused
+from shared.presentation.units import (
+    NO_VALUE,
+    count_text,
+    escape_control_characters,
+    instant_text,
+    one_line,
+    seconds_text,
+)
+from warpboard.domain.exit_codes import OK
+from warpboard.domain.tables import Table
+from warpboard.service.answers import ActionRequest, send_action, show_answer
+from warpboard.service.ports import Api, Screen
+
+RANKED_BY = {
+    "geom": "the geometric mean of the timed cases",
+    "mean": "the mean of the timed cases",
+    "last": "the last timed case",
+}
+ACCEPT, WITHDRAW = "accept", "withdraw"
+
+
+async def show_problem(api: Api, screen: Screen, slug: str, *, as_json: bool) -> int:
+    """Show a problem: its text, cases and rules."""
+    answer = await api.get(FullProblem, "problems", slug)
+    if as_json:
+        screen.json(answer.document)
+        return OK
+    problem = answer.value
+    for line in header_lines(problem):
+        screen.say(line)
+    screen.say("")
+    for line in statement_lines(problem):
+        screen.say(line)
+    return OK
+
+
+async def list_problems(api: Api, screen: Screen, *, as_json: bool) -> int:
+    """List every problem."""
+    answer = await api.get(Problems, "problems")
+    return show_answer(screen, answer, problem_table(answer.value.items), as_json=as_json)
+
+
+def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Table:
+    """List every problem in its newest version."""
+    rows = [
+        (
+            problem.slug,
+            str(problem.number),
+            one_line(problem.title, 60),
+            " ".join(problem.gpus),
+            instant_text(problem.published_at, zone),
+            " ".join(filter(None, (problem.state, problem.visibility.replace("public", ""))))
+            or NO_VALUE,
+            instant_text(problem.deadline_at, zone),
+        )
+        for problem in versions
+    ]
+    columns = ("problem", "version", "title", "GPU types", "published", "state", "deadline")
+    return Table("problems", columns, rows)
+
+
+def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[str]:
+    """Describe a problem's name, GPU types, limits, ranking and deadline."""
+    yield f"{problem.slug}, version {problem.number}: {one_line(problem.title, 100)}"
+    yield f"GPU types: {', '.join(problem.gpus) or NO_VALUE}"
+    languages = ", ".join(problem.languages) or "python"
+    limit = f", at most {problem.source_bytes_max:,} bytes" if problem.source_bytes_max else ""
+    yield f"one file in {languages}{limit}"
+    counts = ", ".join(
+        count_text(number, kind.removesuffix("s")) for kind, number in problem.cases_count.items()
+    )
+    yield f"cases: {counts or NO_VALUE}; ranked by {RANKED_BY.get(problem.ranking_by, NO_VALUE)}"
+    if problem.budgets_s:
+        budgets = (f"{stage} {seconds_text(value)}" for stage, value in problem.budgets_s.items())
+        yield f"budgets: {', '.join(budgets)}"
+    if problem.visibility == "closed":
+        yield "closed: only who was invited sees it"
+    if problem.deadline_at is not None:
+        yield f"deadline: {local_instant_text(problem.deadline_at, zone)}"
+    if problem.check.state == "unchecked":
+        yield f"not checked: {one_line(problem.check.reason or NO_VALUE, 200)}"
+
+
+def _rule_lines(rules: Rules) -> Iterator[str]:
+    """Describe how it is checked, timed and ranked, one line each."""
+    descriptions = {
+        "score": rules.formula,
+        "correct": rules.tolerances,
+        "ties": rules.ties,
+        "sources": rules.source_policy,
+    }
+    yield from (
+        f"{topic}: {one_line(description, 400)}"
+        for topic, description in descriptions.items()
+        if description
+    )
+    formulas: dict[str, str] = msgspec.to_builtins(rules.roofline)
+    if formulas:
+        work = "; ".join(
+            f"{one_line(name, 20)} {one_line(description)}"
+            for name, description in formulas.items()
+        )
+        yield f"least work: {work}"
+    for kind, cases in (("tests", rules.cases.tests), ("benchmarks", rules.cases.benchmarks)):
+        names = "; ".join(one_line(case.name, 100) for case in cases)
+        yield f"{kind}: {names or NO_VALUE}"
+
+
+def _licence_lines(problem: FullProblem) -> Iterator[str]:
+    """Describe the licences, and what to accept before submitting."""
+    licences: dict[str, str] = msgspec.to_builtins(problem.rules.licence)
+    for subject, name in licences.items():
+        yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"
+    if problem.rules.consent:
+        subject = one_line(problem.rules.consent, 100)
+        command = f"warpboard problem consent {problem.slug}"
+        yield f"before you submit, read and accept {subject}: {command}"
+
+
+def statement_lines(problem: FullProblem) -> Iterator[str]:
+    """Return the author's text; markdown stays as it is."""
+    statement = problem.statement or problem.description
+    yield from escape_control_characters(statement).strip().splitlines() or [
+        "its author says nothing more"
+    ]
+    yield ""
+    yield from _rule_lines(problem.rules)
+    yield from _licence_lines(problem)
+    if problem.files:
+        names = ", ".join(one_line(file.name, 100) for file in problem.files)
+        yield ""
+        yield f"{count_text(len(problem.files), 'file')}: {names}; warpboard init {problem.slug}"
+
+
+def local_instant_text(at: datetime, zone: tzinfo | None = None) -> str:
+    """Format an instant in UTC and in a zone, which defaults to this machine's.
+
+    >>> from datetime import timedelta, timezone
+    >>> cet, jst = (timezone(timedelta(hours=1), "CET"), timezone(timedelta(hours=9), "JST"))
+    >>> local_instant_text(datetime(2026, 12, 1, 18, tzinfo=UTC), cet)
+    '2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)'
+    >>> local_instant_text(datetime(9999, 12, 31, 18, tzinfo=UTC), jst)
+    '9999-12-31 18:00 UTC'
+    """
+    utc_text = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        local = at.astimezone(zone)
+    except OverflowError:
+        # Some use the last possible day for "never"; east of London it overflows.
+        return utc_text
+    return (
+        utc_text
+        if local.utcoffset() == UTC.utcoffset(None)
+        else f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"
+    )
+
+
+async def update_consent(
+    api: Api, screen: Screen, problem: str, action: str, *, as_json: bool
+) -> int:
+    """Show the text, and accept it or withdraw consent. Raises Refused and Failed."""
+    path = ("problems", problem, "consent")
+    if action == WITHDRAW:
+        return await send_action(api, screen, ActionRequest("DELETE", path, {}), as_json=as_json)
+    answer = await api.get(Consent, *path)
+    state_of_consent = answer.value
+    if action == ACCEPT and not state_of_consent.is_asked:
+        raise Refused("wrong_state", f"{problem} asks you to accept nothing", "problem")
+    if not as_json:
+        for line in _consent_lines(problem, state_of_consent):
+            screen.say(line)
+    if action == ACCEPT:
+        request = ActionRequest("POST", path, {"digest": state_of_consent.digest})
+        return await send_action(api, screen, request, as_json=as_json)
+    if as_json:
+        screen.json(answer.document)
+    elif state_of_consent.is_asked:
+        state = (
+            "you accept it"
+            if state_of_consent.is_given
+            else "you have not accepted it: --accept does"
+        )
+        screen.note(f"{state_of_consent.file} of {problem}; {state}")
+    return OK
+
+
+def _consent_lines(problem: str, consent: Consent) -> list[str]:
+    if not consent.is_asked:
+        return [f"{problem} asks you to accept nothing"]
+    return [escape_control_characters(line) for line in consent.text.splitlines()]

@@ -1,0 +1,318 @@
+"""Checks bots against Discord's documents: the OpenAPI document and the gateway's schema."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import ValidationError
+
+from discord_sim.errors import Problem
+from discord_sim.shapes import Json
+
+TEXT_MAX = 160
+UNIONS = ("anyOf", "oneOf")
+CHOICES = ("enum", "const")
+NUMBER = re.compile("-?[0-9]+")
+JSON = "application/json"
+METHODS = ("get", "post", "put", "patch", "delete")
+SCHEMAS = "#/components/schemas/"
+# Fields that discord.py sends although the document does not have them: commands' nsfw, embeds'
+# flags, tts on edits, a post's type, partial emojis' animated, whole attachments on edits.
+SENT_BY_LIBRARY = frozenset(
+    {"nsfw", "flags", "tts", "type", "animated", "size", "url", "proxy_url", "content_type"}
+)
+# Corrections of the document, according to Discord's other pages or to what every bot sends.
+CORRECTIONS: Json = {
+    # Ids are accepted as integers too: discord.py numbers its new attachments 0, 1, 2.
+    "SnowflakeType": {
+        "anyOf": [
+            {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
+            {"type": "integer", "minimum": 0},
+        ]
+    },
+    # Media channels, 16, are on Discord's page on channels; discord.py offers them with forums.
+    "ChannelTypes": {"type": "integer", "enum": [*range(6), *range(10, 17)]},
+    # Inner errors carry names, not numbers, as Discord's page on error messages shows.
+    "InnerErrors": {
+        "type": "object",
+        "properties": {
+            "_errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["code", "message"],
+                    "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+                },
+            }
+        },
+        "additionalProperties": False,
+        "required": ["_errors"],
+    },
+}
+SENT_BY_BOT = "SEND"
+# The definitions of interactions by type.
+KINDS = {2: "CHAT_INPUT", 3: "COMPONENT", 4: "AUTOCOMPLETE", 5: "MODAL"}
+
+
+def explain_errors(errors: Iterable[ValidationError], *, takes_text: bool = False) -> list[Problem]:
+    """Return the problems at the deepest known paths.
+
+    `takes_text` accepts "5" for 5 as Discord does, although its document does not say so.
+    """
+    return [problem for error in errors for problem in _explain_error(error, takes_text=takes_text)]
+
+
+def _explain_error(error: ValidationError, *, takes_text: bool) -> list[Problem]:
+    members: list[list[ValidationError]] = getattr(error.kind, "context", [])
+    if error.kind.name in UNIONS and members:
+        intended = min(members, key=_mismatch)
+        return explain_errors(intended, takes_text=takes_text)
+    if takes_text and _is_number_as_text(error):
+        return []
+    rule, value = error.kind.name, error.kind.value
+    rule_text = rule if isinstance(value, dict | list) else f"{rule}={value}"
+    return [Problem(tuple(error.instance_path), _shorten(error.message), rule_text)]
+
+
+def _is_number_as_text(error: ValidationError) -> bool:
+    """Whether the value is an integer as text, as discord.py sends permissions."""
+    types: Any = getattr(error.kind, "types", [])
+    value = error.instance
+    return "integer" in types and isinstance(value, str) and NUMBER.fullmatch(value) is not None
+
+
+def _mismatch(errors: list[ValidationError]) -> tuple[int, int]:
+    """Rank the members of a union: the property `type` tells which one an object is."""
+    return sum(map(_is_other_kind, errors)), len(errors)
+
+
+def _is_other_kind(error: ValidationError) -> bool:
+    rule, path = error.kind.name, error.instance_path
+    # If `type` itself is a union, its own members report the same error again.
+    nested: list[list[ValidationError]] = getattr(error.kind, "context", [])
+    is_discriminator = rule in CHOICES and path[-1:] == ["type"]
+    return is_discriminator or (rule == "type" and not nested and _is_null(error))
+
+
+def _is_null(error: ValidationError) -> bool:
+    """Whether a member of a union allows only null."""
+    types: Any = getattr(error.kind, "types", [])
+    return list(types) == ["null"]
+
+
+def _shorten(text: str) -> str:
+    half = TEXT_MAX // 2
+    return text if len(text) <= TEXT_MAX else f"{text[:half]} … {text[-half:]}"
+
+
+@dataclass(frozen=True)
+class OperationSchema:
+    """An operation of the document."""
+
+    id: str
+    method: str
+    template: str
+    definition: Json
+    parameters: list[Json]
+
+    def body(self) -> Json | None:
+        """Return the schema of the request body, if there is one."""
+        content = self.definition.get("requestBody", {}).get("content", {})
+        media = content.get(JSON) or content.get("multipart/form-data") or {}
+        schema: Json | None = media.get("schema")
+        return schema
+
+
+@dataclass(frozen=True)
+class RequestContent:
+    """The parts of a request that the document describes.
+
+    `branch` names the intended member of a union: a union of objects whose fields are all
+    optional would accept nearly everything.
+    """
+
+    operation: str
+    path: dict[str, str]
+    query: dict[str, str]
+    body: Any
+    branch: str | None = None
+
+
+class OpenApiDocument:
+    """The document; its validators are created when they are first needed."""
+
+    def __init__(self, document: Json, *, is_closed: bool = False) -> None:
+        """Load a document with our corrections; `is_closed` forbids additional fields."""
+        self._document = document
+        schemas: Json = {**document["components"]["schemas"], **CORRECTIONS}
+        if is_closed:
+            schemas = {name: _close(schema) for name, schema in schemas.items()}
+        self._components: Json = {**document["components"], "schemas": schemas}
+        self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
+        self.operations = {operation.id: operation for operation in _read_operations(document)}
+
+    @classmethod
+    def read(cls, path: Path) -> "OpenApiDocument":
+        """Read the document from a file."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    @cached_property
+    def _strict(self) -> "OpenApiDocument":
+        return OpenApiDocument(self._document, is_closed=True)
+
+    def find_operation(self, method: str, path: str) -> str | None:
+        """Return the operationId of a request, if the document has one."""
+        for operation in self.operations.values():
+            pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(operation.template))
+            if operation.method == method and re.fullmatch(pattern, path):
+                return operation.id
+        return None
+
+    def check_request(self, content: RequestContent) -> list[Problem]:
+        """Return the problems of a request."""
+        operation = self.operations[content.operation]
+        problems = [
+            problem
+            for parameter in operation.parameters
+            for problem in self._check_parameter(parameter, content)
+        ]
+        schema = operation.body()
+        if schema is None:
+            return problems
+        if content.body is None:
+            if operation.definition["requestBody"].get("required", False):
+                problems.append(Problem((), "a body is required", "required"))
+            return problems
+        return problems + self.check(_select_branch(schema, content), content.body, takes_text=True)
+
+    def lint_request(self, content: RequestContent) -> set[str]:
+        """Return the unknown fields of a body, each as `operation: field`.
+
+        Fields that discord.py itself sends are left out.
+        """
+        schema = self.operations[content.operation].body()
+        if schema is None or content.body is None:
+            return set()
+        problems = self._strict.check(_select_branch(schema, content), content.body)
+        messages = [it.message for it in problems if it.rule.startswith("additionalProperties")]
+        names = {name for message in messages for name in re.findall(r"'(\w+)'", message)}
+        return {f"{content.operation}: {name}" for name in names - SENT_BY_LIBRARY}
+
+    def check_answer(self, operation: str, status: int, body: Any) -> list[Problem]:
+        """Return the problems of an answer."""
+        responses = self.operations[operation].definition.get("responses", {})
+        response = responses.get(str(status)) or responses.get(f"{status // 100}XX")
+        if response is None:
+            return [Problem((), f"status {status} is not documented for {operation}", "status")]
+        if "$ref" in response:
+            response = self._components["responses"][response["$ref"].rpartition("/")[2]]
+        schema = response.get("content", {}).get(JSON, {}).get("schema")
+        if schema is None:
+            return [] if body is None else [Problem((), f"{status} has no body", "status")]
+        return self.check(schema, body)
+
+    def _check_parameter(self, parameter: Json, content: RequestContent) -> list[Problem]:
+        name, location = parameter["name"], parameter["in"]
+        values = {"path": content.path, "query": content.query}.get(location, {})
+        if name in values:
+            value = _parse_value(values[name], parameter["schema"])
+            problems = self.check(parameter["schema"], value)
+            return [problem.under(location, name) for problem in problems]
+        if parameter.get("required") and location != "header":
+            return [Problem((location, name), "is required", "required")]
+        return []
+
+    def check(self, schema: Json, value: Any, *, takes_text: bool = False) -> list[Problem]:
+        """Check a value against a schema, which may refer to schemas of the document."""
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._validators:
+            complete = {**schema, "components": self._components}
+            validator = jsonschema_rs.Draft202012Validator(complete, validate_formats=True)
+            self._validators[key] = validator
+        return explain_errors(self._validators[key].iter_errors(value), takes_text=takes_text)
+
+
+def _read_operations(document: Json) -> list[OperationSchema]:
+    return [
+        OperationSchema(
+            operation["operationId"],
+            method.upper(),
+            template,
+            operation,
+            [*item.get("parameters", []), *(operation.get("parameters") or [])],
+        )
+        for template, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in METHODS
+    ]
+
+
+def _select_branch(schema: Json, content: RequestContent) -> Json:
+    return {"$ref": SCHEMAS + content.branch} if content.branch else schema
+
+
+def _close(schema: Json) -> Json:
+    if schema.get("type") == "object" and "properties" in schema and "allOf" not in schema:
+        return {"additionalProperties": False, **schema}
+    return schema
+
+
+def _parse_value(raw: str, schema: Json) -> Any:
+    """Convert the text of a parameter to the type of its schema."""
+    types = schema.get("type")
+    types = types if isinstance(types, list) else [types]
+    if "boolean" in types and raw.lower() in ("true", "false", "1", "0"):
+        return raw.lower() in ("true", "1")
+    if {"integer", "number"} & set(types) and re.fullmatch(r"-?\d+", raw):
+        return int(raw)
+    return raw.split(",") if "array" in types else raw
+
+
+class GatewaySchema:
+    """The schema with its events."""
+
+    def __init__(self, schema: Json) -> None:
+        """Load a schema; bit fields accept any integer because TypeScript lists single bits."""
+        definitions: Json = {
+            name: {"type": "integer"} if _is_bit_field(name, definition) else definition
+            for name, definition in schema["definitions"].items()
+        }
+        self._definitions = definitions
+        self._events: Json = definitions["Gateway"]["properties"]
+        self._validators: dict[str, jsonschema_rs.Draft7Validator] = {}
+        self.seen: set[str] = set()
+        self.unchecked: set[str] = set()
+
+    @classmethod
+    def read(cls, path: Path) -> "GatewaySchema":
+        """Read the schema from a file."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    def check(self, event: str, data: Any) -> list[Problem]:
+        """Return the problems of a payload; none for events that the schema does not have."""
+        name = KINDS.get(data.get("type"), event) if event == "INTERACTION_CREATE" else event
+        if name not in self._events:
+            self.unchecked.add(name)
+            return []
+        self.seen.add(name)
+        if name not in self._validators:
+            schema = {**self._events[name], "definitions": self._definitions}
+            self._validators[name] = jsonschema_rs.Draft7Validator(schema)
+        return explain_errors(self._validators[name].iter_errors(data))
+
+
+def _is_bit_field(name: str, schema: Json) -> bool:
+    return "Flags" in name and bool({"enum", "const"} & set(schema))
+
+
+@dataclass(frozen=True)
+class Validators:
+    """The available documents; the rules in code always apply."""
+
+    document: OpenApiDocument | None = None
+    gateway: GatewaySchema | None = None

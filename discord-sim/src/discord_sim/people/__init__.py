@@ -1,1 +1,0 @@
-"""People at their Discord clients."""

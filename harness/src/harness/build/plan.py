@@ -1,0 +1,297 @@
+"""How one submission is built on this machine, and under which key the result is cached."""
+
+import hashlib
+import io
+import platform
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from harness.build import toolchains
+from harness.build.cache import CACHE_VARIABLES, build_key
+from harness.build.command import (
+    DRIVER,
+    HEADER,
+    BuildOrder,
+    BuildPaths,
+    BuildRefused,
+    compiler_arguments,
+    compiles_at_import,
+    detect_language,
+    is_for_nvcc,
+    make_build_order,
+    parse_directives,
+)
+from harness.problem import Problem
+from harness.report.messages import VERSION
+
+REPORT_SUFFIX = ".ncu-rep"
+KERNELS_MAX = 20
+
+# From its manual: a box has no TCP, and no documents folder to copy sections to.
+NCU_ENVIRONMENT = {
+    "NV_COMPUTE_PROFILER_LOCAL_CONNECTION_OVERRIDE": "uds",
+    "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1",
+}
+
+_PACKAGE = Path(__file__).parent.parent
+_PROGRAM = "worker/replay.py"
+_DEVICES = ("cuda",)
+
+_ANY_DEVICE = ("cpu", "cuda")
+_COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
+_COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """A machine's ncu by its path, "" if there is none, and the devices it is used on."""
+
+    path: str = ""
+    devices: tuple[str, ...] = _DEVICES
+
+    def is_for(self, device: str, ranks: int) -> bool:
+        """Return whether it profiles a case: one process only, because several wait for each other.
+
+        >>> Ncu("/usr/bin/ncu").is_for("cuda", 1), Ncu("/usr/bin/ncu").is_for("cpu", 1)
+        (True, False)
+        """
+        return bool(self.path) and device in self.devices and ranks == 1
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Its folders: by its own path and by that of its link target."""
+        if not self.path:
+            return ()
+        paths = (Path(self.path), Path(self.path).resolve())
+        return tuple(sorted({str(path.parent) for path in paths}))
+
+
+def ncu_command(ncu: str, report: str) -> tuple[str, ...]:
+    """Return the command that runs a program, appended to it, and writes `report` + suffix.
+
+    It profiles what lies between the marks of replay.py. Errors of ncu show in its output and its
+    exit status; ERR_NVGPUCTRPERM means that the operator has not allowed performance counters to
+    accounts other than root.
+    """
+    return (
+        ncu,
+        "--config-file=off",
+        "--target-processes=all",
+        "--profile-from-start=off",
+        "--set=full",
+        "--import-source=yes",
+        "--clock-control=none",
+        f"--launch-count={KERNELS_MAX}",
+        "--force-overwrite",
+        f"--export={report}",
+    )
+
+
+def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
+    """Return the command lines that print a report's text page and its table.
+
+    A report comes from an untrusted process: it is read in a box, never by the supervisor.
+    """
+    source = f"--import={report}{REPORT_SUFFIX}"
+    return {
+        "text": (ncu, source, "--page=details"),
+        "csv": (ncu, source, "--page=raw", "--csv"),
+    }
+
+
+def pack_replay(package: Path = _PACKAGE) -> bytes:
+    """Return the program that ncu runs with all its imports; a box shows nothing else of ours."""
+    files: Sequence[Path] = [package / "__init__.py", *sorted((package / "worker").glob("*.py"))]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, f"harness/{file.relative_to(package)}")
+        archive.write(package / _PROGRAM, "__main__.py")
+    return buffer.getvalue()
+
+
+class ToolMissing(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """This machine has no compiler for the submission: the machine's fault."""
+
+
+@dataclass(frozen=True)
+class BuildTools:
+    """What a machine builds with, probed once: versions by name, folders, processor, GPU.
+
+    `gpu` is the architecture of the GPU that submissions run on, such as sm_90a; "" without one.
+    `folders` are what a box with a GPU must show of these tools beyond the system's own.
+    """
+
+    tools: Mapping[str, str]
+    environment: Mapping[str, str]
+    includes: tuple[str, ...]
+    nvrtc: str
+    processor: str
+    gpu: str = ""
+    ncu: Ncu = field(default_factory=Ncu)
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """How one submission is built.
+
+    With an `order` it is native: a builder carries the order out, and a worker gets the result and
+    `launch`. Without one it is Python, and the result is a pack of its compile caches, made by the
+    first worker that imports it; with `is_heavy` that one needs a builder's limits.
+    """
+
+    key: str
+    order: BuildOrder | None = None
+    launch: str = ""
+    is_heavy: bool = False
+
+    @property
+    def is_native(self) -> bool:
+        """Whether a compiler runs before any worker does."""
+        return self.order is not None
+
+
+def survey_tools(
+    gpu: str = "", headers: Mapping[str, str] | None = None, ncu: str = ""
+) -> BuildTools:
+    """Find what is installed; `headers` as in probe_toolchains, `ncu` replaces it on any device."""
+    return BuildTools(
+        tools=toolchains.probe_toolchains(headers) | {"python": platform.python_version()},
+        environment=toolchains.compiler_environment(gpu),
+        includes=tuple(toolchains.find_includes(headers).values()),
+        nvrtc=toolchains.find_nvrtc() or "",
+        processor=toolchains.processor_features(),
+        gpu=gpu,
+        ncu=Ncu(ncu, _ANY_DEVICE) if ncu else Ncu(toolchains.find_program("ncu")),
+        folders=toolchains.tool_folders(headers),
+    )
+
+
+def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: str) -> BuildPlan:
+    """Plan the build of a source at `path` in its box, whose scratch folder is `scratch`.
+
+    `texts` are the source, and the problem's files beside it that it may import, because the build
+    result can depend on them. Raises BuildRefused if the submission requests something that is not
+    allowed; ToolMissing.
+    """
+    language, source = detect_language(path), texts[0]
+    digest = _digest_texts(texts)
+    if language is None:
+        key = _key(tools, digest, ())
+        return BuildPlan(key, is_heavy=compiles_at_import(source))
+    directives = parse_directives(source, language)
+    if directives.language != "c++" and not tools.gpu:
+        raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
+    compiler = _COMPILERS[directives.language]
+    if compiler not in tools.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
+    includes = tools.includes
+    if directives.language == "nvrtc":
+        includes = (*includes, *toolchains.find_cuda_includes())
+    nvrtc = tools.nvrtc if directives.language == "nvrtc" else ""
+    paths = BuildPaths(path, f"{scratch}/built/kernel", tools.gpu, includes, nvrtc)
+    build_order = replace(make_build_order(directives, paths), environment=tools.environment)
+    # The key must not depend on a box's folder names, which may change every time.
+    portable_arguments = make_build_order(
+        directives, replace(paths, source="", output="")
+    ).arguments
+    return BuildPlan(_key(tools, digest, portable_arguments), build_order, directives.launch)
+
+
+def plan_driver_build(
+    tools: BuildTools, problem: Problem, texts: Sequence[bytes], path: str, scratch: str
+) -> BuildPlan:
+    """Plan the build of a submission to a problem in C++, compiled with our driver.
+
+    `texts` are the submission, which is at `path` in the box, and what is compiled with it. Raises
+    BuildRefused; ToolMissing.
+    """
+    flags = parse_directives(texts[0], "cuda" if tools.gpu else "c++").flags
+    defines = [f'-DWB_SUBMISSION="{PurePath(path).name}"']
+    defines += ["-DWB_DEVICE_ARRAYS"] if problem.native.arrays == "device" else []
+    folder, output = PurePath(path).parent, f"{scratch}/built/kernel"
+    arguments = driver_arguments(tools, problem, (*flags, *defines))
+    sources = [str(folder / name) for name in (DRIVER.name, *problem.native.sources)]
+    command = (*arguments, f"-I{folder}", *sources, "-o", output)
+    build_order = BuildOrder(command, sources[0], output)
+    key = _key(tools, _digest_texts((*texts, read_drivers())), arguments)
+    return BuildPlan(key, replace(build_order, environment=tools.environment))
+
+
+def driver_arguments(
+    tools: BuildTools, problem: Problem, flags: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the command line for a driver, without source and result. Raises ToolMissing."""
+    language = "cuda" if tools.gpu else "c++"
+    compiler = _COMPILERS[language]
+    if compiler not in tools.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
+    includes = tuple(f"-I{folder}" for folder in tools.includes)
+    # Flags that only nvcc knows are not passed to g++ on the cpu device.
+    author_flags = (
+        flag for flag in problem.native.arguments() if tools.gpu or not is_for_nvcc(flag)
+    )
+    flags_in_order = (*author_flags, *flags)
+    return (
+        *compiler_arguments(language, tools.gpu),
+        *flags_in_order,
+        *includes,
+        "-x",
+        _COMPILER_LANGUAGES[language],
+    )
+
+
+def plan_program(tools: BuildTools, problem: Problem, path: str, scratch: str) -> BuildOrder:
+    """Plan the build of a C++ problem's own program with the submission, which is at `path`.
+
+    If the GPU's architecture is unknown, nvcc's default is used, which newer GPUs load too. Raises
+    ToolMissing.
+    """
+    arguments = driver_arguments(tools, problem)
+    folder, output = PurePath(path).parent, f"{scratch}/built/program"
+    sources = [str(folder / name) for name in (*problem.native.sources, PurePath(path).name)]
+    program_arguments = [argument for argument in arguments if argument != "-shared"]
+    command = (*program_arguments, f"-I{folder}", *sources, "-o", output)
+    return BuildOrder(command, sources[0], output, environment=tools.environment)
+
+
+def read_drivers() -> bytes:
+    """Return all driver sources, for the keys of what is built from them."""
+    return b"".join(path.read_bytes() for path in sorted(DRIVER.parent.iterdir()))
+
+
+def worker_environment(tools: BuildTools, scratch: str) -> dict[str, str]:
+    """Return the part of a worker's environment for compilers and their common cache.
+
+    >>> tools = BuildTools({}, {"PATH": "/usr/bin"}, (), "", "x86_64")
+    >>> worker_environment(tools, "/scratch")["TRITON_CACHE_DIR"]
+    '/scratch/cache'
+    """
+    return {**tools.environment, **dict.fromkeys(CACHE_VARIABLES, cache_folder(scratch))}
+
+
+def cache_folder(scratch: str) -> str:
+    """Return where all compile caches of a box lie, for worker.cache to pack and unpack."""
+    return f"{scratch}/cache"
+
+
+def _digest_texts(texts: Sequence[bytes]) -> bytes:
+    """Combine the digests of texts, so that moving text between them changes the result."""
+    return b"".join(hashlib.sha256(text).digest() for text in texts)
+
+
+def _key(tools: BuildTools, source: bytes, arguments: tuple[str, ...]) -> str:
+    harness = f"{VERSION} {hashlib.sha256(HEADER.read_bytes()).hexdigest()}"
+    architecture = f"{tools.processor} {tools.gpu}"
+    return build_key(source, arguments, tools.tools, architecture, harness)
+
+
+def adapt_tools(tools: BuildTools, architecture: str) -> BuildTools:
+    """Return build tools that build for a GPU; the same ones if there is no GPU."""
+    if not architecture:
+        return tools
+    environment = toolchains.compiler_environment(architecture)
+    return replace(tools, gpu=architecture, environment=environment)

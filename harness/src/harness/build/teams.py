@@ -1,0 +1,357 @@
+"""Starts the worker teams of a run: what they see, what they may use, how they are set up."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.build.cache import BuildCache
+from harness.build.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD_S_MAX
+from harness.build.plan import BuildTools, cache_folder, worker_environment
+from harness.defences import ALL_DEFENCES, Defences
+from harness.devices.access import NO_GPU, DeviceAccess
+from harness.problem import uses_collectives
+from harness.report.messages import STAGES
+from harness.report.verdict import CaseFailed, OutputLog
+from harness.run_directory import RunDirectory
+from harness.sandbox import host
+from harness.sandbox.box import (
+    SCRATCH,
+    SUBMISSION,
+    WALLS,
+    BoxSpec,
+    Limits,
+    SandboxFault,
+    isolation_level,
+)
+from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.processes import END_S_MAX
+from harness.sandbox.team import Team
+from harness.worker import protocol
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+_GRACE_S = 1.0
+_NOT_KILLED = f"a process of the submission could not be killed within {END_S_MAX:.0f} s"
+_IMPORT_LIMIT = "the import used up its budget"
+_ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+# For a box that shares the supervisor's core: the supervisor must stay in control.
+_WEIGHT_BESIDE_SUPERVISOR = 50
+# The maximum: while a call is timed, other processes on its core would make it longer.
+_WEIGHT_ON_OWN_CORES = 10_000
+# Times the memory of any box, this exceeds what a process can address.
+_UNLIMITED_FACTOR = 2**20
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where runs take place: how workers are started here, and within which walls."""
+
+    launcher: ZygoteLauncher
+    walls: tuple[str, ...]
+    build_tools: BuildTools
+    cache: BuildCache
+    defences: Defences = ALL_DEFENCES
+
+    @property
+    def level(self) -> str:
+        """The isolation level of these walls."""
+        return isolation_level(self.walls)
+
+    @property
+    def hides_network(self) -> bool:
+        """Whether a run is moved into an empty network namespace."""
+        return "namespaces" in self.walls and self.defences.hides_network
+
+    @property
+    def missing(self) -> list[str]:
+        """The walls that this machine lacks."""
+        return [wall for wall in WALLS if wall not in self.walls]
+
+
+class StageBudget:
+    """A budget in seconds. Generators, references, checks and a busy machine cost nothing.
+
+    `ends_at` is when the budget would end by wall time; planning uses it.
+    """
+
+    def __init__(self, budget_s: float) -> None:
+        self.left_s = budget_s
+        self.ends_at = time.monotonic() + budget_s
+
+    def until(self) -> float:
+        """Return when a call that begins now must be over."""
+        return time.monotonic() + max(0.0, self.left_s)
+
+    def spend(self, time_us: float) -> None:
+        """Subtract the time of a call."""
+        self.left_s -= time_us / 1e6
+
+    def extend(self, took_s: float) -> None:
+        """Extend the wall time by what the platform took."""
+        self.ends_at += took_s
+
+
+@dataclass(frozen=True)
+class WorkerSetup:
+    """How the workers of a run use the machine, whose build tools are adapted to the run's device.
+
+    `cores` belong to the workers alone; it is empty if they share the supervisor's. `device_access`
+    is what boxes get to use the run's device.
+    """
+
+    machine: Machine
+    cores: list[int]
+    device_access: DeviceAccess = field(default_factory=DeviceAccess)
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether a box has its own file system."""
+        return "namespaces" in self.machine.walls
+
+    @property
+    def tool_folders(self) -> tuple[str, ...]:
+        """The folders of build tools that boxes show; those of a processor need none."""
+        return self.machine.build_tools.folders if self.device_access.devices else ()
+
+
+@dataclass
+class WorkerTeams:
+    """Every team of a run, so that none is forgotten, and everything they printed.
+
+    `ranks` is the number of ranks of the widest case; a team has as many as its case needs.
+    `role` is sent to every worker of the submission, and `built` holds the descriptor of the
+    build result, if there is one.
+    """
+
+    setup: WorkerSetup
+    directory: RunDirectory
+    mode: str
+    ranks: int
+    role: dict[str, Any] = field(default_factory=dict)
+    built: tuple[int, ...] = ()
+    log: OutputLog = field(default_factory=OutputLog)
+    teams: list[Team] = field(default_factory=list)
+
+    def start(self, ranks: int) -> Team:
+        """Start a team of `ranks` workers. Raises SandboxFault, CaseFailed."""
+        role = self.role | self._group_role(ranks)
+        return self._start_team(role, self.built, self.worker(ranks), self.log)
+
+    def start_null(self, *, is_bare: bool) -> Team:
+        """Start a team without a submission, to show what an empty call costs.
+
+        A bare one answers as fast as possible and keeps its core busy until it is frozen.
+        """
+        is_bare = is_bare and self.setup.machine.defences.has_bare_null
+        role = {"is_bare_null" if is_bare else "is_null": True}
+        return self._start_team(role, (), self.worker(self.ranks), OutputLog())
+
+    def start_builder(
+        self, role: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
+    ) -> Team:
+        """Start one worker with a compiler's limits, no GPU and the `shown` folders."""
+        return self._start_team(role, descriptors, self.builder(shown), self.log)
+
+    def start_popcorn(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
+        """Start one process for the problem's program, with a worker's and a compiler's limits."""
+        spec = replace(self.profiler(), cores=self._worker_cores(1))
+        return self._start_team(role, descriptors, spec, self.log)
+
+    def start_profiler(
+        self, role: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
+    ) -> Team:
+        """Start one worker with the larger of a compiler's and the device's limits."""
+        return self._start_team(role, descriptors, self.profiler(shown), self.log)
+
+    def wait_until_ready(self, team: Team, deadline: float, limit: str = _IMPORT_LIMIT) -> None:
+        """Wait until every worker is ready. Raises CaseFailed with how the import ended."""
+        # A worker that is ready in time must not count as late because the supervisor is slow.
+        ends_at = max(deadline, time.monotonic() + _GRACE_S)
+        for rank in range(team.ranks):
+            if team.receive(rank, ends_at, limit) != protocol.READY:
+                raise CaseFailed("protocol", "the worker did not report that it is ready")
+
+    @property
+    def import_s(self) -> float:
+        """How long an import may take."""
+        return self.directory.problem.budget_s("build", self.mode)
+
+    def fit_team(self, team: Team, ranks: int, budget: StageBudget) -> Team:
+        """Return a team with this many ranks: `team`, or a new one. Raises as `renew_team`."""
+        return team if team.ranks == ranks else self.renew_team(team, ranks, budget)
+
+    def renew_team(self, team: Team, ranks: int, budget: StageBudget) -> Team:
+        """Replace a team by a fresh one that is ready; its import costs no stage budget.
+
+        Raises CaseFailed, SandboxFault.
+        """
+        team.end()
+        began = time.monotonic()
+        fresh = self.start(ranks)
+        self.wait_until_ready(fresh, began + self.import_s)
+        budget.extend(time.monotonic() - began)
+        return fresh
+
+    def end(self) -> None:
+        """End every team.
+
+        Raises CaseFailed if a process could not be killed, SandboxFault if none can be killed here.
+        """
+        alive = [team for team in self.teams if not team.end()]
+        for descriptor in self.built:
+            os.close(descriptor)
+        self.built = ()
+        if alive and not alive[0].can_machine_stop_boxes():
+            raise SandboxFault("processes could not be killed")
+        if alive:
+            raise CaseFailed("timed_out", _NOT_KILLED)
+
+    def usage(self) -> dict[str, float]:
+        """Return the CPU seconds of all teams and the peak memory of the largest."""
+        usages = [team.usage() for team in self.teams]
+        return {
+            "cpu_s": sum((usage.get("cpu_s", 0.0) for usage in usages), 0.0),
+            "peak_memory_mib": max(
+                (usage.get("peak_memory_mib", 0.0) for usage in usages), default=0.0
+            ),
+        }
+
+    def worker(self, ranks: int) -> BoxSpec:
+        """Return the box of a team that computes, with a worker for each rank."""
+        return self._box_spec(self._worker_limits(), ranks, self._worker_cores(ranks))
+
+    def builder(self, shown: tuple[str, ...] = ()) -> BoxSpec:
+        """Return the box of a compiler: no GPU, and the `shown` folders."""
+        spec = self._box_spec(_build_limits(self.setup.cores), 1)
+        folders = tuple(sorted({*self.setup.tool_folders, *shown}))
+        environment = spec.environment | NO_GPU
+        return replace(spec, devices=(), read_only=folders, environment=environment)
+
+    def profiler(self, shown: tuple[str, ...] = ()) -> BoxSpec:
+        """Return the box of a profiler: a compiler's and a worker's, with the `shown` folders."""
+        limits = _larger_limits(_build_limits(self.setup.cores), self.setup.device_access.limits)
+        spec = self._box_spec(limits, 1)
+        return replace(spec, read_only=tuple(sorted({*spec.read_only, *shown})))
+
+    def path(self) -> str:
+        """Return the path of the submitted file, as workers see it."""
+        folder = SUBMISSION if self.setup.has_namespaces else str(self.directory.submission)
+        return f"{folder}/{self.directory.problem.submission}"
+
+    def scratch(self) -> str:
+        """Return the scratch folder of the next team, as that team sees it."""
+        if self.setup.has_namespaces:
+            return SCRATCH
+        return str(self.directory.scratch / str(len(self.teams)))
+
+    def _start_team(
+        self, role: dict[str, Any], descriptors: Sequence[int], spec: BoxSpec, log: OutputLog
+    ) -> Team:
+        setup = self.setup
+        may_spin = bool(setup.cores)
+        team = Team(
+            setup.machine.launcher,
+            spec,
+            log,
+            may_spin=may_spin,
+            defences=setup.machine.defences,
+        )
+        self.teams.append(team)
+        shared = {"cache": cache_folder(spec.home)}
+        for rank in range(spec.ranks):
+            message = shared | role | {"environment": self._rank_environment(rank, spec.ranks)}
+            team.send(rank, protocol.SETUP + json.dumps(message).encode(), descriptors)
+        return team
+
+    def _worker_limits(self) -> Limits:
+        problem, limits = self.directory.problem, self.setup.device_access.limits
+        stages = STAGES[self.mode]
+        warm_ups = sum(problem.warm_ups_max(stage, self.mode) for stage in stages)
+        budgets_s = [*(problem.budget_s(stage, self.mode) for stage in stages)]
+        cpu_s = sum(budgets_s) + warm_ups * self.import_s
+        sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
+        return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
+
+    def _worker_cores(self, ranks: int) -> tuple[int, ...]:
+        """Return the cores of a team that computes; none if it shares the supervisor's.
+
+        A GPU is driven by any number of threads; a processor is timed core by core.
+        """
+        cores = self.setup.cores if self.setup.machine.defences.pins_cores else []
+        return tuple(cores if self.setup.device_access.devices else cores[:ranks])
+
+    def _box_spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> BoxSpec:
+        """Return the spec of a box. One without cores of its own gets a lower CPU weight."""
+        weight = _WEIGHT_ON_OWN_CORES if cores else _WEIGHT_BESIDE_SUPERVISOR
+        limits = replace(limits, cpu_weight=weight)
+        if not self.setup.machine.defences.limits_addresses:
+            limits = replace(limits, address_space_factor=_UNLIMITED_FACTOR)
+        scratch, device_access = self.scratch(), self.setup.device_access
+        if not self.setup.has_namespaces:
+            Path(scratch).mkdir()
+            Path(scratch).chmod(0o777)  # its worker may run as another account
+        return BoxSpec(
+            walls=self.setup.machine.walls,
+            limits=limits,
+            submission=str(self.directory.submission),
+            main=self.directory.problem.submission,
+            environment={
+                **device_access.environment,
+                **_environment(self.setup.machine.build_tools, scratch),
+            },
+            devices=device_access.devices,
+            read_only=tuple(sorted({*device_access.read_only, *self.setup.tool_folders})),
+            ranks=ranks,
+            scratch="" if self.setup.has_namespaces else scratch,
+            cores=cores,
+        )
+
+    def _group_role(self, ranks: int) -> dict[str, str]:
+        """Ask for the default process group if the reference uses one too."""
+        if ranks == 1 or not uses_collectives(self.directory.problem):
+            return {}
+        return {"group": "nccl" if self.setup.device_access.each else "gloo"}
+
+    def _rank_environment(self, rank: int, ranks: int) -> dict[str, str]:
+        """Return how a rank finds the others, and which GPU is its own, if any.
+
+        They meet on the loopback of their own network namespace, which is otherwise empty.
+        """
+        if self.ranks == 1:
+            return {}
+        rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"} | _ON_LOOPBACK
+        identity = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+        each = self.setup.device_access.each
+        return rendezvous | identity | (dict(each[rank]) if each else {})
+
+
+def _environment(build_tools: BuildTools, scratch: str) -> dict[str, str]:
+    return {
+        **worker_environment(build_tools, scratch),
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # torch.compile's precompiled headers are larger than a box's scratch space.
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        **dict.fromkeys(_THREADS, "1"),
+    }
+
+
+def _build_limits(cores: Sequence[int]) -> Limits:
+    return Limits(
+        memory_bytes=BUILD_MEMORY_BYTES,
+        processes_max=BUILD_PROCESSES_MAX,
+        scratch_bytes=BUILD_MEMORY_BYTES // 4,
+        file_bytes_max=BUILD_MEMORY_BYTES // 4,
+        cpu_s=BUILD_S_MAX * max(1, len(cores)),
+    )
+
+
+def _larger_limits(one: Limits, other: Limits) -> Limits:
+    """Return the larger value of each limit."""
+    pairs = zip(asdict(one).items(), asdict(other).values(), strict=True)
+    return Limits(**{name: max(value, other_value) for (name, value), other_value in pairs})

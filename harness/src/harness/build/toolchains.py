@@ -1,0 +1,217 @@
+"""Finds out what this machine can compile and run.
+
+Versions come from package metadata and from the programs themselves; nothing heavy is imported. The
+agent does not offer what is missing here.
+"""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+_TOOL_S_MAX = 10.0
+
+# The first installed package of a row gives the version.
+_PACKAGES = {
+    "torch": ("torch",),
+    "triton": ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-windows"),
+    "jax": ("jax",),
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
+    "numpy": ("numpy",),
+    "numba": ("numba",),
+    "cute_dsl": ("nvidia-cutlass-dsl",),
+}
+
+# The option that prints a program's version, and where the output contains it.
+_PROGRAMS = {
+    "g++": ("--version", r"\)\s+(\d+\.[\d.]+)"),
+    "gcc": ("--version", r"\)\s+(\d+\.[\d.]+)"),
+    "ninja": ("--version", r"(\d+(?:\.\d+)+)"),
+    "nvcc": ("--version", r"release [\d.]+, V([\d.]+)"),
+    "hipcc": ("--version", r"HIP version: ([\d.]+)"),
+    "ncu": ("--version", r"Version ([\d.]+)"),
+    "nsys": ("--version", r"version ([\d.]+)"),
+}
+
+# Folders of programs, in search order.
+_PROGRAM_FOLDERS = (
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/cuda/bin",
+    "/opt/rocm/bin",
+    "/opt/nvidia/nsight-compute",
+)
+_CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
+
+# A file that identifies a folder of headers, and folders where they usually are.
+_HEADERS = {
+    "cutlass": ("cutlass/version.h", ("/usr/local/cutlass/include", "/opt/cutlass/include")),
+    "thunderkittens": (
+        "kittens.cuh",
+        ("/usr/local/ThunderKittens/include", "/opt/ThunderKittens/include"),
+    ),
+}
+_CUTLASS_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
+
+
+def probe_toolchains(
+    headers: Mapping[str, str] | None = None, path: str | None = None
+) -> dict[str, str]:
+    """Return the versions of what is installed, by name; "present" if a version is unknown.
+
+    `headers` says where the operator put cutlass and thunderkittens, if not at a usual place.
+    Programs are looked up on `path`, by default where workers find them.
+    """
+    versions = dict(_find_packages()) | dict(_find_programs(path or search_path()))
+    if library := find_nvrtc():
+        versions["nvrtc"] = _nvrtc_version(library)
+    for name, folder in find_includes(headers).items():
+        versions[name] = _headers_version(name, Path(folder))
+    return dict(sorted(versions.items()))
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program of workers and builders, "" if there is none."""
+    return shutil.which(name, path=search_path()) or ""
+
+
+def search_path() -> str:
+    """Return the PATH of workers and builders."""
+    return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS])
+
+
+def find_includes(headers: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the folders of the installed header-only libraries, by name."""
+    folders_by_name = {}
+    for name, (marker_file, usual) in _HEADERS.items():
+        folders = [(headers or {}).get(name, ""), *usual]
+        if folder := _first(
+            folder for folder in folders if folder and Path(folder, marker_file).is_file()
+        ):
+            folders_by_name[name] = folder
+    return folders_by_name
+
+
+def compiler_environment(architecture: str = "") -> dict[str, str]:
+    """Return the environment that compilers need; the architecture is a GPU's.
+
+    >>> compiler_environment("sm_90a").get("TORCH_CUDA_ARCH_LIST", "9.0a")
+    '9.0a'
+    """
+    # Without KINETO_LOG_LEVEL, torch's profiler writes into the submission's log.
+    variables = {"PATH": search_path(), "MAX_JOBS": "4", "KINETO_LOG_LEVEL": "6"}
+    if cuda := _first(folder for folder in _CUDA_FOLDERS if Path(folder, "bin/nvcc").is_file()):
+        variables["CUDA_HOME"] = cuda
+        if number := re.fullmatch(r"sm_(\d+)(\d[af]?)", architecture):
+            # Only one architecture, because each costs the same compile time.
+            variables["TORCH_CUDA_ARCH_LIST"] = f"{number[1]}.{number[2]}"
+    return variables
+
+
+def tool_folders(headers: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return the folders beyond the system's own that a box must show for these tools."""
+    folders = {*find_includes(headers).values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
+    return tuple(
+        sorted(
+            folder
+            for folder in folders
+            if Path(folder).is_dir() and not Path(folder).is_relative_to("/usr")
+        )
+    )
+
+
+def find_nvrtc() -> str | None:
+    """Return the path of libnvrtc: of a package of this interpreter, else of the system's CUDA."""
+    searches = [Path(folder).glob("nvidia/*/lib/libnvrtc.so*") for folder in sys.path if folder]
+    searches += [Path(folder, "lib64").glob("libnvrtc.so*") for folder in _CUDA_FOLDERS]
+    for search in searches:
+        if libraries := [library for library in sorted(search) if ".alt." not in library.name]:
+            return str(libraries[0])
+    return None
+
+
+def find_cuda_includes() -> tuple[str, ...]:
+    """Return the folders of CUDA's headers, which nvcc knows and NVRTC must be given."""
+    roots = [str(Path(library).parents[1])] if (library := find_nvrtc()) else []
+    folders = [
+        Path(root, "include", subfolder)
+        for root in (*roots, *_CUDA_FOLDERS)
+        for subfolder in ("", "cccl")
+    ]
+    marker_files = ("cuda_fp16.h", "cuda/std/version")
+    return tuple(
+        str(folder) for folder in folders if any((folder / name).is_file() for name in marker_files)
+    )
+
+
+def processor_features() -> str:
+    """Return what code for this processor depends on: machine and features.
+
+    Cached code for one processor is useless and harmful on another.
+    """
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        text = ""
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
+    return " ".join([os.uname().machine, *sorted(flags[1].split() if flags else [])])
+
+
+def _find_packages() -> Iterator[tuple[str, str]]:
+    for name, distributions in _PACKAGES.items():
+        if version := _first(filter(None, map(_package_version, distributions))):
+            yield name, version
+
+
+def _find_programs(searched: str) -> Iterator[tuple[str, str]]:
+    for name, (flag, pattern) in _PROGRAMS.items():
+        if path := shutil.which(name, path=searched):
+            output = _read_version_output(path, flag)
+            if output is not None:
+                match = re.search(pattern, output)
+                yield name, match[1] if match else "present"
+
+
+def _read_version_output(path: str, flag: str) -> str | None:
+    """Return a program's version output; None if it does not run, so it is not offered."""
+    try:
+        process = subprocess.run(
+            [path, flag],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TOOL_S_MAX,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (process.stdout + process.stderr).decode(errors="replace")
+
+
+def _package_version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _nvrtc_version(library: str) -> str:
+    for distribution in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12"):
+        if version := _package_version(distribution):
+            return version
+    return Path(library).resolve().name.partition(".so.")[2] or "present"
+
+
+def _headers_version(name: str, folder: Path) -> str:
+    if name != "cutlass":
+        return "present"
+    text = (folder / "cutlass/version.h").read_text(encoding="utf-8", errors="replace")
+    return ".".join(_CUTLASS_VERSION.findall(text)) or "present"
+
+
+def _first(items: Iterable[str]) -> str | None:
+    return next(iter(items), None)

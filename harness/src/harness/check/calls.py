@@ -1,0 +1,368 @@
+"""One gated call: reveal the input, copy the output, judge it, and only then report the time.
+
+The order is the defence. Before the clock starts, the worker has seen nothing of the input. After
+it stops, nothing can change the answer, because the supervisor holds a copy. The reference is
+computed after the answer is committed, so it exists nowhere while the worker could look for it.
+"""
+
+import functools
+import os
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+from harness.build.teams import StageBudget
+from harness.check.author import on_device
+from harness.check.inputs import RankBuffers, Shape, describe_shapes, probe_shape
+from harness.check.judging import (
+    JudgeContext,
+    ReferenceAnswerNeeded,
+    compute_expected,
+    judge_answer,
+)
+from harness.devices.device import Memory, RuleViolation, Window
+from harness.problem import Case
+from harness.report.verdict import CaseFailed, make_printable
+from harness.sandbox import processes
+from harness.sandbox.team import Team
+from harness.worker import protocol
+
+CALL_S_MIN = 5.0
+CALL_REFERENCES_MAX = 20
+_IDLE_ODDS = 4
+_IDLE_S = 0.01
+_LOOK_S = 0.001
+_LATE_S_MAX = 5.0
+# Copying this much takes 3 us; stopping the workers takes 5 us (2 cores, 2026-11).
+_COPY_BYTES_SHORT = 256 * 1024
+
+Result = TypeVar("Result")
+
+# Takes the place of a stage when seeds of warm-up calls are derived; no other call has them.
+WARM_UP = "warm_up"
+
+
+class GatedCase:
+    """A case whose inputs a team of workers sees one call at a time.
+
+    `shapes` has one shape per rank. After a call, `idle_us` is how long no worker ran and
+    `waited_us` how long a worker waited for a core; both are 0 where that cannot be measured.
+    """
+
+    def __init__(
+        self, judge_context: JudgeContext, team: Team, case: Case, shapes: Sequence[Shape]
+    ) -> None:
+        self._judge_context = judge_context
+        self._author = judge_context.author
+        self._device = judge_context.device
+        self._defences = judge_context.defences
+        self._core_keep_awake = judge_context.core_keep_awake
+        self.team = team
+        self.case = case
+        self.shapes = shapes
+        self._buffers: list[RankBuffers] = []
+        self.nonce = b""
+        self._is_armed = False
+        self._has_answered = False
+        self._is_large = False
+        self._declared: list[bytes] = [b""] * len(shapes)
+        self._messages: list[bytes] = []
+        self._descriptors: Sequence[int] = ()
+        self._ends_at = 0.0
+        self._limit_reason = ""
+        self._cpu_before_us: int | None = None
+        self._waited_before_us = 0.0
+        self.idle_us = 0.0
+        self.waited_us = 0.0
+
+    def __enter__(self) -> Self:
+        """Send the memories to the workers; they hold no input yet."""
+        self._buffers = [
+            RankBuffers(self._device.of_rank(rank), shape) for rank, shape in enumerate(self.shapes)
+        ]
+        self._is_large = sum(len(buffers.snapshot) for buffers in self._buffers) > _COPY_BYTES_SHORT
+        for rank, buffers in enumerate(self._buffers):
+            descriptors = [memory.descriptor for memory in buffers.memories]
+            self.team.send(rank, protocol.CASE + buffers.layout(), descriptors)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the memories."""
+        for buffers in self._buffers:
+            buffers.close()
+
+    def call(self, seed: int, deadline: float) -> float:
+        """Make one judged call and return its time in microseconds.
+
+        `deadline` is an instant of the monotonic clock. Raises CaseFailed for anything but a right
+        answer in time; ProblemFault; DeviceFault.
+        """
+        time_us = self.run(seed, deadline)
+        self._freeze()
+        self.idle_us = _idle_us(time_us, self._cpu_before_us, self.team.cpu_us())
+        self._require_stillness()
+        self._judge_all()
+        return time_us
+
+    def run(
+        self,
+        seed: int,
+        deadline: float,
+        order: bytes = protocol.GO,
+        descriptors: Sequence[int] = (),
+    ) -> float:
+        """Make one call without judging it, for example under a profiler."""
+        self._prepare(seed)
+        self._set_limit(deadline)
+        return self._reveal(self._device.timed, order, descriptors)
+
+    def warm_up(self, seed: int, budget_s: float) -> None:
+        """Make one call that is neither timed nor judged; the submission may compile.
+
+        Raises the same errors as `call`, except for a wrong answer, which is discarded.
+        """
+        self._prepare(seed)
+        self._ends_at = time.monotonic() + budget_s
+        shapes = describe_shapes(self.shapes[0])
+        self._limit_reason = (
+            f"the warm-up for {shapes} took more than the build budget of {budget_s:g} s"
+        )
+        self._reveal(self._device.run_untimed, protocol.GO, ())
+        self._freeze()
+
+    def null(self, seed: int, deadline: float) -> float:
+        """Make one call of a null worker, which never looks at its input."""
+        self._freeze()
+        if not self._buffers[0].has_data:
+            time_us = self.run(seed, deadline)
+        else:
+            self._set_limit(deadline)
+            time_us = self._reveal(self._device.timed, protocol.GO, ())
+        # It would keep polling for the next call on the submission's core.
+        self._freeze()
+        return time_us
+
+    def _prepare(self, seed: int) -> None:
+        """Generate the data of a call and fill the outputs with noise; the workers are frozen."""
+        self._freeze()
+        for rank, buffers in enumerate(self._buffers):
+            with self._at(rank):
+                buffers.prepare(self._data(seed, rank))
+            if self._defences.poisons:
+                buffers.poison.renew()
+
+    def _reveal(
+        self, run: Callable[[Window], Result], order: bytes, descriptors: Sequence[int]
+    ) -> Result:
+        self._descriptors = descriptors
+        self._order(order)
+        self._cpu_before_us = self.team.cpu_us()
+        self._device.flush()
+        if self._defences.requires_silence:
+            self.team.require_silence()
+        self._core_keep_awake.wake()
+        try:
+            return run(self)
+        except RuleViolation as violation:
+            raise CaseFailed(violation.verdict, str(violation)) from violation
+
+    @property
+    def memories(self) -> list[tuple[Memory, Memory]]:
+        """The inputs and outputs of each rank."""
+        return [buffers.memories for buffers in self._buffers]
+
+    def show(self) -> None:
+        """Copy the private inputs to where the workers see them."""
+        for buffers in self._buffers:
+            buffers.show()
+        self._waited_before_us = self.team.waited_us()
+
+    def go(self) -> None:
+        """Thaw the workers, send each the nonce of this call, and leave the core to them."""
+        self.team.thaw()
+        for rank, message in enumerate(self._messages):
+            self.team.send(rank, message, self._descriptors)
+        self._core_keep_awake.release()
+
+    def armed(self, within_s: float) -> bool:
+        """Wait until every worker has enqueued its work, then freeze them; False if one is late."""
+        ends_at = time.monotonic() + within_s
+        for rank in range(len(self._messages)):
+            answer = self.team.try_receive(rank, ends_at)
+            if answer is None:
+                return False
+            if answer != protocol.ARMED + self.nonce:
+                raise CaseFailed("protocol", "the worker sent an unexpected answer")
+        self._freeze()
+        self._is_armed = True
+        return True
+
+    def wait(self) -> None:
+        """Wait for every worker's answer. Raises CaseFailed."""
+        done_message, armed = protocol.DONE + self.nonce, protocol.ARMED + self.nonce
+        if self._is_armed:
+            self.team.thaw()
+        for rank in range(len(self._messages)):
+            answer = self.team.receive(rank, self._ends_at, self._limit_reason)
+            # On a GPU, a worker that was too late to be armed still sends ARMED first.
+            if answer == armed and self._device.name != "cpu" and not self._is_armed:
+                answer = self.team.receive(rank, self._ends_at, self._limit_reason)
+            self._declared[rank] = answer[len(done_message) :]
+            is_undeclarable = self._declared[rank] and not self.shapes[rank].is_checked
+            if answer[: len(done_message)] != done_message or is_undeclarable:
+                raise CaseFailed("protocol", "the worker sent an unexpected answer")
+        self._has_answered = True
+
+    def hold(self) -> None:
+        """Copy the outputs; the clock stops after this, never before.
+
+        Before a long copy the workers are frozen: otherwise one could answer early and keep writing
+        just ahead of the copy. A short copy takes less time than freezing. Behind a gate the copy
+        is enqueued before the workers have answered, when some may not even have seen their input.
+        """
+        if not self._defences.stops_after_snapshot:
+            _let_work_end()
+        if self._is_large and self._has_answered:
+            self._freeze()
+        for buffers in self._buffers:
+            buffers.hold()
+        # Later, it would count time after the call; earlier, it would delay the copy.
+        # With several ranks, one may work while another waits, so nothing can be concluded.
+        if len(self._buffers) == 1:
+            self.waited_us = self.team.waited_us() - self._waited_before_us
+
+    def _at(self, rank: int) -> AbstractContextManager[None]:
+        """Within it, the author's code creates tensors on the rank's device."""
+        return on_device(self._device.of_rank(rank).place)
+
+    def _data(self, seed: int, rank: int) -> Any:
+        """Generate the author's data for one rank."""
+        return self._author.data(self.case, seed, rank)
+
+    def _freeze(self) -> None:
+        if self._defences.freezes:
+            self.team.freeze()
+
+    def _order(self, order: bytes) -> None:
+        self._is_armed = self._has_answered = False
+        size = protocol.NONCE_BYTES
+        self.nonce = secrets.token_bytes(size) if self._defences.has_nonce else bytes(size)
+        self._messages = [order + self.nonce + buffers.scalars() for buffers in self._buffers]
+
+    def _set_limit(self, deadline: float) -> None:
+        slowest_s = max(shape.reference_s for shape in self.shapes)
+        call_s = max(CALL_S_MIN, CALL_REFERENCES_MAX * slowest_s)
+        self._ends_at = time.monotonic() + call_s
+        self._limit_reason = f"one call took more than {call_s:.0f} s"
+        if self._ends_at > deadline:
+            self._ends_at, self._limit_reason = deadline, "the stage used up its budget"
+
+    def _judge_all(self) -> None:
+        """Judge every rank; compute all reference answers first if ranks communicate."""
+        count = len(self._buffers)
+        try:
+            self._author.each(self.case, count, self._judge)
+        except ReferenceAnswerNeeded:
+            answers = self._author.each(self.case, count, self._expected)
+            self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
+
+    def _expected(self, rank: int) -> list[Any]:
+        buffers = self._buffers[rank]
+        with self._at(rank):
+            return compute_expected(self._author, self.case, buffers, buffers.shown.flat)
+
+    def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
+        buffers, declaration = self._buffers[rank], self._declared[rank]
+        try:
+            with self._at(rank):
+                judge_answer(self._judge_context, self.case, buffers, declaration, known)
+        except CaseFailed as failure:
+            if len(self._buffers) > 1:
+                failure.message = make_printable(f"rank {rank}: {failure.message}")
+            raise
+
+    def _require_stillness(self) -> None:
+        """Check that the outputs no longer change; now and then give a late write time to show."""
+        if secrets.randbelow(_IDLE_ODDS) == 0:
+            self.team.thaw()
+            time.sleep(_IDLE_S)
+            self._freeze()
+        if self._defences.requires_stillness and not all(
+            buffers.is_still() for buffers in self._buffers
+        ):
+            raise CaseFailed("late_write", "the output changed after the call had returned")
+
+
+def _let_work_end() -> None:
+    """Let the workers finish what they go on doing after they have answered.
+
+    For tests without the defence: a clock that stops at the answer grants this time. A core may
+    stand still for a moment, so the work is over only when no worker wants a core.
+    """
+    ends_at = time.monotonic() + _LATE_S_MAX
+    while processes.is_any_running(os.getppid(), but=os.getpid()) and time.monotonic() < ends_at:
+        time.sleep(_LOOK_S)
+
+
+def _idle_us(time_us: float, before_us: int | None, after_us: int | None) -> float:
+    """Return how long no worker was on a core during a call; 0 if that is unknown."""
+    if before_us is None or after_us is None:
+        return 0.0
+    return max(0.0, time_us - (after_us - before_us))
+
+
+class WarmUps:
+    """Makes a team's first call for every new shape, so that no judged call has to compile.
+
+    `seeds` are used for warm-up calls alone: a submission learns nothing about a judged input.
+    `budget_s` bounds each call; `Problem.warm_ups_max` says how many a team can get.
+    """
+
+    def __init__(self, seeds: Callable[[Case], Iterator[int]], budget_s: float) -> None:
+        self._seeds_of_case = seeds
+        self._budget_s = budget_s
+        self._seeds: dict[str, Iterator[int]] = {}
+        self._shapes_of_team: defaultdict[Team, set[tuple[bytes, ...]]] = defaultdict(set)
+
+    def warm_up(self, gate: GatedCase, budget: StageBudget) -> None:
+        """Make the call if the gate's team has not been called with these shapes yet.
+
+        It costs nothing of the budget. Raises CaseFailed, ProblemFault, DeviceFault.
+        """
+        shapes = tuple(shape.specialisation() for shape in gate.shapes)
+        known_shapes = self._shapes_of_team[gate.team]
+        if shapes in known_shapes:
+            return
+        known_shapes.add(shapes)
+        began = time.monotonic()
+        gate.warm_up(self._next_seed(gate.case), self._budget_s)
+        budget.extend(time.monotonic() - began)
+
+    def _next_seed(self, case: Case) -> int:
+        """Return the next seed of a case; they continue from team to team."""
+        if case.name not in self._seeds:
+            self._seeds[case.name] = self._seeds_of_case(case)
+        return next(self._seeds[case.name])
+
+
+def probe_shapes(
+    judge_context: JudgeContext, cases: Iterable[Case], key: bytes, *, is_checked: bool
+) -> dict[str, list[Shape]]:
+    """Return for each case, by name, the shape of every rank. Raises ProblemFault."""
+    shapes_by_case: dict[str, list[Shape]] = {}
+    for case in cases:
+        if case.name not in shapes_by_case:
+            probed = functools.partial(_probe_rank, judge_context, case, key)
+            shapes = judge_context.author.each(case, case.ranks, probed)
+            shapes_by_case[case.name] = [replace(shape, is_checked=is_checked) for shape in shapes]
+    return shapes_by_case
+
+
+def _probe_rank(judge_context: JudgeContext, case: Case, key: bytes, rank: int) -> Shape:
+    place = judge_context.device.of_rank(rank).place
+    with on_device(place):
+        return probe_shape(judge_context.author, case, key, rank, place)

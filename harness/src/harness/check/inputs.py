@@ -1,0 +1,376 @@
+"""Unpredictable seeds, the layout of the data and the answer of a case, and their buffers."""
+
+import hashlib
+import hmac
+import importlib
+import json
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from harness.check.structure import (
+    FlatValue,
+    Leaf,
+    Node,
+    dtype_name,
+    flatten,
+    lay_out,
+    layout_bytes,
+    relabel_tensors,
+)
+from harness.devices.device import Memory
+from harness.problem import Case, ProblemFault
+from harness.worker import protocol
+
+KEY_BYTES = 32
+SEED_BITS = (63, 31)
+
+_PROBE_STAGE = "shape"
+# Those with a code, and one without a C++ type; 4-bit values can be neither copied nor compared.
+_ANSWER_DTYPES = ({*protocol.DTYPES} | {"complex32"}) - {"float4_e2m1fn_x2"}
+
+_WORD_BYTES = 8
+
+
+class ReferenceFunctions(Protocol):
+    """The author's functions that reveal a shape. Both raise ProblemFault."""
+
+    def data(self, case: Case, seed: int, rank: int = 0) -> Any:
+        """Generate the data of a case for one rank under a seed."""
+
+    def answer(self, case: Case, data: Any) -> Any:
+        """Return the reference's answer; the reference may write to the data."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The layout of a case, taken from a run of the reference under a seed used for nothing else.
+
+    `template` describes freshly generated data; its tensors are inputs if their index is in
+    `shown`, else output buffers. `data` and `answer` are the templates that the worker reads. With
+    `is_checked`, the problem's own check judges answers of another dtype or shape. `scalars` are
+    the plain values in the data of that run, as JSON.
+    """
+
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    data: Node
+    answer: Node
+    template: Node
+    shown: tuple[int, ...]
+    seed_bits: int
+    reference_s: float
+    is_checked: bool = False
+    scalars: str = ""
+
+    @property
+    def buffers(self) -> set[int]:
+        """The outputs that are written into memory that comes with the data."""
+        return {index for kind, index in _leaves(self.answer) if kind == "buffer"}
+
+    def specialisation(self) -> bytes:
+        """Return what a compiled function depends on: shapes, dtypes, strides, plain values.
+
+        Two cases with equal bytes need only one compilation. Raises as `layout`.
+        """
+        return self.layout() + self.scalars.encode()
+
+    def layout(self, memories: Sequence[dict[str, Any]] = ()) -> bytes:
+        """Return what the worker is told of the case and of its memories.
+
+        Raises ProblemFault if there are so many tensors that it does not fit a message.
+        """
+        leaves = {
+            "inputs": [leaf.as_json() for leaf in self.inputs],
+            "outputs": [leaf.as_json() for leaf in self.outputs],
+        }
+        forms = {"data": self.data, "answer": self.answer, "memories": list(memories)}
+        rule = {"is_checked": True} if self.is_checked else {}
+        message = json.dumps(leaves | forms | rule).encode()
+        if len(message) >= protocol.LAYOUT_BYTES_MAX:
+            reason = f"takes {len(message)} bytes to describe, at most {protocol.LAYOUT_BYTES_MAX}"
+            raise ProblemFault(f"the layout of data and answer {reason}: use fewer tensors")
+        return message
+
+    def inputs_of(self, flat: FlatValue) -> list[Any]:
+        """Return the input tensors of fresh data. Raises ProblemFault if their layout differs."""
+        if flat.template == self.template:
+            tensors = [flat.tensors[index] for index in self.shown]
+            if all(map(Leaf.holds, self.inputs, tensors)):
+                return tensors
+        raise ProblemFault("generate_input makes other shapes under another seed")
+
+
+def describe_shapes(shape: Shape) -> str:
+    """Describe the inputs of a case for people, or the outputs if there are no inputs."""
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in shape.inputs or shape.outputs)
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    """Yield the tensors and buffers of a template."""
+    kind, content = node
+    if kind in ("tensor", "buffer"):
+        yield node
+    else:
+        for item in content:
+            yield from _leaves(item[1] if kind == "dict" else item)
+
+
+def derive_seed(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
+    """Derive the seed of one call, of 63 or 31 bits; one seed reveals no other.
+
+    >>> derive_seed(bytes(32), "check", "size=4", 0, 31) < 2**31
+    True
+    """
+    message = f"{stage}|{case}|{call}".encode()
+    digest = hmac.new(key, message, hashlib.sha256).digest()
+    return int.from_bytes(digest[:8], "little") >> (64 - bits)
+
+
+def probe_shape(
+    author: ReferenceFunctions, case: Case, key: bytes, rank: int = 0, place: str = "cpu"
+) -> Shape:
+    """Find the shape of a rank's part of a case on the device at `place`. Raises ProblemFault."""
+    flat, seed_bits = _generate_data(author, case, key, rank)
+    _require_place(flat, place, "generate_input")
+    data_copy = flatten(flat.clone(), "generate_input")
+    began = time.monotonic()
+    answer = _compute_answer(author, case, data_copy)
+    _require_place(answer, place, "ref_kernel")
+    _require_dtypes(answer)
+    _synchronize(answer.tensors)
+    reference_s = time.monotonic() - began
+    buffers = _find_buffers(author, case, flat, (data_copy, answer))
+    input_indices = tuple(index for index in range(len(flat.tensors)) if index not in buffers)
+    places: dict[int, Node] = {
+        index: ["tensor", place] for place, index in enumerate(input_indices)
+    }
+    places |= {index: ["buffer", place] for index, place in buffers.items()}
+    written = set(buffers.values())
+    return Shape(
+        inputs=lay_out([flat.tensors[index] for index in input_indices]),
+        outputs=lay_out(answer.tensors),
+        data=relabel_tensors(flat.template, lambda index: places[index]),
+        answer=relabel_tensors(
+            answer.template, lambda i: ["buffer" if i in written else "tensor", i]
+        ),
+        template=flat.template,
+        shown=input_indices,
+        seed_bits=seed_bits,
+        reference_s=reference_s,
+        scalars=json.dumps(flat.scalars),
+    )
+
+
+def _require_dtypes(answer: FlatValue) -> None:
+    """Raise ProblemFault for dtypes that torch can neither copy nor compare."""
+    for tensor in answer.tensors:
+        if (name := dtype_name(tensor.dtype)) not in _ANSWER_DTYPES:
+            advice = "return it as bytes instead: tensor.view(torch.uint8)"
+            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
+
+
+def _generate_data(
+    author: ReferenceFunctions, case: Case, key: bytes, rank: int
+) -> tuple[FlatValue, int]:
+    """Return the data of a case, and the longest seed that its generator accepts."""
+    for bits in SEED_BITS:
+        seed = derive_seed(key, _PROBE_STAGE, case.name, 0, bits)
+        try:
+            return flatten(author.data(case, seed, rank), "generate_input"), bits
+        except ProblemFault:
+            if bits == SEED_BITS[-1] or case.seed is None:
+                raise
+    raise AssertionError
+
+
+def _require_place(flat: FlatValue, place: str, source: str) -> None:
+    for tensor in flat.tensors:
+        if str(tensor.device) != place:
+            raise ProblemFault(
+                f"{source} made a tensor on {tensor.device}, this run is on {place}: "
+                "make it with device=utils.get_device()"
+            )
+
+
+def _synchronize(tensors: Sequence[Any]) -> None:
+    """Wait until the tensors are computed; a GPU returns before it is done."""
+    torch: Any = importlib.import_module("torch")
+    for tensor in tensors:
+        if tensor.is_cuda:
+            torch.cuda.synchronize(tensor.device)
+
+
+def _compute_answer(author: ReferenceFunctions, case: Case, data: FlatValue) -> FlatValue:
+    answer = flatten(author.answer(case, data.rebuild(data.tensors)), "ref_kernel")
+    if not answer.tensors or answer.scalars or _has_non_tensors(answer.template):
+        raise ProblemFault("ref_kernel must return a tensor, or a nest of tensors alone")
+    return answer
+
+
+def _has_non_tensors(node: Node) -> bool:
+    """Return whether an answer holds anything but tensors and nests of them."""
+    kind, content = node
+    if kind == "dict":
+        return any(_has_non_tensors(item) for _, item in content)
+    return kind not in ("tensor", "list", "tuple") or (
+        isinstance(content, list) and any(map(_has_non_tensors, content))
+    )
+
+
+def _find_buffers(
+    author: ReferenceFunctions, case: Case, flat: FlatValue, first_call: tuple[FlatValue, FlatValue]
+) -> dict[int, int]:
+    """Return which tensors of the data are output buffers, and for which output.
+
+    Sharing memory with the answer is not enough: an input that is sorted in place or returned
+    unchanged shares it too. A buffer's initial content is never read, so it must not change the
+    answer.
+    """
+    data, answer = first_call
+    shared = {
+        index: place
+        for index, tensor in enumerate(data.tensors)
+        for place, output in enumerate(answer.tensors)
+        if _is_same_view(tensor, output)
+    }
+    if not shared:
+        return {}
+    scrambled = flatten(flat.clone(), "generate_input")
+    torch: Any = importlib.import_module("torch")
+    for index in shared:
+        tensor = scrambled.tensors[index].detach()
+        tensor.copy_(torch.randint(0, 100, tensor.shape))
+    try:
+        again = _compute_answer(author, case, scrambled)
+    except ProblemFault:
+        return {}
+    is_same_answer = all(map(torch.equal, answer.tensors, again.tensors))
+    return shared if is_same_answer else {}
+
+
+def _is_same_view(tensor: Any, output: Any) -> bool:
+    """Return whether two tensors are the same view of the same memory."""
+    view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+    return bool(tensor.numel()) and view == (
+        output.data_ptr(),
+        output.dtype,
+        output.shape,
+        output.stride(),
+    )
+
+
+class MemoryAllocator(Protocol):
+    """Where buffers come from: a device, or a part of one."""
+
+    def allocate(self, size: int, role: str) -> Memory:
+        """Return a memory of `size` bytes for `inputs` or `outputs`. Raises DeviceFault."""
+
+
+@dataclass
+class CallData:
+    """The data of the current call, as the author's code made it and flattened."""
+
+    data: Any
+    flat: FlatValue
+
+
+class RankBuffers:
+    """The memories of one rank for one case; `snapshot` is the answer that is judged."""
+
+    def __init__(self, store: MemoryAllocator, shape: Shape) -> None:
+        torch: Any = importlib.import_module("torch")
+        self.shape = shape
+        self._inputs = store.allocate(layout_bytes(shape.inputs), "inputs")
+        self._outputs = store.allocate(layout_bytes(shape.outputs), "outputs")
+        self.poison = _Noise(torch, shape, self._outputs.bytes)
+        self.snapshot: Any = torch.empty_like(self._outputs.bytes)
+        self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]
+        self._tensors: list[Any] = []
+        self.shown = CallData(None, FlatValue([], [], []))
+        self._equal = torch.equal
+
+    @property
+    def memories(self) -> tuple[Memory, Memory]:
+        """The inputs and outputs that the worker maps."""
+        return self._inputs, self._outputs
+
+    def layout(self) -> bytes:
+        """Return what the worker is told of the case and of its memories."""
+        return self.shape.layout([memory.told for memory in self.memories])
+
+    def prepare(self, data: Any) -> None:
+        """Flatten the next call's data. Raises ProblemFault if its shape differs."""
+        flat = flatten(data, "generate_input")
+        self.shown = CallData(data, flat)
+        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(flat)]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is data from an earlier call."""
+        return self.shown.data is not None
+
+    def scalars(self) -> bytes:
+        """Return the non-tensor leaves as the worker reads them. Raises ProblemFault."""
+        scalars = self.shown.flat.scalars
+        message = json.dumps(scalars).encode() if scalars else b""
+        if len(message) > protocol.SCALARS_BYTES_MAX:
+            reason = f"{len(message)} bytes, at most {protocol.SCALARS_BYTES_MAX} are allowed"
+            raise ProblemFault(f"generate_input makes plain values of {reason}")
+        return message
+
+    def show(self) -> None:
+        """Copy the private inputs to where the worker sees them."""
+        for view, tensor in zip(self._views, self._tensors, strict=True):
+            view.copy_(tensor)
+
+    def hold(self) -> None:
+        """Copy the outputs to where only the supervisor reaches them."""
+        self.snapshot.copy_(self._outputs.bytes)
+
+    def is_still(self) -> bool:
+        """Return whether the outputs are unchanged since they were copied."""
+        return bool(self._equal(self._outputs.bytes, self.snapshot))
+
+    def seen(self) -> tuple[FlatValue, Any]:
+        """Return the data in the memory that the worker reaches; for mutation tests only."""
+        tensors = list(self.shown.flat.tensors)
+        for index, view in zip(self.shape.shown, self._views, strict=True):
+            tensors[index] = view.clone()
+        flat = replace(self.shown.flat, tensors=tensors)
+        return flat, flat.rebuild(tensors)
+
+    def close(self) -> None:
+        """Release the memories."""
+        self._views = []
+        self._inputs.close()
+        self._outputs.close()
+
+
+class _Noise:
+    """Fills the outputs before each call with new random bits, so that none are right by chance."""
+
+    def __init__(self, torch: Any, shape: Shape, target: Any) -> None:
+        generator = torch.Generator(target.device).manual_seed(secrets.randbits(63))
+        self._torch = torch
+        self._target = target.view(torch.int64)
+        self._pool = torch.empty_like(self._target)
+        self._pool.random_(generator=generator)
+        self._word = 0
+        self._bools = [leaf for leaf in shape.outputs if leaf.dtype == "bool"]
+
+    def renew(self) -> None:
+        """Fill the outputs again. A bool may hold only 0 and 1."""
+        self._word = secrets.randbits(63)
+        self._torch.bitwise_xor(self._pool, self._word, out=self._target)
+        for leaf in self._bools:
+            leaf.bytes_in(self._target.view(self._torch.uint8)).bitwise_and_(1)
+
+    def bytes_in(self, leaf: Leaf, size: int) -> Any:
+        """Return the noise in the first bytes of an output, recomputed outside timed code."""
+        begin = leaf.offset // _WORD_BYTES
+        words = self._pool[begin : begin + -(-size // _WORD_BYTES)].bitwise_xor(self._word)
+        noise = words.view(self._torch.uint8)[:size]
+        return noise.bitwise_and_(1) if leaf.dtype == "bool" else noise

@@ -1,0 +1,270 @@
+"""Judges a rank's answer: our guards first, then the problem's own check.
+
+The guards are those that a check may lack. An answer may have another dtype or shape than the
+reference's if the problem's check judges it.
+"""
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from harness.check.author import AuthorCode
+from harness.check.inputs import RankBuffers, Shape
+from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
+from harness.defences import ALL_DEFENCES, Defences
+from harness.devices.cpu import CoreKeepAwake
+from harness.devices.device import Device
+from harness.problem import Case, ProblemFault
+from harness.report.messages import Mismatch
+from harness.report.verdict import CaseFailed
+from harness.worker.protocol import is_compatible_answer
+
+_SHOWN_MAX = 5
+# Rounding differences per dtype; only decides which elements are shown as wrong.
+_ROUNDING = {"float64": 1e-7, "float32": 1e-5, "float16": 1e-3, "bfloat16": 1.6e-2}
+
+# Fewer random bits than this could equal a right answer by chance.
+_POISON_BITS_MIN = 64
+_LOOK_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class JudgeContext:
+    """What a call involves: the author's code, the device with its clock, the defences."""
+
+    author: AuthorCode
+    device: Device
+    core_keep_awake: CoreKeepAwake
+    defences: Defences = ALL_DEFENCES
+
+
+class ReferenceAnswerNeeded(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """A rank needs the reference's answer, which communicating ranks compute together."""
+
+
+def judge_answer(
+    judge_context: JudgeContext,
+    case: Case,
+    buffers: RankBuffers,
+    declaration: bytes,
+    known: Sequence[Any] | None = None,
+) -> None:
+    """Judge the copied answer, read as the worker declared it if that is allowed.
+
+    `known` is the reference's answer if communicating ranks have computed it together. Raises
+    CaseFailed, ProblemFault, ReferenceAnswerNeeded.
+    """
+    defences, shape, snapshot = judge_context.defences, buffers.shape, buffers.snapshot
+    leaves = declared_leaves(shape, declaration)
+    flat, data = buffers.shown.flat, buffers.shown.data
+    if not defences.keeps_inputs_private:
+        flat, data = buffers.seen()
+    if defences.poisons:
+        require_written(shape.outputs, snapshot, buffers.poison.bytes_in)
+    require_valid_bools(leaves, snapshot)
+    outputs = [leaf.view(snapshot) for leaf in leaves]
+    pairs = zip(outputs, shape.outputs, strict=True)
+    reshaped = [output.reshape(leaf.shape) for output, leaf in pairs]
+    answer = _LazyAnswer(lambda: _compute_alone(judge_context.author, case, buffers, flat), known)
+    require_numbers(reshaped, answer)
+    if not defences.compares_all:
+        _copy_right_rest(outputs, answer())
+    difference = describe_difference(shape.outputs, leaves)
+    # The check gets the reference's shape: it could take a leading 1 for a row dimension.
+    shown_value = FlatValue(shape.answer, reshaped, [])
+    output = shown_value.rebuild(reshaped)
+    if judge_context.author.is_together(case):
+        # It may be judged twice, and a check may write to its arguments.
+        data, output = flat.clone(), shown_value.clone()
+    if complaint := _call_check(
+        lambda: judge_context.author.complaint(case, data, output), difference
+    ):
+        failure = CaseFailed("wrong_answer", complaint, is_last=False)
+        failure.wrong, failure.mismatches = find_mismatches(reshaped, answer())
+        raise failure
+
+
+def _call_check(check: Callable[[], str | None], difference: str) -> str | None:
+    """Return the check's complaint. A check that cannot read another form is not at fault."""
+    try:
+        return check()
+    except ProblemFault as fault:
+        if not difference:
+            raise
+        return f"{difference}, which the problem's own check cannot read: {fault}"
+
+
+def compute_expected(
+    author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
+) -> list[Any]:
+    """Return the reference's answer for one rank. Raises ProblemFault."""
+    answer = flatten(author.answer(case, flat.clone()), "ref_kernel")
+    outputs, parts = buffers.shape.outputs, answer.tensors
+    is_same = len(parts) == len(outputs)
+    if not is_same or not all(map(lambda leaf, part: leaf.holds(part), outputs, parts)):
+        raise ProblemFault("ref_kernel makes other shapes under another seed")
+    return answer.tensors
+
+
+def _compute_alone(
+    author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
+) -> list[Any]:
+    """Return the same for a rank that can compute it alone.
+
+    Raises ProblemFault, ReferenceAnswerNeeded.
+    """
+    if author.is_together(case):
+        raise ReferenceAnswerNeeded
+    return compute_expected(author, case, buffers, flat)
+
+
+class _LazyAnswer:
+    """The reference's answer, computed on first use."""
+
+    def __init__(self, compute: Callable[[], list[Any]], known: Sequence[Any] | None) -> None:
+        self._compute = compute
+        self._tensors = known
+
+    def __call__(self) -> Sequence[Any]:
+        if self._tensors is None:
+            self._tensors = self._compute()
+        return self._tensors
+
+
+def _copy_right_rest(outputs: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Make all but the first elements right, like a check that looks at a part only."""
+    for output, answer in zip(outputs, expected, strict=True):
+        output.flatten()[64:] = answer.flatten()[64:]
+
+
+def require_written(
+    outputs: Sequence[Leaf], snapshot: Any, poison: Callable[[Leaf, int], Any]
+) -> None:
+    """Raise CaseFailed if an output still holds what its memory was filled with."""
+    torch: Any = importlib.import_module("torch")
+    for index, leaf in enumerate(outputs):
+        bits = leaf.size if leaf.dtype == "bool" else 8 * leaf.size
+        # Nearly every answer differs in its first bytes; then the rest need not be compared.
+        sizes = (min(leaf.size, _LOOK_BYTES), leaf.size)
+        written = leaf.bytes_in(snapshot)
+        is_poison = all(torch.equal(written[:size], poison(leaf, size)) for size in sizes)
+        if is_poison and bits >= _POISON_BITS_MIN:
+            raise _wrong_answer(f"{_output_name(index, outputs)} was never written")
+
+
+def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]) -> None:
+    """Raise CaseFailed for a NaN where the reference has none."""
+    suspects = [i for i, output in enumerate(outputs) if bool(nan_mask(output).any())]
+    if not suspects:
+        return
+    answers = expected()
+    for index in suspects:
+        extra = nan_mask(outputs[index]) & ~nan_mask(answers[index])
+        if count := int(extra.sum()):
+            total = extra.numel()
+            raise _wrong_answer(
+                f"{_output_name(index, outputs)} has {count} NaN among {total} values"
+            )
+
+
+def require_valid_bools(outputs: Sequence[Leaf], snapshot: Any) -> None:
+    """Raise CaseFailed for a bool that is neither 0 nor 1; comparisons misjudge such bits."""
+    for index, leaf in enumerate(outputs):
+        if leaf.dtype == "bool" and leaf.size and int(leaf.bytes_in(snapshot).max()) > 1:
+            raise _wrong_answer(
+                f"{_output_name(index, outputs)} holds bytes that are not valid bools"
+            )
+
+
+def find_mismatches(outputs: Sequence[Any], expected: Sequence[Any]) -> tuple[int, list[Mismatch]]:
+    """Return how many elements differ by more than rounding, and the first of them."""
+    count = 0
+    mismatches: list[Mismatch] = []
+    for place, (output, answer) in enumerate(zip(outputs, expected, strict=True)):
+        off = _wrong_elements(output, answer)
+        count += int(off.sum())
+        for index in off.nonzero()[: _SHOWN_MAX - len(mismatches)].tolist():
+            position = tuple(index)
+            name = f"{place}:" if len(outputs) > 1 else ""
+            location = f"{name}[{', '.join(map(str, index))}]"
+            mismatches.append(
+                Mismatch(location, repr(output[position].item()), repr(answer[position].item()))
+            )
+    return count, mismatches
+
+
+def _wrong_elements(output: Any, answer: Any) -> Any:
+    torch: Any = importlib.import_module("torch")
+    if not (output.is_floating_point() or output.is_complex()):
+        return output != answer
+    rounding = _ROUNDING.get(str(output.dtype).removeprefix("torch."), 1e-2)
+    wide = torch.complex128 if output.is_complex() else torch.float64
+    return ~torch.isclose(output.to(wide), answer.to(wide), rounding, 1e-5, equal_nan=True)
+
+
+def nan_mask(tensor: Any) -> Any:
+    """Return where a tensor is NaN, including 8-bit floats, which torch.isnan lacks."""
+    torch: Any = importlib.import_module("torch")
+    is_small = tensor.is_floating_point() and tensor.element_size() == 1
+    return torch.isnan(tensor.float() if is_small else tensor)
+
+
+def _output_name(index: int, outputs: Sequence[Any]) -> str:
+    return "the output" if len(outputs) == 1 else f"output {index}"
+
+
+def _wrong_answer(message: str) -> CaseFailed:
+    return CaseFailed("wrong_answer", message, is_last=False)
+
+
+def declared_leaves(shape: Shape, declaration: bytes) -> tuple[Leaf, ...]:
+    """Return how the outputs are to be read. Raises CaseFailed `protocol` if not allowed."""
+    if not declaration:
+        return shape.outputs
+    leaves = list(shape.outputs)
+    try:
+        for index, dtype, sizes in _parse_declaration(declaration):
+            leaves[index] = _declared_leaf(shape, index, dtype, sizes)
+    except (IndexError, RecursionError, TypeError, ValueError):
+        reason = "the worker declared an impossible dtype or shape"
+        raise CaseFailed("protocol", reason) from None
+    return tuple(leaves)
+
+
+def describe_difference(expected: Sequence[Leaf], declared: Sequence[Leaf]) -> str:
+    """Describe what was returned instead of what was expected, "" if nothing differs."""
+    pairs = [(want, got) for want, got in zip(expected, declared, strict=True) if want != got]
+    differences = [f"{_form_text(got)}, expected {_form_text(want)}" for want, got in pairs]
+    return f"custom_kernel returned {'; '.join(differences)}" if differences else ""
+
+
+def _parse_declaration(declaration: bytes) -> list[tuple[int, str, list[int]]]:
+    items = json.loads(declaration)
+    indices = [index for index, _, _ in items]
+    if not isinstance(items, list) or len(set(indices)) < len(indices):
+        raise ValueError
+    return items
+
+
+def _declared_leaf(shape: Shape, index: Any, dtype: Any, sizes: Any) -> Leaf:
+    """Return one output as declared. Raises TypeError or ValueError if that is not allowed."""
+    if type(index) is not int or index < 0 or type(dtype) is not str:
+        raise TypeError
+    if not isinstance(sizes, list) or not all(
+        type(length) is int and length >= 0 for length in sizes
+    ):
+        raise TypeError
+    leaf = shape.outputs[index]
+    if index in shape.buffers or not is_compatible_answer(leaf.dtype, leaf.shape, dtype, sizes):
+        raise ValueError
+    torch: Any = importlib.import_module("torch")
+    size = prod(sizes) * int(getattr(torch, dtype).itemsize)
+    stride = contiguous_stride(tuple(sizes))
+    return replace(leaf, size=size, dtype=dtype, shape=tuple(sizes), stride=stride)
+
+
+def _form_text(leaf: Leaf) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}"

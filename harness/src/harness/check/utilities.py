@@ -1,0 +1,142 @@
+"""What a problem can import as `utils` if it brings no utils.py of its own."""
+
+import importlib
+import random
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+_SHOWN_MAX = 5
+_CACHE_BYTES = 256 * 1024 * 1024
+
+CheckResult = tuple[bool, list[str]]
+
+
+def set_seed(seed: int = 42) -> None:
+    """Seed the global generators of Python, torch and every device."""
+    random.seed(seed)
+    _torch().manual_seed(seed)
+
+
+def get_device(use_cuda: bool = True) -> Any:
+    """Return the device for a problem's tensors; a run sees only the GPU that it times."""
+    torch = _torch()
+    return torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
+
+
+def clear_l2_cache() -> None:
+    """Write more bytes than any cache holds."""
+    torch = _torch()
+    torch.empty(_CACHE_BYTES, dtype=torch.uint8, device=get_device()).fill_(1)
+
+
+def verbose_allclose(
+    received: Any, expected: Any, rtol: float = 1e-05, atol: float = 1e-08, max_print: int = 5
+) -> CheckResult:
+    """Return whether |received - expected| <= atol + rtol * |expected| everywhere, and where not.
+
+    A NaN matches only NaN, an infinity only itself. Raises nothing; a wrong shape is also a reason.
+    """
+    if reason := _shape_reason(received, expected):
+        return False, [reason]
+    received_wide, expected_wide = _widen(received), _widen(expected)
+    close = _torch().isclose(received_wide, expected_wide, rtol=rtol, atol=atol, equal_nan=True)
+    return _report_mismatches(~close, received, expected, max_print)
+
+
+def verbose_allequal(received: Any, expected: Any, max_print: int = 5) -> CheckResult:
+    """Return whether two tensors are equal everywhere, and where they are not."""
+    if reason := _shape_reason(received, expected):
+        return False, [reason]
+    return _report_mismatches(received != expected, received, expected, max_print)
+
+
+def match_reference(
+    data: Any,
+    output: Any,
+    reference: Callable[[Any], Any],
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+) -> tuple[bool, str]:
+    """Return whether an output, or every part of a nested one, is close to the reference's."""
+    reasons = _reasons(output, reference(data), (rtol, atol))
+    return not reasons, "\n".join(reasons)
+
+
+def make_match_reference(
+    reference: Callable[[Any], Any], **tolerances: float
+) -> Callable[[Any, Any], tuple[bool, str]]:
+    """Return a check_implementation that compares with a reference."""
+
+    def check(data: Any, output: Any) -> tuple[bool, str]:
+        return match_reference(data, output, reference, **tolerances)
+
+    return check
+
+
+class DeterministicContext:
+    """Within it, torch uses deterministic algorithms and full precision."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def __enter__(self) -> Self:
+        torch = _torch()
+        cudnn = torch.backends.cudnn
+        self._before = [
+            torch.are_deterministic_algorithms_enabled(),
+            cudnn.allow_tf32,
+            cudnn.deterministic,
+        ]
+        self._set(True, False, True)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _at: TracebackType | None,
+    ) -> None:
+        self._set(*self._before)
+
+    def _set(self, algorithms: bool, allow_tf32: bool, deterministic: bool) -> None:
+        torch = _torch()
+        torch.use_deterministic_algorithms(algorithms)
+        torch.backends.cudnn.allow_tf32 = allow_tf32
+        torch.backends.cudnn.deterministic = deterministic
+
+
+def _reasons(output: Any, expected: Any, tolerances: tuple[float, float]) -> list[str]:
+    if isinstance(expected, dict):
+        pairs = [(output[key], expected[key]) for key in expected]
+    elif isinstance(expected, list | tuple):
+        pairs = list(zip(output, expected, strict=True))
+    else:
+        return verbose_allclose(output, expected, *tolerances)[1]
+    return [reason for pair in pairs for reason in _reasons(*pair, tolerances)]
+
+
+def _shape_reason(received: Any, expected: Any) -> str:
+    if received.shape == expected.shape:
+        return ""
+    return f"the shape is {list(received.shape)}, expected {list(expected.shape)}"
+
+
+def _report_mismatches(wrong: Any, received: Any, expected: Any, max_print: int) -> CheckResult:
+    count = int(wrong.sum())
+    if count == 0:
+        return True, []
+    places = wrong.nonzero()[:max_print].tolist()
+    examples = [
+        f"at {place}: got {received[tuple(place)].item()}, expected {expected[tuple(place)].item()}"
+        for place in places
+    ]
+    return False, [f"{count} of {wrong.numel()} values differ", *examples]
+
+
+def _widen(tensor: Any) -> Any:
+    return tensor if tensor.is_complex() else tensor.double()
+
+
+def _torch() -> Any:
+    return importlib.import_module("torch")

@@ -1,0 +1,61 @@
+"""The one seam for tests: what they switch off or replace in a supervisor.
+
+In production every defence is on and nothing is replaced. A test shows what happens without a
+defence: the matching exploit must then succeed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Defences:
+    """All are always on; a test turns one off, and the matching exploit must then succeed."""
+
+    starts_before_thaw: bool = True
+    stops_after_snapshot: bool = True
+    freezes: bool = True
+    poisons: bool = True
+    has_fresh_inputs: bool = True
+    has_nonce: bool = True
+    requires_silence: bool = True
+    seals: bool = True
+    requires_stillness: bool = True
+    compares_all: bool = True
+    keeps_inputs_private: bool = True
+    weighs_work: bool = True
+    hides_network: bool = True
+    limits_addresses: bool = True
+    pins_cores: bool = True
+    blames_unstoppable: bool = True
+    attributes_memory_kills: bool = True
+    has_bare_null: bool = True
+
+
+ALL_DEFENCES = Defences()
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a test replaces in a supervisor, from its options of the same names.
+
+    `defences` are those to turn off, `without` are walls to leave out. `launcher` is the one that
+    builds the boxes: `bubblewrap` builds the same walls another way, so that every promise of the
+    sandbox is checked against two constructions. `ncu` is a stand-in profiler for any device.
+    """
+
+    defences: Defences = ALL_DEFENCES
+    without: tuple[str, ...] = ()
+    launcher: str = "zygote"
+    ncu: str = ""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Return the overrides among the options of a supervisor."""
+        return cls(
+            defences=Defences(**options.get("defences", {})),
+            without=tuple(options.get("without", ())),
+            launcher=options.get("launcher", "zygote"),
+            ncu=options.get("ncu", ""),
+        )

@@ -1,0 +1,306 @@
+"""Opens the device of a run, and finds what boxes need so that submissions can use it too.
+
+As a program, it takes the device's name, the GPU's number and the walls, opens the device in a
+process of its own, and prints what it is as a line of JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.defences import ALL_DEFENCES, Defences
+from harness.devices.cpu import CpuDevice
+from harness.devices.cuda import host
+from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.multi_gpu import MultiGpuDevice
+from harness.devices.device import Device, DeviceFault
+from harness.devices.local import LocalDevice
+from harness.problem import ProblemFault
+from harness.sandbox import settings
+from harness.sandbox.box import Limits
+
+GPU_LIMITS = Limits(
+    memory_bytes=16 * 1024**3,
+    processes_max=512,
+    files_max=4096,
+    file_bytes_max=1024**3,
+    scratch_bytes=1024**3,
+)
+
+# Processes that must not use a GPU must not see one.
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+# For runs alone. The first: some authors' checks ask torch for deterministic products, which it
+# refuses without this. The second: asking whether there is a GPU must not start the driver.
+_RUN_ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
+_AMD_NODE = "/dev/kfd"
+_AMD_NODES = "renderD*"
+
+NAMES = ("cuda", "hip")
+
+# A kernel that is loaded at its first launch could be loaded during a timed call.
+EAGER_LOADING = {"CUDA_MODULE_LOADING": "EAGER"}
+
+# Time to import torch, open a GPU and compile for it.
+_PROBE_S_MAX = 180.0
+
+
+@dataclass(frozen=True)
+class DeviceAccess:
+    """What boxes that compute on a device need: device nodes, folders and environment.
+
+    `limits` are those of a box that computes; `each` is the environment of every rank, if each has
+    a GPU of its own.
+    """
+
+    devices: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: NO_GPU)
+    limits: Limits = field(default_factory=Limits)
+    each: tuple[Mapping[str, str], ...] = ()
+
+
+def find_device_access(name: str, ranks: int = 1, gpus: Sequence[int] = ()) -> DeviceAccess:
+    """Return what this machine gives to this many ranks, on the GPUs of these numbers.
+
+    Without numbers, ranks get the first GPUs. Raises DeviceFault if a part is missing, ProblemFault
+    if there are more ranks than numbers.
+    """
+    find = _FINDERS.get(name)
+    if find is None:
+        raise DeviceFault(f"there is no device {name!r}, only {', '.join(_FINDERS)}")
+    return find(ranks, gpus)
+
+
+def open_device(
+    name: str, access: DeviceAccess, walls: Collection[str], defences: Defences
+) -> Device:
+    """Open the device in this process, which sees no other GPU. Raises DeviceFault."""
+    is_frozen = defences.freezes and "freezer" in walls
+    if name == "cpu":
+        settings.add_environment(NO_GPU)
+        device = CpuDevice(
+            is_frozen=is_frozen,
+            is_sealed=defences.seals,
+            is_early=defences.starts_before_thaw,
+            is_late=defences.stops_after_snapshot,
+        )
+        device.prepare()
+        return device
+    visible_gpus = {name: access.environment[name] for name in NO_GPU if name in access.environment}
+    settings.add_environment(_RUN_ENVIRONMENT | visible_gpus)
+    return open_gpu(name, is_frozen=is_frozen, ranks=max(1, len(access.each)))
+
+
+def assign_gpus(
+    ranks: int,
+    gpus: list[tuple[int, str]],
+    paths: Collection[str],
+    numbers: Sequence[int] = (),
+) -> list[tuple[int, str]]:
+    """Assign GPUs to ranks in order, from those whose nodes exist.
+
+    Raises the same errors as `find_device_access`.
+
+    >>> assign_gpus(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia1"})
+    [(1, 'GPU-b')]
+    >>> assign_gpus(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia0", "/dev/nvidia1"}, [1])
+    [(1, 'GPU-b')]
+    """
+    if not gpus:
+        raise DeviceFault("'cuda' was requested, but the NVIDIA driver finds no GPU here")
+    visible = [gpu for gpu in gpus if f"/dev/nvidia{gpu[0]}" in paths]
+    # A missing node is reported with its fix where it is needed.
+    candidates = visible or gpus[:1]
+    return [candidates[number] for number in _numbers(ranks, len(candidates), numbers)]
+
+
+def amd_access(paths: Collection[str], ranks: int = 1, numbers: Sequence[int] = ()) -> DeviceAccess:
+    """Return what AMD GPUs need, from the nodes that exist.
+
+    Raises the same errors as `find_device_access`.
+
+    >>> amd_access(["/dev/kfd", "/dev/dri/renderD128"]).devices
+    ('/dev/dri/renderD128', '/dev/kfd')
+    """
+    if _AMD_NODE not in paths:
+        raise DeviceFault(f"'hip' was requested, but {_AMD_NODE} does not exist")
+    names = list(map(str, _numbers(ranks, len(paths) - 1, numbers)))
+    # The default is set explicitly, because a box inherits no environment.
+    environment = {"HIP_VISIBLE_DEVICES": ",".join(names)}
+    each = _rank_environments("HIP_VISIBLE_DEVICES", names)
+    return DeviceAccess(
+        tuple(sorted(paths)),
+        ("/sys",),
+        environment,
+        limits_of_ranks(ranks),
+        each,
+    )
+
+
+def nvidia_access(*each: host.GpuRequirements) -> DeviceAccess:
+    """Return what the NVIDIA GPU of each rank needs. Raises DeviceFault for missing parts."""
+    needs = host.merge_requirements(each)
+    if needs.missing:
+        raise DeviceFault("; ".join(needs.missing))
+    names = _rank_environments(
+        "CUDA_VISIBLE_DEVICES",
+        (rank_needs.environment["CUDA_VISIBLE_DEVICES"] for rank_needs in each),
+    )
+    folders, environment = needs.read_only, needs.environment
+    return DeviceAccess(
+        needs.devices,
+        folders,
+        environment,
+        limits_of_ranks(len(each)),
+        names,
+    )
+
+
+def limits_of_ranks(ranks: int, each: Limits = GPU_LIMITS) -> Limits:
+    """Return the limits of a box; each rank gets its own memory and threads.
+
+    >>> limits_of_ranks(1) == GPU_LIMITS, limits_of_ranks(8).processes_max
+    (True, 4096)
+    """
+    return replace(
+        each,
+        memory_bytes=ranks * each.memory_bytes,
+        processes_max=ranks * each.processes_max,
+    )
+
+
+def _numbers(ranks: int, count: int, chosen: Sequence[int]) -> list[int]:
+    """Return which of a machine's GPUs, counted from 0, the ranks use."""
+    if not chosen:
+        if ranks > count:
+            raise DeviceFault(f"the problem needs {ranks} GPUs, but this machine has {count}")
+        return list(range(ranks))
+    if ranks > len(chosen):
+        # The other GPUs belong to other agents.
+        raise ProblemFault(
+            f"a case needs {ranks} GPUs, but its job has {len(chosen)}: set multi_gpu: true"
+        )
+    numbers = list(chosen[:ranks])
+    if len(set(numbers)) < ranks:
+        raise DeviceFault(f"two ranks have the same GPU: {', '.join(map(str, numbers))}")
+    for number in numbers:
+        if not 0 <= number < count:
+            raise DeviceFault(f"GPU {number} was requested, but this machine has {count}")
+    return numbers
+
+
+def _rank_environments(variable: str, names: Iterable[str]) -> tuple[Mapping[str, str], ...]:
+    """Return for each of several ranks its GPU, the only one that it sees."""
+    each = tuple({variable: name, "LOCAL_RANK": "0"} for name in names)
+    return each if len(each) > 1 else ()
+
+
+def _find_nvidia_access(ranks: int, numbers: Sequence[int]) -> DeviceAccess:
+    paths = host.list_gpu_paths()
+    pipes = {"CUDA_MPS_PIPE_DIRECTORY": host.MPS_PIPES} if host.is_mps_running() else None
+    gpus = assign_gpus(ranks, host.list_gpus(), paths, numbers)
+    return nvidia_access(*(host.gpu_requirements(gpu, paths, mps=pipes) for gpu in gpus))
+
+
+def _find_amd_access(ranks: int, numbers: Sequence[int]) -> DeviceAccess:
+    nodes_found = [str(path) for path in Path("/dev/dri").glob(_AMD_NODES)]
+    return amd_access(
+        [*nodes_found, *([_AMD_NODE] if Path(_AMD_NODE).exists() else [])], ranks, numbers
+    )
+
+
+def _cpu_access(ranks: int, _numbers: Sequence[int]) -> DeviceAccess:
+    return DeviceAccess(limits=limits_of_ranks(ranks, Limits()))
+
+
+_FINDERS: dict[str, Callable[[int, Sequence[int]], DeviceAccess]] = {
+    "cpu": _cpu_access,
+    "cuda": _find_nvidia_access,
+    "hip": _find_amd_access,
+}
+
+
+def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1, pipes: str = host.MPS_PIPES) -> Device:
+    """Open the device at the best tier that it can provide. Raises DeviceFault.
+
+    Each of several `ranks` has its own GPU: the first ones that this process sees. `pipes` is where
+    an MPS daemon would answer; if one does, this process becomes its client.
+    """
+    if name not in NAMES:
+        raise DeviceFault(f"there is no GPU device {name!r}, only {' and '.join(NAMES)}")
+    # No gate has been proven on an AMD GPU, so its times never rank.
+    local = LocalDevice(name)
+    if name == "cuda":
+        is_running = host.is_mps_running(pipes)
+        host.become_mps_client(
+            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": pipes} if is_running else {})
+        )
+        device: CudaDevice | MultiGpuDevice
+        if ranks > 1:
+            device = MultiGpuDevice(ranks, is_frozen=is_frozen)
+        else:
+            device = CudaDevice(is_frozen=is_frozen, runs_beside=is_running)
+        device.prepare()
+        if device.tier != "G0":
+            return device
+    local.prepare()
+    return local
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device that works: its timing tier, and what results should record about it."""
+
+    tier: str
+    environment: dict[str, str]
+
+
+def probe_device(name: str, walls: Collection[str], gpu: int = 0) -> DeviceInfo:
+    """Return what a run on this device, or on this GPU of several, would have.
+
+    Raises DeviceFault.
+    """
+    if name == "cpu":
+        return DeviceInfo("C1" if "freezer" in walls else "C2", {})
+    command = [sys.executable, "-I", "-m", __name__, name, str(gpu), *walls]
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+    try:
+        process = subprocess.run(
+            command, env=environment, capture_output=True, timeout=_PROBE_S_MAX, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DeviceFault(f"{name!r} did not open within {_PROBE_S_MAX:.0f} s") from error
+    return parse_device_info(process.returncode, process.stdout, process.stderr)
+
+
+def parse_device_info(status: int, stdout: bytes, stderr: bytes) -> DeviceInfo:
+    """Interpret how the program ended. Raises DeviceFault.
+
+    >>> output = b'a library spoke\\n{"tier": "G1", "environment": {"gpu": "NVIDIA H200"}}'
+    >>> parse_device_info(0, output, b"")
+    DeviceInfo(tier='G1', environment={'gpu': 'NVIDIA H200'})
+    """
+    if status:
+        last = stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise DeviceFault(last or f"looking at the device ended with status {status}")
+    return DeviceInfo(**json.loads(stdout.decode().strip().rpartition("\n")[2]))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Open the device and print what it is; exit with a message if that fails."""
+    name, gpu, *walls = arguments
+    try:
+        device = open_device(name, find_device_access(name, gpus=[int(gpu)]), walls, ALL_DEFENCES)
+        info = {"tier": device.tier, "environment": device.describe()}
+    except DeviceFault as fault:
+        sys.exit(str(fault))
+    print(json.dumps(info))  # noqa: T201  (the program's output)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

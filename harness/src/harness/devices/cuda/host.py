@@ -1,0 +1,243 @@
+"""What the host provides to use a GPU: nodes and libraries for a box, and NVIDIA's MPS.
+
+MPS lets two contexts run at once; we stop only daemons that we started.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from harness.devices.device import DeviceFault
+
+# Created by the driver's tools on the host, because a box may not create or load anything.
+_SHARED_NODES = (
+    "/dev/nvidiactl",
+    "/dev/nvidia-uvm",
+    "/dev/nvidia-uvm-tools",
+    "/dev/nvidia-modeset",
+)
+_REQUIRED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+_INFORMATION = "/proc/driver/nvidia/gpus"
+_MIG_FOLDER = "/dev/nvidia-caps"
+_LIBRARY = re.compile(r"lib(cuda|nvidia-ml|nvidia-ptxjitcompiler|nvidia-nvvm|cudadebugger)\.so\b")
+_FOLDERS = ("/sys",)
+# The folder of a driver that a container runtime has mounted.
+_DRIVER_FOLDERS = ("/usr/local/nvidia",)
+
+CONTROL = "nvidia-cuda-mps-control"
+FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin", "/usr/local/bin")
+ANSWER_S_MAX = 10.0
+START_S_MAX = 10.0
+
+# Where a daemon with default settings listens.
+MPS_PIPES = "/tmp/nvidia-mps"  # noqa: S108  (the vendor's own place)
+
+
+@dataclass(frozen=True)
+class GpuRequirements:
+    """For a BoxSpec: devices to bind, paths to show read-only, environment.
+
+    `missing` are sentences; with any of them, no kernel can run in the box.
+    """
+
+    devices: tuple[str, ...]
+    read_only: tuple[str, ...]
+    environment: dict[str, str]
+    missing: tuple[str, ...] = field(default=())
+
+
+def gpu_requirements(
+    gpu: tuple[int, str],
+    paths: Collection[str],
+    libraries: Iterable[str] = (),
+    mps: Mapping[str, str] | None = None,
+) -> GpuRequirements:
+    """Return what a GPU (minor number, UUID) needs, from the `paths` that exist here.
+
+    `libraries` are files of the dynamic loader's cache; `mps` is the environment of a daemon's
+    clients, whose pipes are bound too.
+
+    >>> found = gpu_requirements((0, "GPU-1"), ["/dev/nvidia0", "/dev/nvidiactl",
+    ...     "/dev/nvidia-uvm", "/sys"])
+    >>> found.devices, found.read_only, found.missing
+    (('/dev/nvidia0', '/dev/nvidiactl', '/dev/nvidia-uvm'), ('/sys',), ())
+    """
+    minor, uuid = gpu
+    own_node = f"/dev/nvidia{minor}"
+    nodes = [node for node in (own_node, *_SHARED_NODES) if node in paths]
+    if uuid.startswith("MIG-"):
+        nodes += sorted(path for path in paths if path.startswith(f"{_MIG_FOLDER}/"))
+    folders = [path for path in (*_FOLDERS, *_DRIVER_FOLDERS) if path in paths]
+    driver = sorted(path for path in libraries if _LIBRARY.search(path))
+    environment = {
+        "CUDA_VISIBLE_DEVICES": uuid,
+        # Nothing may be loaded while a gate is closed: the load would wait for the gate.
+        "CUDA_MODULE_LOADING": "EAGER",
+        "CUDA_SCALE_LAUNCH_QUEUES": "4x",
+        "CUDA_CACHE_PATH": "/scratch/cache/cuda",
+    }
+    if mps:
+        environment |= mps
+        folders.append(mps["CUDA_MPS_PIPE_DIRECTORY"])
+    missing_nodes = [node for node in (own_node, *_REQUIRED_NODES) if node not in paths]
+    missing = tuple(
+        f"{node} does not exist: run nvidia-modprobe on the host" for node in missing_nodes
+    )
+    return GpuRequirements(tuple(nodes), (*folders, *driver), environment, missing)
+
+
+def merge_requirements(each: Sequence[GpuRequirements]) -> GpuRequirements:
+    """Return what a box needs whose ranks have one GPU each.
+
+    >>> host = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    >>> found = merge_requirements([gpu_requirements((1, "GPU-b"), host), gpu_requirements((0,
+    ...     "GPU-a"), host)])
+    >>> found.environment["CUDA_VISIBLE_DEVICES"], found.devices[0]
+    ('GPU-b,GPU-a', '/dev/nvidia1')
+    """
+    visible = ",".join(requirements.environment["CUDA_VISIBLE_DEVICES"] for requirements in each)
+    return GpuRequirements(
+        _merge(requirements.devices for requirements in each),
+        _merge(requirements.read_only for requirements in each),
+        {**each[0].environment, "CUDA_VISIBLE_DEVICES": visible},
+        _merge(requirements.missing for requirements in each),
+    )
+
+
+def _merge(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return every item once, in order of appearance."""
+    return tuple(dict.fromkeys(item for group in groups for item in group))
+
+
+def list_gpu_paths() -> frozenset[str]:
+    """Return which of the relevant paths exist on this host."""
+    nodes = {str(path) for path in Path("/dev").glob("nvidia*")}
+    caps = {str(path) for path in Path(_MIG_FOLDER).glob("*")}
+    folders = {path for path in (*_FOLDERS, *_DRIVER_FOLDERS) if Path(path).is_dir()}
+    return frozenset(nodes | caps | folders)
+
+
+def parse_gpu(information: str) -> tuple[int, str] | None:
+    """Return minor number and UUID from an `information` file; None if one is missing.
+
+    >>> parse_gpu("Model: \\t NVIDIA H200\\nGPU UUID: \\t GPU-00ab\\nDevice Minor: \\t 3\\n")
+    (3, 'GPU-00ab')
+    """
+    minor = re.search(r"^Device Minor:\s*(\d+)\s*$", information, re.MULTILINE)
+    uuid = re.search(r"^GPU UUID:\s*(\S+)\s*$", information, re.MULTILINE)
+    return (int(minor[1]), uuid[1]) if minor and uuid else None
+
+
+def list_gpus(folder: Path = Path(_INFORMATION)) -> list[tuple[int, str]]:
+    """Return minor number and UUID of each GPU of the driver, without opening any."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*/information")))
+    return sorted(gpu for text in texts if (gpu := parse_gpu(text)))
+
+
+class MpsDaemon:
+    """Our own daemon, with pipes and logs in its own folder. Raises DeviceFault.
+
+    A box only needs this folder bound. `environment` is what each client must set before it opens
+    its context, including the referee's process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.is_for_all = True
+        self.environment = {
+            "CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"),
+            "CUDA_MPS_LOG_DIRECTORY": str(folder / "log"),
+        }
+
+    def __enter__(self) -> Self:
+        """Start the daemon for several uids, without caches that a client could keep."""
+        for name in ("pipe", "log"):
+            path = self._folder / name
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o777 if name == "pipe" else 0o755)
+        environment = {
+            **self.environment,
+            "PATH": os.defpath,
+            "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT": "0",
+        }
+        try:
+            self._start(environment, "-multiuser-server")
+        except subprocess.CalledProcessError:
+            # Older versions lack this option: then referee and worker must have the same uid.
+            self.is_for_all = False
+            self._start(environment)
+        ends_at = time.monotonic() + START_S_MAX
+        while not self.is_running():
+            if time.monotonic() > ends_at:
+                raise DeviceFault("the MPS daemon was started but does not answer")
+            time.sleep(0.05)
+        return self
+
+    def _start(self, environment: dict[str, str], *options: str) -> None:
+        command = [_find_control(), "-d", *options]
+        try:
+            subprocess.run(
+                command, env=environment, check=True, capture_output=True, timeout=START_S_MAX
+            )
+        except subprocess.CalledProcessError as error:
+            if options:
+                raise
+            message = (error.stderr or error.stdout).decode(errors="replace").strip()
+            raise DeviceFault(f"the MPS daemon does not start: {message}") from error
+        except (OSError, subprocess.SubprocessError) as error:
+            raise DeviceFault(f"the MPS daemon does not start: {error}") from error
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the daemon, its server and their processes."""
+        ask_daemon("quit", self.environment)
+        ends_at = time.monotonic() + ANSWER_S_MAX
+        while self.is_running() and time.monotonic() < ends_at:
+            time.sleep(0.05)
+
+    def is_running(self) -> bool:
+        """Return whether the daemon answers."""
+        return ask_daemon("get_default_active_thread_percentage", self.environment) is not None
+
+
+def is_mps_running(pipes: str = MPS_PIPES) -> bool:
+    """Return whether any daemon answers on these pipes."""
+    if not (Path(pipes) / "control").exists():
+        return False
+    question = "get_default_active_thread_percentage"
+    return ask_daemon(question, {"CUDA_MPS_PIPE_DIRECTORY": pipes}) is not None
+
+
+def ask_daemon(question: str, environment: dict[str, str]) -> str | None:
+    """Return the daemon's answer, None if none answers in time."""
+    try:
+        answer = subprocess.run(
+            [_find_control()],
+            input=f"{question}\n",
+            env={"PATH": os.defpath, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=ANSWER_S_MAX,
+        )
+    except (OSError, subprocess.SubprocessError, DeviceFault):
+        return None
+    return answer.stdout.strip()
+
+
+def become_mps_client(environment: dict[str, str]) -> None:
+    """Make this process a client; call it before a context is opened."""
+    for name, value in environment.items():
+        os.putenv(name, value)
+
+
+def _find_control() -> str:
+    path = shutil.which(CONTROL, path=os.pathsep.join((*FOLDERS, os.defpath)))
+    if path is None:
+        raise DeviceFault(f"{CONTROL} is not installed on this machine")
+    return path

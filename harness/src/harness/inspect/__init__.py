@@ -1,0 +1,1 @@
+"""Inspection of a problem's own code, without any submission."""

@@ -1,0 +1,217 @@
+"""Inspects a problem's own code without a submission, case by case.
+
+It runs where every author's code runs: in a confined fork of the supervisor, here also with a
+limit on memory. Code that hangs or dies is noticed from outside.
+"""
+
+import functools
+import resource
+import time
+from dataclasses import dataclass, field, replace
+
+from harness.build.plan import adapt_tools
+from harness.build.teams import Machine
+from harness.check import forms, memory
+from harness.check.author import AuthorCode
+from harness.check.inputs import KEY_BYTES, probe_shape
+from harness.check.structure import layout_bytes
+from harness.devices.access import find_device_access, open_device
+from harness.devices.device import DeviceFault
+from harness.inspect.answers import collect_answers, inspect_check
+from harness.inspect.case import (
+    ERROR,
+    NATIVE,
+    WARNING,
+    InspectedCase,
+    Notes,
+    ProcessLeftBehind,
+    WatchedAuthor,
+    call_watched,
+    describe_case,
+    inspect_entropy,
+    inspect_inputs,
+    make_finding,
+)
+from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.report.messages import InspectReport, InspectRequest
+from harness.run_directory import RunDirectory
+from harness.sandbox.host import (
+    available_bytes,
+    format_gib,
+    limit_private_bytes,
+    private_bytes,
+    sandbox_bytes,
+)
+from harness.time.policy import BLOCK_CALLS_MIN, policy_for
+
+# Another machine may be slower than this one, and a submission slower than the reference.
+_BUDGET_SHARE = 0.5
+# Besides inputs and outputs, a submission needs memory for intermediate results.
+_MEMORY_SHARE = 0.5
+_MIB = 1024**2
+
+
+def execute_inspection(
+    request: InspectRequest, directory: RunDirectory, machine: Machine
+) -> InspectReport:
+    """Run one inspection in this process. Raises only unexpected errors."""
+    began = time.monotonic()
+    if main := directory.problem.main:
+        text = f"{main} runs the cases itself: the problem's functions are not inspected"
+        return InspectReport([make_finding("not_inspected", WARNING, main, text)])
+    try:
+        inspection = _Inspection(request, directory, machine)
+        inspection.run(began + request.limit_s)
+    except DeviceFault as fault:
+        return InspectReport([], time.monotonic() - began, "device", str(fault))
+    return InspectReport(
+        inspection.notes.findings(),
+        time.monotonic() - began,
+        needed_bytes=inspection.needed_bytes,
+        peak_bytes=inspection.peak_bytes(),
+    )
+
+
+@dataclass
+class _Costs:
+    """How long one call of each case takes the platform and a plain submission, in seconds."""
+
+    of_case: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def sum(self, key: str, cases: tuple[Case, ...]) -> float:
+        """Return the cost of the cases that could be inspected."""
+        return sum(self.of_case.get((key, case.name), 0.0) for case in cases)
+
+
+class _Inspection:
+    """One problem under inspection."""
+
+    def __init__(self, request: InspectRequest, directory: RunDirectory, machine: Machine) -> None:
+        self.notes = Notes()
+        self.needed_bytes = 0
+        self._directory = directory
+        self._problem = directory.problem
+        self._costs = _Costs()
+        self._given = find_device_access(request.device, directory.problem.ranks)
+        self._device = open_device(request.device, self._given, machine.walls, machine.defences)
+        self._build_tools = adapt_tools(machine.build_tools, self._device.architecture)
+        self._cache = machine.cache
+        if directory.problem.lang == "py":
+            # The author's code runs next, and other runs trust the content of the cache.
+            machine.cache.close()
+        self._offered = available_bytes()
+        self._initial_bytes = _peak_bytes()
+        if request.device == "cpu":
+            memory_limit = max(request.memory_bytes, self._problem.required_bytes)
+            limit_private_bytes(private_bytes() + min(memory_limit, self._offered))
+
+    def run(self, until: float) -> None:
+        """Inspect every case for which there is time; stop after a process was left behind."""
+        reference = "reference.py" if self._problem.lang == "py" else "reference.cuh"
+        try:
+            author = self._load_author()
+            sandbox = sandbox_bytes(self._problem.memory_bytes, self._given.limits)
+            memory.require_sandbox(self._problem, sandbox)
+            for case in self._problem.tests:
+                self._inspect_case(author, "tests", case, until)
+            for case in self._problem.benchmarks:
+                self._inspect_case(author, "benchmarks", case, until)
+        except ProcessLeftBehind:
+            text = "it leaves a process behind"
+            self.notes.add("author_forks", ERROR, reference, text)
+        except MemoryShortage as shortage:
+            self.notes.add("author_memory", ERROR, reference, str(shortage))
+        except ProblemFault as fault:
+            self.notes.add("author_fails", ERROR, reference, str(fault))
+        self._inspect_budgets()
+        self._device.close()
+
+    def peak_bytes(self) -> int:
+        """Return how much the peak memory grew since before the author's code was loaded."""
+        return _peak_bytes() - self._initial_bytes
+
+    def _load_author(self) -> WatchedAuthor:
+        native = functools.partial(
+            forms.load_native_functions, self._directory, self._build_tools, self._cache
+        )
+        name, mark = self._device.name, self._directory.mark
+        return WatchedAuthor(call_watched(lambda: AuthorCode(self._problem, mark, name, native)))
+
+    def _inspect_case(self, author: WatchedAuthor, key: str, case: Case, until: float) -> None:
+        """Inspect one case; what is wrong with it does not stop the next."""
+        place = describe_case(key, case)
+        self.notes.begin(place)
+        if time.monotonic() > until:
+            self.notes.add("not_inspected", WARNING, place, "there was no time left for it")
+            return
+        try:
+            self._inspect(author, key, case, until)
+        except MemoryShortage as shortage:
+            sizes = call_watched(lambda: memory.estimate_sizes(author, case))
+            text = str(shortage)
+            if sizes is not None:
+                text = self._note_memory(sizes, is_timed=key == "benchmarks") or text
+            self.notes.add("author_memory", ERROR, place, text)
+        except ProblemFault as fault:
+            self.notes.add("author_fails", ERROR, place, str(fault))
+
+    def _inspect(self, author: WatchedAuthor, key: str, case: Case, until: float) -> None:
+        shape = probe_shape(author, case, bytes(KEY_BYTES))
+        shape = replace(shape, is_checked=self._problem.is_checked)
+        place, is_timed = describe_case(key, case), key == "benchmarks"
+        form = NATIVE if self._problem.lang == "cu" else self._problem.form
+        clock = time.process_time if self._device.name == "cpu" else time.monotonic
+        subject = InspectedCase(
+            author, case, form, shape, self.notes, place, is_timed, until, clock
+        )
+        self._inspect_memory(subject)
+        inputs = inspect_inputs(subject)
+        if inputs is None:
+            return
+        answers = collect_answers(subject, inputs)
+        inspect_entropy(subject, inputs, answers.outputs, is_same_answer=answers.is_same_again)
+        check_s = inspect_check(subject, inputs, answers)
+        # The reference stands for a plain submission.
+        cost_s = inputs.generate_s + 2 * answers.reference_s + check_s
+        self._costs.of_case[key, case.name] = cost_s
+
+    def _inspect_memory(self, subject: InspectedCase) -> None:
+        shape = subject.shape
+        if text := self._note_memory(memory.measure_sizes(shape), is_timed=subject.is_timed):
+            subject.add("author_memory", ERROR, text)
+        size = layout_bytes(shape.inputs) + layout_bytes(shape.outputs)
+        box = max(self._given.limits.memory_bytes, self._problem.memory_bytes)
+        if size > _MEMORY_SHARE * box:
+            mib, limit = size // _MIB, box // _MIB
+            text = f"inputs and outputs take {mib} MiB; a submission has {limit} MiB in all"
+            subject.add("author_memory", ERROR, text)
+
+    def _note_memory(self, sizes: memory.TensorSizes, *, is_timed: bool) -> str:
+        """Record what a case needs; return a sentence if this machine has less."""
+        needed = memory.needed_bytes([sizes], is_timed=is_timed)
+        self.needed_bytes = max(self.needed_bytes, needed)
+        if needed <= self._offered:
+            return ""
+        needs, offered = format_gib(needed, is_need=True), format_gib(self._offered, is_need=False)
+        return f"a run of it needs {needs} of memory, this machine offers {offered}"
+
+    def _inspect_budgets(self) -> None:
+        """Compare the stages of a ranked run with their budgets, from the measured costs."""
+        problem = self._problem
+        policy = policy_for(self._device.name, "ranked")
+        calls = policy.processes * (policy.warm_ups[0] + policy.looks[0] * BLOCK_CALLS_MIN)
+        checked = "tests" if problem.tests else "benchmarks"
+        took_s = {
+            "check": problem.calls * self._costs.sum(checked, problem.cases("check", "ranked")),
+            "time": calls * self._costs.sum("benchmarks", problem.cases("time", "ranked")),
+        }
+        for stage, seconds in took_s.items():
+            budget_s = problem.budget_s(stage, "ranked")
+            if seconds > _BUDGET_SHARE * budget_s:
+                text = f"the stage would take about {seconds:.0f} s of a budget of {budget_s:.0f} s"
+                self.notes.add("budget", ERROR, f"stage {stage}", text)
+
+
+def _peak_bytes() -> int:
+    """Return the peak memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,381 @@
+"""The requests and reports of runs and inspections: plain values, and their JSON.
+
+A problem reaches the harness as a folder with `manifest.json` and the files it names; the
+manifest is the problem version that `shared.problems` compiles; `harness.problem` lists its keys.
+"""
+
+import json
+import types
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, get_args, get_origin
+
+VERSION = "2"
+LEVELS = ("none", "weak", "medium", "strong")
+MODES = ("test", "benchmark", "profile", "ranked")
+DUEL = "duel"
+SIDES = ("A", "B")
+WINNERS = (*SIDES, "equal")
+STAGES = {
+    "test": ("build", "check"),
+    "benchmark": ("build", "check", "time"),
+    "profile": ("build", "check", "profile"),
+    "ranked": ("build", "check", "hidden_check", "time"),
+    # For a problem's author, not for participants: every case, judged and not timed.
+    "verify": ("build", "check", "timed_check"),
+    # Two submissions: each is built and checked, then they are timed in alternation.
+    DUEL: ("build", "check", "hidden_check", DUEL),
+}
+FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
+# The supervisor's exit status if a process beneath it could not be killed. It is not a message,
+# because an author's code could forge one.
+LEFT_BEHIND = 70
+# The supervisor's first line: it can take a run.
+READY = "ready"
+LINE_BYTES_MAX = 2 * 1024 * 1024
+VERDICTS = (
+    "passed",
+    "wrong_answer",
+    "late_write",
+    "protocol",
+    "timed_out",
+    "out_of_memory",
+    "output_limit",
+    "crashed",
+    "compile_error",
+    "import_error",
+    "suspicious",
+    "skipped",
+)
+# How far a time can be trusted, in addition to its verdict.
+GRADES = (
+    "ok",
+    "noisy",
+    "trend",
+    "bimodal",
+    "host_sync",
+    "launch_bound",
+    "handshake_bound",
+    "in_process",
+)
+
+
+@dataclass(frozen=True)
+class InspectRequest:
+    """One problem, whose own code is inspected without any submission.
+
+    No case is begun after `limit_s`; one call of the author's code may take `call_s`, and its
+    process `memory_bytes` more than at its start, or as much as the problem requires of a machine
+    if that is more.
+    """
+
+    problem: str
+    device: str = "cpu"
+    limit_s: float = 60.0
+    call_s: float = 30.0
+    memory_bytes: int = 4 * 1024**3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a problem, or may be: where, what, and the fix.
+
+    `level` is `error` or `warning`; the codes are those of `shared.problems.report`.
+    """
+
+    code: str
+    level: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class InspectReport:
+    """What an inspection found, or why it failed (`failure_code`, one of FAILURE_CODES).
+
+    `needed_bytes` is the memory that the tensors of the largest case need on a machine that runs
+    it, and `peak_bytes` how much memory the inspection used; 0 if unknown.
+    """
+
+    findings: list[Finding]
+    took_s: float = 0.0
+    failure_code: str = ""
+    reason: str = ""
+    needed_bytes: int = 0
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One submission, one problem, one mode.
+
+    `problem` is a folder with manifest.json and its files, `source` the submitted file's path,
+    `out` an existing empty folder that receives samples.json.gz, log.txt and the artefacts.
+    `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one. On a
+    machine with less isolation than `level_min` the run fails with code `sandbox`. `gpus` are the
+    numbers of the ranks' GPUs, in order, among those of this machine, from 0; if empty, ranks get
+    the first ones. `case` is the only timed case to profile, from 1; 0 means every one. In mode
+    `duel`, `rival` is the path of the file that `source` is timed against.
+    """
+
+    problem: str
+    source: str
+    mode: str
+    out: str
+    device: str = "cpu"
+    key: str | None = None
+    level_min: str = "none"
+    gpus: list[int] = field(default_factory=list)
+    case: int = 0
+    rival: str = ""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The supervisor has loaded the problem of a run, whose budgets allow `budgets_s` seconds.
+
+    The time of compilers is not included.
+    """
+
+    budgets_s: float
+
+
+@dataclass(frozen=True)
+class Started:
+    """The supervisor has started a run; `key_commit` is the SHA-256 of the run's key.
+
+    `missing` names the walls that this machine cannot build, the reason why `level` is not strong.
+    """
+
+    harness: str
+    level: str
+    tier: str
+    key_commit: str
+    environment: dict[str, str]
+    missing: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A case is about to run: `done` of `total` cases of this stage are over."""
+
+    stage: str
+    case: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class StageFinished:
+    """A stage is over, with its first verdict other than `passed`, else `passed`."""
+
+    stage: str
+    verdict: str
+    took_s: float
+    cases: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One wrong element of a public case, as text: its index, the actual and the expected value."""
+
+    index: str
+    got: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file in the run's `out` folder besides the log and the samples."""
+
+    name: str
+    media: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """How one case ended. Units: microseconds per call; the interval has 95 % confidence.
+
+    `process_us` is the value of each fresh process, from which a score is made process by process;
+    `error` is the standard error of ln(time_us), with `freedom` degrees of freedom; `null_us` are
+    p10, median and p90 of empty calls; `grade` is one of GRADES; `statistics` are more figures of
+    the samples (mean_us, median_us, best_us, worst_us, p95_us ...).
+    """
+
+    name: str
+    stage: str
+    verdict: str
+    message: str = ""
+    is_hidden: bool = False
+    time_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    samples: int = 0
+    dropped: int = 0
+    process_us: list[float] = field(default_factory=list)
+    error: float | None = None
+    freedom: int = 0
+    null_us: list[float] = field(default_factory=list)
+    grade: str = ""
+    statistics: dict[str, float] = field(default_factory=dict)
+    wrong: int = 0
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DuelReport:
+    """How a duel ended: `winner` is one of WINNERS, "" if the side `failed` did not pass.
+
+    A is the request's `source`, B its `rival`. `ratio` is the time of A over that of B with its
+    95 % interval; `pairs_us` are the scores of A and B of each pair of blocks, in microseconds,
+    of which `round_pairs` in a row come from the same processes.
+    """
+
+    winner: str
+    failed: str = ""
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    pairs_us: list[tuple[float, float]] = field(default_factory=list)
+    round_pairs: int = 0
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The end of a run: a verdict on the submission, or a failure that is not its fault.
+
+    With `failure_code` set (one of FAILURE_CODES) there is no verdict (""). `tie_us` is what a
+    cheat could hide of the handshake, and `sigma_run` the machine's own run-to-run deviation as a
+    fraction: times closer than these allow are tied. With `has_left`, a process of the submission
+    is still alive beneath the supervisor, which must be replaced. In mode `duel` the verdict is
+    that of both submissions, or of the one that failed, and `duel` says which.
+    """
+
+    verdict: str
+    stage: str
+    reason: str
+    took_s: float
+    key: str
+    cases: list[CaseReport] = field(default_factory=list)
+    log_head: str = ""
+    log_tail: str = ""
+    log_bytes: int = 0
+    usage: dict[str, float] = field(default_factory=dict)
+    failure_code: str = ""
+    artefacts: list[Artefact] = field(default_factory=list)
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
+    has_left: bool = False
+    duel: DuelReport | None = None
+
+
+Request = RunRequest | InspectRequest
+Message = Accepted | Started | Progress | StageFinished | RunReport | InspectReport
+_MESSAGE_TYPES = {
+    kind.__name__: kind
+    for kind in (Accepted, Started, Progress, StageFinished, RunReport, InspectReport)
+}
+_REQUEST_TYPES = {kind.__name__: kind for kind in (RunRequest, InspectRequest)}
+
+
+def failed_run(code: str, reason: str, took_s: float = 0.0) -> RunReport:
+    """Return the report of a run without a verdict; `code` is one of FAILURE_CODES."""
+    return RunReport("", "", reason, took_s, "", failure_code=code)
+
+
+def failed_request(
+    request: Request, code: str, reason: str, took_s: float = 0.0
+) -> RunReport | InspectReport:
+    """Return the report of a request that found nothing; `code` is one of FAILURE_CODES."""
+    if isinstance(request, InspectRequest):
+        return InspectReport([], took_s, code, reason)
+    return failed_run(code, reason, took_s)
+
+
+def to_line(message: Message | Request) -> str:
+    """Return one line of JSON, including the newline."""
+    return json.dumps({type(message).__name__: asdict(message)}, allow_nan=False) + "\n"
+
+
+def request_from_line(line: str) -> Request:
+    """Return the request in a line. Raises ValueError for anything else."""
+    try:
+        ((name, body),) = json.loads(line).items()
+        request: Request = _check_types(_REQUEST_TYPES[name](**body))
+        return request
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a request for a run: {line[:200]!r}") from error
+
+
+def from_line(line: str) -> Message:
+    """Return the message in a line. Raises ValueError for anything but one known message."""
+    try:
+        ((name, body),) = json.loads(line).items()
+        return _from_body(_MESSAGE_TYPES[name], body)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"not a message of the supervisor: {line[:200]!r}") from error
+
+
+def _from_body(kind: Any, body: dict[str, Any]) -> Message:
+    if kind is RunReport:
+        body["cases"] = [_parse_case(case) for case in body["cases"]]
+        body["artefacts"] = [_check_types(Artefact(**artefact)) for artefact in body["artefacts"]]
+        body["duel"] = _parse_duel(body["duel"])
+        _require_one_ending(body["verdict"], body["failure_code"])
+    if kind is InspectReport:
+        body["findings"] = [_check_types(Finding(**finding)) for finding in body["findings"]]
+    message: Message = _check_types(kind(**body))
+    return message
+
+
+def _parse_case(body: dict[str, Any]) -> CaseReport:
+    if body["interval_us"] is not None:
+        low, high = body["interval_us"]
+        body["interval_us"] = (low, high)
+    body["mismatches"] = [_check_types(Mismatch(**mismatch)) for mismatch in body["mismatches"]]
+    case: CaseReport = _check_types(CaseReport(**body))
+    if case.verdict not in VERDICTS:
+        raise ValueError(f"unknown verdict: {case.verdict!r}")
+    return case
+
+
+def _parse_duel(body: dict[str, Any] | None) -> DuelReport | None:
+    if body is None:
+        return None
+    body["pairs_us"] = [(time_a, time_b) for time_a, time_b in body["pairs_us"]]
+    if body["interval"] is not None:
+        low, high = body["interval"]
+        body["interval"] = (low, high)
+    duel: DuelReport = _check_types(DuelReport(**body))
+    if duel.winner not in (*WINNERS, "") or duel.failed not in (*SIDES, ""):
+        raise ValueError(f"impossible result of a duel: {duel.winner!r}, {duel.failed!r}")
+    return duel
+
+
+def _require_one_ending(verdict: str, failure_code: str) -> None:
+    is_judged = verdict in VERDICTS and failure_code == ""
+    if not is_judged and (verdict != "" or failure_code not in FAILURE_CODES):
+        raise ValueError(f"impossible ending: {verdict!r}, {failure_code!r}")
+
+
+def _check_types(message: Any) -> Any:
+    for item in fields(message):
+        if not _fits(getattr(message, item.name), item.type):
+            raise TypeError(f"{type(message).__name__}.{item.name} is not {item.type}")
+    return message
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a decoded value has the type of a field's annotation.
+
+    >>> _fits(None, float | None), _fits({"a": "b"}, dict[str, float]), _fits(True, int)
+    (True, False, False)
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        return any(_fits(value, option) for option in inner)
+    if origin is None:
+        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if not isinstance(value, origin):
+        return False
+    if origin is dict:
+        return all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
+    return all(_fits(item, inner[0]) for item in value)

@@ -1,0 +1,184 @@
+"""Prepares the folder of each run, and keeps what the machine remembers between runs."""
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from harness.build.cache import BuildCache
+from harness.build.command import DRIVER, HEADER, LANGUAGES
+from harness.problem import Problem, load_problem
+from harness.report.messages import Request, RunRequest
+from harness.run_directory import AuthorActivity, RunDirectory
+from harness.time.history import History
+
+# The account of a run where the supervisor is root; it owns nothing else here.
+RUN_UID = 64000
+_RUN_HISTORY = "history.json"
+_REFERENCE = "reference.cuh"
+_HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
+
+# One history per device: they say nothing about each other.
+_HISTORIES = {"cpu": "history.json", "cuda": "history-cuda.json", "hip": "history-hip.json"}
+_CACHE = "compiled"
+_BYTES_MAX = 1024 * 1024
+
+
+def prepare_run_directory(request: Request, parent: Path, history: History) -> RunDirectory:
+    """Copy problem and submission into a new folder in `parent` that run and worker can read.
+
+    An inspection has no submission and leaves no records.
+
+    Raises ProblemFault; OSError if the submission cannot be read or the disk is full.
+    """
+    problem = load_problem(Path(request.problem))
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    folder.chmod(0o711)
+    try:
+        directory = _fill(folder, problem, request)
+        leave_history(directory, history)
+        _change_owner(directory)
+        return directory
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def read_history(directory: RunDirectory) -> History:
+    """Return what the machine has measured, in this run as well. Raises OSError, ValueError."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(directory.folder / _RUN_HISTORY, flags)) as file:
+        return History.from_json(json.loads(file.read(_BYTES_MAX)))
+
+
+def leave_history(directory: RunDirectory, history: History) -> None:
+    """Write the machine's updated history, for the supervisor to keep."""
+    (directory.folder / _RUN_HISTORY).write_text(json.dumps(history.to_json()))
+
+
+def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
+    names = ("problem", "submission", "scratch", "records")
+    problem_folder, submission, scratch, records = (folder / name for name in names)
+    for path in (problem_folder, submission, scratch, records):
+        path.mkdir()
+    source_path, records_path = (
+        (request.source, request.out) if isinstance(request, RunRequest) else ("", "")
+    )
+    problem_folder.chmod(0o700)
+    for name in problem.files:
+        shutil.copyfile(problem.folder / name, problem_folder / name)
+    main = _copy_submission_files(problem_folder, submission, problem, source_path)
+    out = os.open(records_path or records, os.O_RDONLY | os.O_DIRECTORY)
+    local_problem = replace(problem, folder=problem_folder, submission=main)
+    directory = RunDirectory(folder, local_problem, submission, scratch, out, AuthorActivity())
+    if not isinstance(request, RunRequest) or not request.rival:
+        return directory
+    return replace(directory, rival=_add_rival(directory, problem, request.rival))
+
+
+def _add_rival(directory: RunDirectory, problem: Problem, source_path: str) -> RunDirectory:
+    """Add the second submission, in folders that no worker of the first sees."""
+    submission, scratch = directory.folder / "rival", directory.folder / "rival_scratch"
+    submission.mkdir()
+    scratch.mkdir()
+    main = _copy_submission_files(directory.problem.folder, submission, problem, source_path)
+    local_problem = replace(directory.problem, submission=main)
+    return replace(directory, problem=local_problem, submission=submission, scratch=scratch)
+
+
+def _copy_submission_files(
+    problem_folder: Path, submission_folder: Path, problem: Problem, source: str
+) -> str:
+    """Copy what a submission's workers see; return the submission's file name there."""
+    if problem.lang == "cu":
+        main = problem.submission
+        for path in _native_files(problem_folder, problem):
+            shutil.copyfile(path, submission_folder / path.name)
+    else:
+        main = _copy_python_files(problem_folder, submission_folder, problem, Path(source))
+    if source:
+        shutil.copyfile(source, submission_folder / main)
+    return main
+
+
+def _native_files(problem_folder: Path, problem: Problem) -> list[Path]:
+    """Return what a C++ submission is built with: a program's files, or all but the reference."""
+    if problem.main:
+        return [problem_folder / name for name in problem.files]
+    headers = [name for name in problem.files if name.endswith(_HEADERS) and name != _REFERENCE]
+    problem_files = [problem_folder / name for name in (*headers, *problem.native.sources)]
+    # Our files last: they replace files of the same name from the problem.
+    return [*problem_files, HEADER, *DRIVER.parent.iterdir()]
+
+
+def _copy_python_files(
+    problem_folder: Path, submission_folder: Path, problem: Problem, source: Path
+) -> str:
+    """Copy what Python submissions may import; return the submission's file name there."""
+    utilities = importlib.import_module("harness.check.utilities").__file__
+    shutil.copyfile(str(utilities), submission_folder / "utils.py")
+    # A problem's own program runs beside the submission, with all files it needs.
+    for name in problem.files if problem.main else ("task.py", "utils.py"):
+        if name in problem.files:
+            shutil.copyfile(problem_folder / name, submission_folder / name)
+    if source.suffix not in LANGUAGES:
+        return problem.submission
+    shutil.copyfile(HEADER, submission_folder / HEADER.name)
+    return Path(problem.submission).with_suffix(source.suffix).name
+
+
+def _change_owner(directory: RunDirectory) -> None:
+    """Give the folder to the account of the run; the worker's folders stay readable for all."""
+    if os.getuid() != 0:
+        return
+    os.fchown(directory.out, RUN_UID, RUN_UID)
+    for path in (directory.folder, *directory.folder.rglob("*")):
+        os.chown(path, RUN_UID, RUN_UID)
+
+
+class MachineState:
+    """The machine's memory, in a folder that the next supervisor can use again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / _CACHE).mkdir(parents=True, exist_ok=True)
+        self.cache = _open_cache(folder / _CACHE)
+        self._histories = {
+            device: _read_history(folder / name) for device, name in _HISTORIES.items()
+        }
+
+    def history(self, device: str) -> History:
+        """Return what a device of the machine has measured so far."""
+        return self._histories.get(device, History())
+
+    def keep(self, device: str, history: History) -> None:
+        """Store a device's history; the file is replaced atomically."""
+        if device not in _HISTORIES:
+            return
+        self._histories[device] = history
+        name = _HISTORIES[device]
+        temporary = self._folder / f"{name}.{os.getpid()}"
+        temporary.write_text(json.dumps(history.to_json()))
+        temporary.replace(self._folder / name)
+
+
+def _read_history(path: Path) -> History:
+    """Read a history; one that cannot be read starts empty."""
+    with contextlib.suppress(OSError, ValueError), path.open() as file:
+        return History.from_json(json.loads(file.read(_BYTES_MAX)))
+    return History()
+
+
+def _open_cache(folder: Path) -> BuildCache:
+    """Open the cache folder and give it to the runs' account, which cannot reach its path."""
+    folder.chmod(0o700)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    if os.getuid() == 0:
+        os.fchown(descriptor, RUN_UID, RUN_UID)
+    cache = BuildCache(descriptor)
+    cache.sweep()
+    return cache

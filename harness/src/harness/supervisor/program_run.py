@@ -1,0 +1,369 @@
+"""A run by a problem's own program in the sandbox: the compatibility mode.
+
+The submission shares a process with what judges and times it. So its tier is G0, as for every
+clock that a submission can reach, and its times rank only if an operator allows it. The submission
+may also have written all that the program reports through POPCORN_FD: lines of `key: value`.
+"""
+
+import base64
+import hashlib
+import math
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.build import submission
+from harness.build.cache import read_memory
+from harness.build.teams import WorkerTeams
+from harness.check.inputs import KEY_BYTES, derive_seed
+from harness.devices import cpu
+from harness.problem import Case, ProblemFault
+from harness.report import verdict
+from harness.report.messages import (
+    STAGES,
+    VERSION,
+    Artefact,
+    CaseReport,
+    Progress,
+    RunReport,
+    RunRequest,
+    StageFinished,
+    Started,
+)
+from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
+from harness.run_directory import RunDirectory
+
+LINES_BYTES_MAX = 4 * 1024 * 1024
+# Exit codes of a correct program whose problem is at fault; a submission can use them too.
+EXIT_CODES_OF_THE_PROBLEM = {
+    2: "it does not understand its arguments",
+    111: "it found no descriptor",
+    113: "it could not read the cases",
+}
+EXIT_WRONG = 112
+EXIT_CUDA = 110
+
+_LINE = re.compile(r"([a-z-]+(?:\.[0-9]{1,4}\.[a-z]+)?): (.*)")
+_Z_95 = 1.96
+# Values outside this range are not times, and may not fit a report.
+_TIME_US_MIN, _TIME_US_MAX = 1e-6, 1e12
+
+_FIGURES = ("runs", "mean", "std", "err", "best", "worst")
+
+TIER = "G0"
+_MODES = {"check": "test", "hidden_check": "test", "timed_check": "test"}
+# The program's names for the mode that follows the tests.
+_TIMED_MODES = {"ranked": "leaderboard", "profile": "profile"}
+_CHUNK_BYTES = 64 * 1024
+_STATUS_BYTES_MAX = 16
+_DRAIN_S = 10.0
+_SEED_BITS = 31
+
+Tell = Callable[[Started | Progress | StageFinished], None]
+
+
+def parse_lines(data: bytes) -> dict[str, str]:
+    r"""Return the lines by key; lines of another form are ignored.
+
+    Raises CaseFailed `protocol` if a key occurs twice: the second could be the submission's.
+
+    >>> parse_lines(b"test-count: 1\ntest.0.status: pass\nnonsense\n")
+    {'test-count': '1', 'test.0.status': 'pass'}
+    """
+    if len(data) > LINES_BYTES_MAX:
+        raise CaseFailed("output_limit", f"more than {LINES_BYTES_MAX} bytes were reported")
+    values: dict[str, str] = {}
+    for line in data.decode(errors="replace").splitlines():
+        if not (match := _LINE.fullmatch(line)):
+            continue
+        if match[1] in values:
+            raise CaseFailed("protocol", f"the key {match[1]!r} was reported twice")
+        values[match[1]] = match[2]
+    return values
+
+
+def format_cases(cases: Sequence[Case]) -> str:
+    r"""Format cases as such a program reads them, one per line.
+
+    >>> format_cases([Case("", {"size": 4, "kind": "flat", "on": 1})])
+    'size: 4; kind: flat; on: 1\n'
+    """
+    lines = ["; ".join(f"{key}: {value}" for key, value in case.args.items()) for case in cases]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def make_case_reports(
+    stage: str, cases: Sequence[Case], values: Mapping[str, str], status: int
+) -> list[CaseReport]:
+    """Report how each case ended, from the program's output and exit status.
+
+    Raises CaseFailed if the program died, or exited with a status that blames itself. If that
+    counted as the problem's fault, a submission could exit so and get its quota back for ever.
+    Raises ProblemFault if it exited normally and reported an `error` but no wrong case, which means
+    that the machine lacks a device. A submission can do this too: it gets its quota back, and no
+    verdict.
+    """
+    if reason := EXIT_CODES_OF_THE_PROBLEM.get(status):
+        message = f"the problem's own program ended with code {status}: {reason}"
+        raise CaseFailed("crashed", f"{message}; if you did not end it, tell the problem's author")
+    if status == EXIT_CUDA:
+        raise CaseFailed("crashed", "a call of CUDA failed")
+    if status not in (0, EXIT_WRONG):
+        raise status_failure(status)
+    prefix = "benchmark" if stage in ("time", "profile") else "test"
+    reports = [_case_report(stage, case, prefix, index, values) for index, case in enumerate(cases)]
+    if any(report.verdict == "wrong_answer" for report in reports):
+        return reports
+    if status == 0 and values.get("check") == "pass":
+        return _require_all_passed(reports)
+    if "error" in values:
+        error = make_printable(values["error"])
+        raise ProblemFault(f"the problem's own program could not judge: {error}")
+    if values.get("check") == "fail" or status == EXIT_WRONG:
+        raise CaseFailed("wrong_answer", "the problem's own check failed")
+    raise CaseFailed("protocol", "it did not report how its check ended")
+
+
+def extract_profiles(values: Mapping[str, str], count: int) -> dict[str, bytes]:
+    """Return the report of each profiled case, by file name.
+
+    In the program's base64, a `*` may stand for the `/`. Raises CaseFailed `protocol` if a report
+    is not base64.
+
+    >>> extract_profiles({"benchmark.0.report": "Pz8*"}, 1)
+    {'profile-0-report.txt': b'???'}
+    """
+    profiles = {}
+    for index in range(count):
+        text = values.get(f"benchmark.{index}.report", "").replace("*", "/")
+        try:
+            profiles[f"profile-{index}-report.txt"] = base64.b64decode(text, validate=True)
+        except ValueError:
+            raise CaseFailed("protocol", f"the profile of case {index} is not base64") from None
+    return profiles
+
+
+def _require_all_passed(reports: list[CaseReport]) -> list[CaseReport]:
+    for report in reports:
+        if report.verdict != "passed":
+            raise CaseFailed("protocol", f"it reported nothing about {report.name}")
+    return reports
+
+
+def _case_report(
+    stage: str, case: Case, prefix: str, index: int, values: Mapping[str, str]
+) -> CaseReport:
+    key_prefix = f"{prefix}.{index}."
+    if values.get(key_prefix + "status") == "fail":
+        reason = values.get(key_prefix + "error", "the problem's own check failed")
+        return failed_case_report(case.name, stage, CaseFailed("wrong_answer", reason))
+    if stage == "profile":
+        verdict = "passed" if key_prefix + "report" in values else "skipped"
+        return CaseReport(case.name, stage, verdict)
+    if prefix == "benchmark":
+        return _timed_report(case, {key: values.get(key_prefix + key, "") for key in _FIGURES})
+    if values.get(key_prefix + "status") == "pass":
+        message = make_printable(values.get(key_prefix + "message", ""))
+        return CaseReport(case.name, stage, "passed", message)
+    return CaseReport(case.name, stage, "skipped")
+
+
+def _timed_report(case: Case, values: Mapping[str, str]) -> CaseReport:
+    """Report a time of the program: nanoseconds, taken in the submission's own process."""
+    if not any(values.values()):
+        return CaseReport(case.name, "time", "skipped")
+    try:
+        runs, *times = (float(values[key] or "nan") for key in _FIGURES)
+    except ValueError:
+        raise CaseFailed("protocol", f"a time of {case.name} is not a number") from None
+    mean, std, err, best, worst = (time / 1000 for time in times)
+    if not (_TIME_US_MIN <= mean <= _TIME_US_MAX and 1 <= runs < 1e9):
+        raise CaseFailed(
+            "protocol", f"the time of {case.name} is out of range: {values['mean'][:40]!r}"
+        )
+    std_error = err if 0 <= err <= _TIME_US_MAX else 0.0
+    figures = {"mean_us": mean, "std_us": std, "best_us": best, "worst_us": worst}
+    return CaseReport(
+        case.name,
+        "time",
+        "passed",
+        time_us=mean,
+        interval_us=(mean - _Z_95 * std_error, mean + _Z_95 * std_error),
+        samples=int(runs),
+        process_us=[mean],
+        error=std_error / mean,
+        freedom=max(0, int(runs) - 1),
+        grade="in_process",
+        statistics={key: value for key, value in figures.items() if math.isfinite(value)},
+    )
+
+
+class ProgramRun:
+    """One run: each stage calls the program once in its own box."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        directory: RunDirectory,
+        worker_teams: WorkerTeams,
+        tell: Tell,
+    ) -> None:
+        self.worker_teams = worker_teams
+        self._report_progress = tell
+        self._request = request
+        self._directory = directory
+        self._problem = directory.problem
+        self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
+        self._cases: list[CaseReport] = []
+        self._stage = ""
+        self._program: tuple[int, ...] = ()
+        self._artefacts: list[Artefact] = []
+        self._failed: CaseReport | None = None
+        self._has_survivors = False
+
+    def execute(self) -> RunReport:
+        """Run the stages in order until one does not pass. Raises the errors of every run."""
+        try:
+            self._report_progress(self._started())
+            for stage in STAGES[self._request.mode]:
+                self._run(stage)
+                if self._failed:
+                    break
+        finally:
+            try:
+                self.worker_teams.end()
+            except CaseFailed as failure:
+                self._has_survivors = True
+                self._failed = verdict.failed_case_report("", self._stage, failure)
+            finally:
+                self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
+        return self._report()
+
+    def _started(self) -> Started:
+        return Started(
+            harness=VERSION,
+            level=self.worker_teams.setup.machine.level,
+            tier=TIER,
+            key_commit=hashlib.sha256(self._key).hexdigest(),
+            environment=cpu.describe(),
+            missing=self.worker_teams.setup.machine.missing,
+        )
+
+    def _run(self, stage: str) -> None:
+        began = time.monotonic()
+        self._stage = stage
+        mode = self._request.mode
+        case = self._request.case
+        cases = self._problem.cases(stage, mode, case) if stage != "build" else ()
+        if cases:
+            self._report_progress(Progress(stage, cases[0].name, 0, len(cases)))
+        deadline = began + self._problem.budget_s(stage, mode)
+        try:
+            reports = self._run_program(stage, cases, deadline)
+        except CaseFailed as failure:
+            first = cases[0].name if cases else ""
+            reports = [verdict.failed_case_report(first, stage, failure)]
+            reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
+        if stage == "hidden_check":
+            reports = [verdict.hide_details(report) for report in reports]
+        self._cases += reports if stage != "build" else []
+        self._failed = verdict.first_failed(reports)
+        ended = self._failed.verdict if self._failed else "passed"
+        self._report_progress(StageFinished(stage, ended, time.monotonic() - began, len(reports)))
+
+    def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
+        order: dict[str, object] = {
+            "scratch": self.worker_teams.scratch(),
+            "submission": self._problem.submission,
+        }
+        if stage == "build" and self._problem.lang == "cu":
+            self._program = submission.build_program(self.worker_teams, deadline)
+            return []
+        if stage == "build":
+            self._start_program(order | {"must_import": "yes"}, deadline)
+            return []
+        mode = _TIMED_MODES.get(self._request.mode, "benchmark")
+        seed = derive_seed(self._key, "popcorn", "", 0, _SEED_BITS)
+        is_secret = self._request.mode == "ranked" and stage != "check"
+        environment = {"POPCORN_SEED": str(seed)} if is_secret else {}
+        if self._problem.ranks > 1:
+            environment["POPCORN_GPUS"] = str(self._problem.ranks)
+        program_order = {"mode": _MODES.get(stage, mode), "main": self._problem.main}
+        program_order |= {"cases": format_cases(cases)}
+        reported, status = self._start_program(
+            order | program_order | {"environment": environment}, deadline
+        )
+        report = parse_lines(reported)
+        reports = make_case_reports(stage, cases, report, status)
+        if stage == "profile":
+            self._keep_profiles(extract_profiles(report, len(cases)))
+        return reports
+
+    def _keep_profiles(self, profiles: Mapping[str, bytes]) -> None:
+        """Keep the profile files; nothing here parses them."""
+        for name, data in profiles.items():
+            text = verdict.escape_controls(data)
+            self._directory.keep(name, text)
+            self._artefacts.append(Artefact(name, "text/plain", len(text)))
+
+    def _start_program(self, order: dict[str, object], deadline: float) -> tuple[bytes, int]:
+        """Return what the program reported and its exit status. Raises CaseFailed."""
+        read_end, write_end = os.pipe()
+        status_memory = os.memfd_create("ended", os.MFD_CLOEXEC)
+        # Read the pipe while the program runs: a full pipe would block it.
+        drain = _Drain(read_end)
+        try:
+            try:
+                descriptors = (write_end, status_memory, *self._program)
+                team = self.worker_teams.start_popcorn({"popcorn": order}, descriptors)
+            finally:
+                os.close(write_end)
+            self.worker_teams.wait_until_ready(team, deadline, "the program used up its budget")
+            team.end()
+            drain.join(_DRAIN_S)
+            return drain.data, _parse_status(read_memory(status_memory, _STATUS_BYTES_MAX))
+        finally:
+            os.close(status_memory)
+
+    def _report(self) -> RunReport:
+        head, tail = self.worker_teams.log.ends()
+        return RunReport(
+            verdict=self._failed.verdict if self._failed else "passed",
+            stage=self._stage,
+            reason=verdict.describe_outcome(self._failed),
+            took_s=0.0,
+            key=self._key.hex(),
+            cases=self._cases,
+            log_head=head,
+            log_tail=tail,
+            log_bytes=self.worker_teams.log.bytes,
+            has_left=self._has_survivors,
+            artefacts=self._artefacts,
+        )
+
+
+class _Drain(threading.Thread):
+    """Reads a pipe to its end and keeps at most LINES_BYTES_MAX + 1 bytes."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(daemon=True)
+        self._descriptor = descriptor
+        self.data = b""
+        self.start()
+
+    def run(self) -> None:
+        while chunk := os.read(self._descriptor, _CHUNK_BYTES):
+            room = LINES_BYTES_MAX + 1 - len(self.data)
+            self.data += chunk[:room]
+        os.close(self._descriptor)
+
+
+def _parse_status(text: bytes) -> int:
+    """Return an exit status as the box reports it; it is not trusted."""
+    try:
+        return int(text or b"0")
+    except ValueError:
+        raise CaseFailed("protocol", "the program's exit status is not a number") from None

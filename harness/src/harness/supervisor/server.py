@@ -1,0 +1,370 @@
+"""The warm supervisor: imports torch once, keeps a launcher, and forks a run for each request.
+
+It never runs an author's code and never touches a GPU, so whatever a run does to its own process
+is gone with that process. When the supervisor ends, every process beneath it ends. Before the
+author's code runs, a run gives up root, the network and most files.
+
+It reads one request per line and writes messages and one report for each. As a program, its
+arguments are the pid of the parent process, with which the supervisor ends, and a JSON object of
+options (`folder` for runs, `state`, `level`, and for tests those of `harness.defences.Overrides`).
+"""
+
+import contextlib
+import gc
+import importlib
+import itertools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
+
+from harness import code
+from harness.build.cache import BuildCache
+from harness.build.plan import survey_tools
+from harness.build.teams import Machine
+from harness.defences import Overrides
+from harness.devices.cuda import host
+from harness.inspect import inspection
+from harness.problem import Problem, ProblemFault
+from harness.report import verdict
+from harness.report.messages import (
+    DUEL,
+    LEFT_BEHIND,
+    LEVELS,
+    LINE_BYTES_MAX,
+    READY,
+    STAGES,
+    Accepted,
+    Message,
+    Request,
+    RunRequest,
+    failed_request,
+    request_from_line,
+    to_line,
+)
+from harness.run_directory import RunDirectory
+from harness.sandbox import fork_entry, landlock, linux, processes, root, seccomp
+from harness.sandbox.box import SandboxFault
+from harness.sandbox.bubblewrap import BubblewrapLauncher
+from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.probe import probe_isolation
+from harness.supervisor import run
+from harness.supervisor.folders import RUN_UID, MachineState, prepare_run_directory, read_history
+from harness.time.policy import processes_max
+
+_READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
+# A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
+_WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
+
+_POLL_MS = 1000
+_END_S = 5.0
+_AUTHOR_WALL_SHARE = 3
+_PLATFORM_SHARE = 3
+# An author's code may replace os._exit.
+_EXIT = os._exit
+
+
+def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bool) -> None:
+    """Confine this process irrevocably; `folders` are descriptors it may still write to.
+
+    With `leaves_network` it enters an empty network namespace: the worker gets a socket that is
+    created here, and a socket reveals the addresses of the namespace it was created in. With
+    `has_gpu` it can connect to unix sockets in the machine's folders, as a GPU's driver needs.
+
+    As root it switches to an account that owns nothing. Such an account may be unable to import
+    an interpreter below a closed home folder, so then it keeps the capability to read files;
+    Landlock, where the kernel has it, leaves it no files to read except the interpreter's.
+    """
+    if leaves_network:
+        fork_entry.leave_network_namespace()
+    if landlock.abi_version() >= landlock.ABI_MIN:
+        landlock.restrict_paths(_paths(folders))
+    if os.getuid() == 0:
+        # A virtual environment may be readable while its base interpreter is not.
+        is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
+        linux.become_user(RUN_UID, keep_reading=not is_open)
+    else:
+        linux.empty_bounding_set()
+        linux.drop_capabilities()
+    linux.become_unreadable()
+    seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
+
+
+def _paths(folders: Sequence[int]) -> landlock.AllowedPaths:
+    read = [*_READ, *root.interpreter_folders(), root.package_folder()]
+    return landlock.AllowedPaths(
+        read=[path for path in read if Path(path).exists()],
+        written=[*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)],
+    )
+
+
+def _is_reachable(folder: Path) -> bool:
+    """Return whether every account may enter and read a folder."""
+    path = (folder.resolve(), *folder.resolve().parents)
+    return all(place.stat().st_mode & 0o005 == 0o005 for place in path)
+
+
+@dataclass
+class SupervisorServer:
+    """The warm process: the machine, the channel to the entry, and the current run.
+
+    `token` starts each of its lines, so a line that an author's code prints belongs to no later
+    run.
+    """
+
+    machine: Machine
+    channel: IO[str]
+    folder: Path
+    state: MachineState
+    token: str = ""
+    directory: RunDirectory | None = None
+    child: int = 0
+
+    def handle_line(self, line: str) -> None:
+        """Handle one line of the entry: the token of a request, and the request."""
+        self.token, _, body = line.partition(" ")
+        self.answer(request_from_line(body))
+
+    def tell(self, message: Message) -> None:
+        """Send one line to the entry."""
+        # This ends a partial line that an author's code may have left.
+        self.channel.write(f"\n{self.token} {to_line(message)}")
+        self.channel.flush()
+
+    def answer(self, request: Request) -> None:
+        """Handle one request up to its report, which is sent here if the run could not send it."""
+        level, missing = self.machine.level, ", ".join(self.machine.missing)
+        # An inspection starts no worker.
+        level_min = request.level_min if isinstance(request, RunRequest) else "none"
+        if LEVELS.index(level) < LEVELS.index(level_min):
+            reason = f"isolation level {level} is below {level_min}; missing: {missing}"
+            self.tell(failed_request(request, "sandbox", reason))
+            return
+        try:
+            self.directory = prepare_run_directory(
+                request, self.folder, self.state.history(request.device)
+            )
+            if isinstance(request, RunRequest):
+                self.directory.problem.cases("profile", request.mode, request.case)
+        except ProblemFault as fault:
+            self.tell(failed_request(request, "problem_fault", verdict.make_printable(str(fault))))
+            return
+        except OSError as error:
+            self.tell(
+                failed_request(
+                    request, "supervisor", f"the run's folder could not be prepared: {error}"
+                )
+            )
+            return
+        if isinstance(request, RunRequest):
+            self.tell(Accepted(run_budgets_s(self.directory.problem, request.mode)))
+            self._run(request, self.directory)
+            return
+        before = processes.descendants(os.getpid())
+        self._run(request, self.directory)
+        # Processes that an author's code left behind are in no box that would end them.
+        processes.end_others(before)
+
+    def _run(self, request: Request, directory: RunDirectory) -> None:
+        before = set(processes.descendants(os.getpid()))
+        read_end, write_end = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(read_end)
+            self._run_in_fork(request, directory, write_end)
+        os.close(write_end)
+        stop_reason = self._wait_for_run(request, directory, read_end)
+        _, status = os.waitpid(self.child, 0)
+        self.child = 0
+        # Processes that an author's code left behind are in no box, and hold what runs hold.
+        if not processes.end_others(before):
+            self.leave()
+        os.close(read_end)
+        # A run that died may have left a box behind.
+        try:
+            self.machine.launcher.clear()
+        except SandboxFault:
+            self.leave()
+        with contextlib.suppress(OSError, ValueError):
+            self.state.keep(request.device, read_history(directory))
+        directory.leave()
+        self.directory = None
+        # The author's code may have reported something itself; the first report counts.
+        ending = verdict.status_failure(os.waitstatus_to_exitcode(status)).message
+        self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
+
+    def _wait_for_run(self, request: Request, directory: RunDirectory, read_end: int) -> str:
+        """Wait for the run's end; return why it was stopped, if the author's code did not end.
+
+        The author's budget is CPU time, because other processes may keep the core busy, with a
+        multiple of it as wall time. A run that has reported, or whose result is no longer wanted
+        because another request came, gets little time to end.
+        """
+        limit_s, reason = directory.problem.budgets_s["author"], ""
+        if not isinstance(request, RunRequest):
+            limit_s = min(limit_s, request.call_s)
+        pidfd = os.pidfd_open(self.child)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        ends_at = inf
+        while not poll.poll(_POLL_MS):
+            used_s, wall_s = directory.mark.runs_s(processes.cpu_s(self.child))
+            if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
+                reason = f"{directory.mark.what} did not end within {limit_s:g} s"
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            if ends_at == inf and select.select((read_end, sys.stdin), (), (), 0)[0]:
+                ends_at = time.monotonic() + _END_S
+            if time.monotonic() > ends_at:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
+        return reason
+
+    def _run_in_fork(self, request: Request, directory: RunDirectory, write_end: int) -> NoReturn:
+        """Run the whole life of the forked run process."""
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # The code that runs here must not read the next requests.
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
+            folders = (run_folder, directory.out, self.machine.cache.folder)
+            confine_process(
+                folders,
+                leaves_network=self.machine.hides_network,
+                has_gpu=request.device != "cpu",
+            )
+            _die_with_parent(os.getppid(), signal.SIGKILL)
+            os.chdir(directory.folder)
+            self.tell(self._execute(request, directory))
+            os.write(write_end, b".")
+        finally:
+            # Whatever happens, a fork must never return into its parent's loop.
+            _EXIT(0)
+
+    def _execute(self, request: Request, directory: RunDirectory) -> Message:
+        try:
+            if isinstance(request, RunRequest):
+                return run.execute_run(request, directory, self.machine, self.tell)
+            return inspection.execute_inspection(request, directory, self.machine)
+        except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
+            return failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
+
+    def leave(self) -> NoReturn:
+        """End every process beneath this one, then this one; the status says if all ended."""
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGKILL)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self.machine.launcher.close()
+        has_survivors = not processes.end_descendants()
+        if self.directory is not None:
+            self.directory.leave()
+        if has_survivors:
+            sys.stderr.write("a process of a run could not be killed\n")
+            sys.stderr.flush()
+        os._exit(LEFT_BEHIND if has_survivors else 0)
+
+
+def serve(parent: int, options: dict[str, Any]) -> None:
+    """Answer requests until standard input ends, SIGTERM arrives or the parent ends."""
+    linux.become_reaper()
+    linux.become_unreadable()
+    channel = _take_stdout()
+    state = MachineState(Path(options.get("state") or options["folder"]))
+    machine = _make_machine(options, state.cache)
+    server = SupervisorServer(machine, channel, Path(options["folder"]), state)
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        server.leave()
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent(parent, signal.SIGTERM)
+    _warm_up()
+    channel.write(f"{READY}\n")
+    channel.flush()
+    for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
+        server.handle_line(line)
+    server.leave()
+
+
+def run_budgets_s(problem: Problem, mode: str) -> float:
+    """Return how long a run may take by its problem's budgets, without the time of compilers."""
+    stages, sides = STAGES[mode], 2 if mode == DUEL else 1
+    import_s = problem.budget_s("build", mode)
+    budgets_s = sum(problem.budget_s(stage, mode) for stage in stages)
+    processes = {stage: processes_max(mode) if stage in ("time", DUEL) else 1 for stage in stages}
+    # Every team imports again, and may use the whole import budget each time. There is one for each
+    # timing process and each change of ranks.
+    imports = sum(
+        processes[stage]
+        * len([*itertools.groupby(case.ranks for case in problem.cases(stage, mode))])
+        for stage in stages
+        if stage != "build"
+    )
+    # So may the warm-up call of every shape that is new to a process.
+    warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
+    # A budget is the submission's own time; the factor bounds the platform's work in between.
+    return sides * (_PLATFORM_SHARE * budgets_s + (imports + warm_ups) * import_s)
+
+
+def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
+    isolation = probe_isolation()
+    if level := options.get("level"):
+        isolation = isolation.lowered(level)
+    overrides = Overrides.from_options(options)
+    walls = isolation.minus(overrides.without).walls
+    launchers = {"zygote": ZygoteLauncher, "bubblewrap": BubblewrapLauncher}
+    # The launcher refuses a box that lacks one of these walls, whoever asks for it.
+    launcher = launchers[overrides.launcher](walls)
+    build_tools = survey_tools(ncu=overrides.ncu)
+    return Machine(launcher, walls, build_tools, cache, overrides.defences)
+
+
+def _take_stdout() -> IO[str]:
+    """Return the channel to the entry; what the author's code prints goes to stderr instead."""
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return channel
+
+
+def _warm_up() -> None:
+    """Import or compute once what every run needs, out of the garbage collector's reach."""
+    gc.disable()
+    code.digest()
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    gc.freeze()
+    gc.enable()
+
+
+def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:
+    """End this process when its parent ends."""
+    try:
+        pidfd = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)
+    linux.die_with_parent(pidfd, signal_number)
+    os.close(pidfd)
+
+
+def _report_dead_run(request: Request, author: str, stop_reason: str, ending: str) -> Message:
+    """Report a run that died, and whether the author's code ended it or never ended."""
+    if stop_reason:
+        return failed_request(request, "problem_fault", verdict.make_printable(stop_reason))
+    if author:
+        reason = f"the author's code ended the run in {author}: {ending}"
+        return failed_request(request, "problem_fault", verdict.make_printable(reason))
+    return failed_request(request, "supervisor", f"the run ended without a report: {ending}")
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), json.loads(sys.argv[2]))

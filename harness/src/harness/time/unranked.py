@@ -1,0 +1,347 @@
+"""Measurements that are shown and never rank: batches of short calls, and profiles.
+
+Profiles are what torch's profiler and ncu recorded of one call: files that are opaque here.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Self
+
+from harness.build import plan, toolchains
+from harness.build.cache import read_memory, seal_memory
+from harness.build.plan import cache_folder
+from harness.build.teams import StageBudget, WorkerTeams
+from harness.check.calls import GatedCase, WarmUps
+from harness.check.inputs import RankBuffers, Shape
+from harness.check.judging import JudgeContext
+from harness.check.structure import layout_bytes
+from harness.devices import cpu
+from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
+from harness.devices.device import Device, DeviceFault, Memory
+from harness.problem import Case, ProblemFault
+from harness.report.messages import Artefact
+from harness.report.verdict import CaseFailed, escape_controls
+from harness.sandbox.team import Team
+from harness.time.process import SPOT
+from harness.worker import protocol
+from harness.worker.protocol import PROFILE, WARM
+
+_TIERS = ("G1", "G2")
+_BATCH_BYTES_MAX = 1024 * MIB
+_SETS_MIN = 2
+_CALLS_MAX = 20
+_S_MAX = 5.0
+
+ProfileFile = tuple[str, str, bytes]
+
+# Name, media type, and the most bytes accepted from the worker.
+_FILES = (
+    ("ncu.ncu-rep", "application/octet-stream", protocol.REPORT_BYTES_MAX),
+    ("ncu.txt", "text/plain", protocol.PAGE_BYTES_MAX),
+    ("ncu.csv", "text/csv", protocol.CSV_BYTES_MAX),
+)
+
+_TRACE = ("trace.json.gz", "application/gzip")
+_TABLE = ("table.txt", "text/plain")
+_PROFILE_BYTES_MAX = 16 * 1024**2
+
+
+@dataclass(frozen=True)
+class ShortCase:
+    """A timed case of one rank; `time_us` is one call and `null_us` one null call.
+
+    `seeds` continues the sequence of seeds of its timed calls.
+    """
+
+    case: Case
+    shape: Shape
+    seeds: Iterator[int]
+    time_us: float
+    null_us: float
+
+
+def count_sets(time_us: float, set_bytes: int, cache_bytes: int) -> int:
+    """Return how many input sets a batch has; 0 if a batch is useless or does not fit.
+
+    >>> count_sets(5.0, 4 * MIB, 60 * MIB), count_sets(25.0, 4 * MIB, 60 * MIB)
+    (80, 0)
+    >>> count_sets(19.0, 64 * MIB, 60 * MIB), count_sets(19.0, 1024 * MIB, 60 * MIB)
+    (16, 0)
+    """
+    if not 0 < time_us < BATCH_US_MAX:
+        return 0
+    sets = min(batch_size(time_us, set_bytes, cache_bytes), _BATCH_BYTES_MAX // set_bytes)
+    return sets if sets >= _SETS_MIN else 0
+
+
+def measure_batch(
+    judge_context: JudgeContext, team: Team, short: ShortCase, deadline: float
+) -> dict[str, float]:
+    """Return the time per call in a batch and how it was measured; {} if it is unknown.
+
+    Every answer is judged; a wrong one only loses this column, because these calls do not rank.
+    """
+    sets = _count_case_sets(judge_context.device, short)
+    if not sets:
+        return {}
+    try:
+        times = _time_batch(judge_context, team, (short, sets), deadline)
+    except (CaseFailed, DeviceFault, ProblemFault):
+        return {}
+    if not times:
+        return {}
+    each_us = max(0.0, median(times) - short.null_us) / sets
+    return {"batch_us": each_us, "batch_sets": float(sets), "batch_calls": float(len(times))}
+
+
+def _count_case_sets(device: Device, short: ShortCase) -> int:
+    if not isinstance(device, CudaDevice) or device.tier not in _TIERS or short.case.ranks > 1:
+        return 0
+    set_bytes = layout_bytes(short.shape.inputs) + layout_bytes(short.shape.outputs)
+    # A flush sweeps twice the size of the cache.
+    cache_bytes = device.facts.flush_bytes // 2
+    return count_sets(short.time_us - short.null_us, set_bytes, cache_bytes)
+
+
+def _time_batch(
+    judge_context: JudgeContext, team: Team, short_sets: tuple[ShortCase, int], deadline: float
+) -> list[float]:
+    short, sets = short_sets
+    times: list[float] = []
+    with Batch(judge_context, team, short, sets) as batch:
+        until = min(deadline, time.monotonic() + _S_MAX)
+        # The first call captures the graph.
+        batch.call(next(short.seeds), deadline)
+        while len(times) < _CALLS_MAX and time.monotonic() < until:
+            time_us = batch.call(next(short.seeds), deadline)
+            if SPOT not in judge_context.device.flags:
+                times.append(time_us)
+    return times
+
+
+class Batch(GatedCase):
+    """Many input sets of one case, revealed to one worker together and answered together."""
+
+    def __init__(
+        self, judge_context: JudgeContext, team: Team, short: ShortCase, sets: int
+    ) -> None:
+        super().__init__(judge_context, team, short.case, [short.shape] * sets)
+        self._short_case = short
+        self._shelf = BatchMemory(judge_context.device, short.shape, sets)
+
+    def __enter__(self) -> Self:
+        """Send both memories to the worker, with the layout of the sets in them."""
+        self._seats = [RankBuffers(self._shelf, shape) for shape in self.shapes]
+        descriptors = [memory.descriptor for memory in self._shelf.memories]
+        self.team.send(0, protocol.CASE + self._layout(), descriptors)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the memories."""
+        super().__exit__()
+        self._shelf.close()
+
+    @property
+    def memories(self) -> list[tuple[Memory, Memory]]:
+        """The inputs and the outputs, each one memory for all sets."""
+        return [self._shelf.memories]
+
+    def _layout(self) -> bytes:
+        descriptions = [memory.told for memory in self._shelf.memories]
+        layout = json.loads(self._short_case.shape.layout(descriptions))
+        return json.dumps(layout | {"sets": len(self._seats), "steps": self._shelf.steps}).encode()
+
+    def _data(self, seed: int, rank: int) -> Any:
+        """Every set has its own seed."""
+        return self._author.data(self.case, next(self._short_case.seeds) if rank else seed)
+
+    def _order(self, order: bytes) -> None:
+        """Send one message for all sets. Raises ProblemFault if their plain values differ."""
+        super()._order(order)
+        if len(set(self._messages)) > 1:
+            raise ProblemFault("plain values differ by seed, but all sets of a batch share them")
+        del self._messages[1:]
+
+
+class BatchMemory:
+    """Two large memories of a device, each divided into as many pieces as there are sets."""
+
+    def __init__(self, device: Device, shape: Shape, sets: int) -> None:
+        self.steps = [layout_bytes(shape.inputs), layout_bytes(shape.outputs)]
+        inputs, outputs = (
+            device.allocate(sets * step, role)
+            for step, role in zip(self.steps, ("inputs", "outputs"), strict=True)
+        )
+        self.memories = inputs, outputs
+        self._used_bytes = {"inputs": 0, "outputs": 0}
+
+    def allocate(self, size: int, role: str) -> Memory:
+        """Return the next piece of a role's memory."""
+        memory = self.memories[0 if role == "inputs" else 1]
+        begin = self._used_bytes[role]
+        self._used_bytes[role] += size
+        return _Piece(memory.bytes[begin : begin + size])
+
+    def close(self) -> None:
+        """Release the memories; no piece may be used afterwards."""
+        for memory in self.memories:
+            memory.close()
+
+
+@dataclass
+class _Piece:
+    """A part of a memory that it does not own."""
+
+    bytes: Any
+    descriptor: int = -1
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def close(self) -> None:
+        self.bytes = None
+
+
+@dataclass(frozen=True)
+class NcuCapturer:
+    """Captures one call of each case that this machine's ncu can profile."""
+
+    judge_context: JudgeContext
+    worker_teams: WorkerTeams
+
+    def is_for(self, case: Case) -> bool:
+        """Return whether a case can be captured here."""
+        return self._ncu.is_for(self.judge_context.device.name, case.ranks)
+
+    def files(self, case: Case, shape: Shape, deadline: float) -> list[ProfileFile]:
+        """Return report, text and table of one call, under the published seed.
+
+        Without a report, the text says why ncu could not make one. Raises CaseFailed if all files
+        are empty; ProblemFault.
+        """
+        # ncu replays kernels for any length of time: no gate, no clock, and host memory.
+        buffers = RankBuffers(cpu.CpuDevice(is_frozen=False), shape)
+        memories = [os.memfd_create("capture", os.MFD_CLOEXEC) for _ in _FILES]
+        program = seal_memory(plan.pack_replay())
+        try:
+            buffers.prepare(self.judge_context.author.data(case, case.seed or 0, 0))
+            buffers.show()
+            inputs_outputs = [memory.descriptor for memory in buffers.memories]
+            self._capture(buffers, [*memories, program, *inputs_outputs], deadline)
+            files = [
+                (name, media, read_memory(memory, bytes_max))
+                for (name, media, bytes_max), memory in zip(_FILES, memories, strict=True)
+            ]
+        finally:
+            buffers.close()
+            for memory in (*memories, program):
+                os.close(memory)
+        return _drop_empty_files(files)
+
+    @property
+    def _ncu(self) -> plan.Ncu:
+        return self.worker_teams.setup.machine.build_tools.ncu
+
+    def _capture(self, buffers: RankBuffers, descriptors: list[int], deadline: float) -> None:
+        folders = tuple(sorted({*toolchains.tool_folders(), *self._ncu.folders}))
+        order = {"capture": self._order(buffers, self.worker_teams.scratch())}
+        team = self.worker_teams.start_profiler(
+            order, (*descriptors, *self.worker_teams.built), folders
+        )
+        try:
+            if team.receive(0, deadline, "ncu used up the stage's budget") != protocol.READY:
+                raise CaseFailed("protocol", "the profiler did not report that it is ready")
+        finally:
+            team.end()
+
+    def _order(self, buffers: RankBuffers, scratch: str) -> dict[str, Any]:
+        """Return the order for harness.worker.profiling."""
+        report = f"{scratch}/profile"
+        replay = {
+            "role": self.worker_teams.role,
+            "cache": cache_folder(scratch),
+            "layout": buffers.layout().decode(),
+            "scalars": buffers.scalars().decode(),
+            "device": self.judge_context.device.place,
+        }
+        return {
+            "environment": plan.NCU_ENVIRONMENT,
+            "command": plan.ncu_command(self._ncu.path, report),
+            "pages": plan.page_commands(self._ncu.path, report),
+            "report": report + plan.REPORT_SUFFIX,
+            "replay": replay,
+        }
+
+
+def _drop_empty_files(files: list[ProfileFile]) -> list[ProfileFile]:
+    non_empty = [(name, media, data) for name, media, data in files if data]
+    if not non_empty:
+        raise CaseFailed("crashed", "the profile is empty: ncu produced no output")
+    return non_empty
+
+
+class Profiler:
+    """Profiles one case after another in a team, and keeps the files."""
+
+    def __init__(
+        self, judge_context: JudgeContext, worker_teams: WorkerTeams, warm_ups: WarmUps
+    ) -> None:
+        self._judge_context = judge_context
+        self._worker_teams = worker_teams
+        self._warm_ups = warm_ups
+        self._team: Team | None = None
+        self._capturer = NcuCapturer(judge_context, worker_teams)
+        self.artefacts: list[Artefact] = []
+
+    def warm(self, team: Team, deadline: float) -> None:
+        """Use this team from now on; its workers import the profiler first. Raises CaseFailed."""
+        if team is self._team:
+            return
+        team.thaw()
+        for rank in range(team.ranks):
+            team.send(rank, WARM)
+        self._worker_teams.wait_until_ready(team, deadline)
+        self._team = team
+
+    def run(
+        self,
+        case: Case,
+        number: int,
+        shapes_and_seeds: tuple[Sequence[Shape], Iterator[int]],
+        budget: StageBudget,
+    ) -> None:
+        """Record trace, table and ncu's files of one call. Raises CaseFailed if any is empty."""
+        shapes, seeds = shapes_and_seeds
+        self._keep_files(number, self._record_call(case, shapes, seeds, budget))
+        if self._capturer.is_for(case):
+            self._keep_files(number, self._capturer.files(case, shapes[0], budget.ends_at))
+
+    def _record_call(
+        self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], budget: StageBudget
+    ) -> list[ProfileFile]:
+        assert self._team is not None
+        memories = [os.memfd_create("profile", os.MFD_CLOEXEC) for _ in (_TRACE, _TABLE)]
+        try:
+            with GatedCase(self._judge_context, self._team, case, shapes) as gate:
+                self._warm_ups.warm_up(gate, budget)
+                gate.call(next(seeds), budget.ends_at)
+                gate.run(next(seeds), budget.ends_at, PROFILE, memories)
+            trace, table = (read_memory(memory, _PROFILE_BYTES_MAX) for memory in memories)
+        finally:
+            for memory in memories:
+                os.close(memory)
+        if not table:
+            raise CaseFailed("crashed", "the profile is empty")
+        return [(*_TRACE, trace), (*_TABLE, table)]
+
+    def _keep_files(self, number: int, files: Sequence[ProfileFile]) -> None:
+        for name, media, data in files:
+            # The submission chooses names in there.
+            content = escape_controls(data)[:_PROFILE_BYTES_MAX] if media == "text/plain" else data
+            if content:
+                file_name = f"profile-{number}-{name}"
+                self._worker_teams.directory.keep(file_name, content)
+                self.artefacts.append(Artefact(file_name, media, len(content)))

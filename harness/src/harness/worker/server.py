@@ -1,0 +1,265 @@
+"""The worker process: loads the submission and answers calls until the socket closes.
+
+Nothing it reports is trusted: the submission may rewrite all of it at run time, and can only harm
+itself so. What counts is what the supervisor finds in the answer's memory, by its own clock.
+
+As a program, started by exec, its arguments are the control socket's
+descriptor and the file's path.
+"""
+
+import array
+import contextlib
+import gc
+import importlib
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.worker import profiling, programs, settings, submission
+from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
+from harness.worker.kernel_loader import SubmissionFailure, explain_exception
+from harness.worker.memory import AnswerMismatch, SharedCase
+from harness.worker.protocol import (
+    ARMED,
+    CASE,
+    DONE,
+    FAILED,
+    GO,
+    LAYOUT_BYTES_MAX,
+    NONCE_BYTES,
+    PACK,
+    PROBE,
+    PROFILE,
+    READY,
+    SETUP,
+    WARM,
+)
+from harness.worker.submission import Call, CaseBinder, load_submission
+
+_SIDE = 64
+_PRODUCTS = 8
+_PIECES = 14
+# Earlier work leaves its data in the caches; the first pieces refill them and do not count.
+_UNCOUNTED_PIECES = 4
+
+_ANCILLARY_BYTES = 64
+_HEAD_BYTES = 1 + NONCE_BYTES
+
+
+def prepare_probe() -> Callable[[], float]:
+    """Prepare the work; the returned function gives the median microseconds of a piece.
+
+    A piece is 8 products of 64 x 64 matrices, about 40 us; 10 pieces count.
+    """
+    torch: Any = importlib.import_module("torch")
+    left, right = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
+    product = torch.empty(_SIDE, _SIDE)
+
+    def piece_us() -> float:
+        began_ns = time.perf_counter_ns()
+        for _ in range(_PRODUCTS):
+            torch.mm(left, right, out=product)
+        return (time.perf_counter_ns() - began_ns) / 1000
+
+    def probe_us() -> float:
+        return median([piece_us() for _ in range(_PIECES)][_UNCOUNTED_PIECES:])
+
+    return probe_us
+
+
+def serve(descriptor: int, path: str) -> None:
+    """Answer on a control socket until it closes; `path` is the submitted file."""
+    control = socket.socket(fileno=descriptor)
+    sys.argv[1:] = []
+    server = WorkerServer(control, Path(path))
+    with contextlib.suppress(ConnectionError):
+        server.serve()
+
+
+class WorkerServer:
+    """One worker: its socket, its submission, and the current case."""
+
+    def __init__(self, control: socket.socket, path: Path) -> None:
+        self._control = control
+        self._path = path
+        self._cache = ""
+        # One buffer for all messages: allocating one of this size costs more than a call's message.
+        self._buffer = bytearray(LAYOUT_BYTES_MAX)
+        self._load: CaseBinder | None = None
+        self._call: Call | None = None
+        self._nonce = b""
+        self._is_bare = False
+
+    def serve(self) -> None:
+        """Handle one message after another; a call is recognised first, because it is timed."""
+        while not self._is_bare:
+            message, descriptors = self._receive()
+            if message[:1] == GO:
+                self._control.send(self._answer(message, self._run))
+            elif not self._handle(message, descriptors):
+                return
+        self._answer_at_once()
+
+    def _answer_at_once(self) -> None:
+        """Answer calls as fast as possible, without looking at data and without sleeping.
+
+        A submission that speaks the protocol itself can then save only the little by which a
+        compiled loop is faster than this one.
+        """
+        receive, send, probe_us = self._control.recv, self._control.send, prepare_probe()
+        while True:
+            try:
+                message = receive(LAYOUT_BYTES_MAX, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            if message[:1] == GO:
+                send(DONE + message[1:_HEAD_BYTES])
+            elif message[:1] == PROBE:
+                send(DONE + str(probe_us()).encode())
+            elif not message:
+                return
+
+    def _handle(self, message: bytes, descriptors: list[int]) -> bool:
+        """Handle a message that is not a plain call; False for the end."""
+        kind = message[:1]
+        if kind == WARM:
+            self._report_result(profiling.warm_up_profiler)
+        elif kind == CASE:
+            self._open_case(open_case(message[1:], descriptors))
+        elif kind == SETUP:
+            self._report_result(lambda: self._set_up(json.loads(message[1:]), descriptors))
+        elif kind == PACK:
+            self._report_result(lambda: submission.pack_cache(self._cache, descriptors[0]))
+        elif kind == PROFILE:
+            self._control.send(self._answer(message, self._make_profiled_call(descriptors)))
+        else:
+            return False
+        return True
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        size, ancillary, _, _ = self._control.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+        descriptors = array.array("i")
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
+
+    def _report_result(self, work: Callable[[], object]) -> None:
+        """Do the work and report READY, or why it failed."""
+        try:
+            work()
+        except SubmissionFailure as reason:
+            self._control.send(_encode_failure(reason))
+        else:
+            self._control.send(READY)
+
+    def _set_up(self, role: dict[str, Any], descriptors: list[int]) -> None:
+        """Become a builder, a profiler, a worker of one submission, a null worker, or a program.
+
+        Raises SubmissionFailure.
+        """
+        settings.add_environment(role.get("environment", {}))
+        self._cache = role.get("cache", "")
+        if order := role.get("order"):
+            programs.run_build_order(order, descriptors[0])
+            return
+        if order := role.get("capture"):
+            profiling.run_capture(order, descriptors, self._path)
+            return
+        if order := role.get("popcorn"):
+            programs.run_program(order, descriptors, self._path.parent)
+            return
+        if role.get("is_bare_null"):
+            _import_torch(1)
+            self._is_bare = True
+            return
+        _import_torch(role.get("threads", 1))
+        self._load = load_submission(self._path, role, descriptors, self._cache)
+        if backend := role.get("group"):
+            _join_group(backend, self._path)
+
+    def _open_case(self, case: SharedCase | CudaBatch) -> None:
+        assert self._load is not None
+        call = self._load(case)
+        if isinstance(case, CudaCase | CudaBatch | LocalCase):
+            call = self._make_gated_call(case, call)
+        self._call = call
+
+    def _make_gated_call(self, case: CudaCase | CudaBatch | LocalCase, call: Call) -> Call:
+        """Return a call whose GPU work waits behind a gate, which the referee opens once armed."""
+
+        def run(scalars: bytes) -> bytes | None:
+            case.gate(self._nonce)
+            declaration = call(scalars)
+            if case.release(self._nonce):
+                self._control.send(ARMED + self._nonce)
+            case.settle()
+            return declaration
+
+        return run
+
+    def _run(self, scalars: bytes) -> bytes | None:
+        assert self._call is not None
+        return self._call(scalars)
+
+    def _make_profiled_call(self, descriptors: list[int]) -> Call:
+        def run(scalars: bytes) -> None:
+            try:
+                profiling.profile_call(lambda: self._run(scalars), *descriptors)
+            except profiling.EmptyProfile as empty:
+                raise SubmissionFailure("exception", str(empty)) from empty
+
+        return run
+
+    def _answer(self, message: bytes, run: Call) -> bytes:
+        self._nonce = message[1:_HEAD_BYTES]
+        try:
+            declaration = run(message[_HEAD_BYTES:])
+        except AnswerMismatch as mismatch:
+            return _encode_failure(SubmissionFailure("output", str(mismatch)))
+        except SubmissionFailure as reason:
+            return _encode_failure(reason)
+        except BaseException as error:  # noqa: BLE001  (the supervisor must be told of any error)
+            return _encode_failure(explain_exception(error, self._path, "exception"))
+        return DONE + self._nonce + (declaration or b"")
+
+
+def open_case(layout: bytes, descriptors: list[int]) -> SharedCase | CudaBatch:
+    """Open the case of a CASE message: on the processor, behind a GPU's gate, or timed locally."""
+    case = json.loads(layout)
+    kind = next((memory.get("kind", "") for memory in case.get("memories", ())), "")
+    if kind == "cuda":
+        return CudaBatch(layout, descriptors) if "sets" in case else CudaCase(layout, descriptors)
+    return LocalCase(layout, descriptors) if kind == "local" else SharedCase(layout, descriptors)
+
+
+def _join_group(backend: str, path: Path) -> None:
+    """Create the default process group, unless the submission has created its own."""
+    distributed: Any = importlib.import_module("torch.distributed")
+    if distributed.is_initialized():
+        return
+    try:
+        distributed.init_process_group(backend)
+    except Exception as error:
+        raise explain_exception(error, path, "import_error") from error
+
+
+def _import_torch(threads: int) -> None:
+    """Import torch with the collector off, which takes a tenth of the time and frees nothing."""
+    gc.disable()
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(threads)
+    gc.freeze()
+    gc.enable()
+
+
+def _encode_failure(reason: SubmissionFailure) -> bytes:
+    return FAILED + json.dumps({"kind": reason.kind, "text": reason.text}).encode()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,173 @@
+"""Loads a submission from what a worker is given, and binds it to a case's memories.
+
+The compile caches of a box are packed for the next worker of the same source. A pack is 8 bytes,
+the length of a list; the list as JSON, with [name, bytes, mode, mtime_ns] for each file; then the
+files' bytes. Times are kept to the nanosecond because ninja compares them. Links, devices and empty
+folders are left out.
+"""
+
+import contextlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.worker import native
+from harness.worker.cuda import CudaBatch
+from harness.worker.kernel_loader import CUSTOM_KERNEL, Kernel, ModelKernel, load_kernel
+from harness.worker.memory import SharedCase
+
+PACK_BYTES_MAX = 64 * 1024**2
+FILES_MAX = 10_000
+LIST_BYTES_MAX = 4 * 1024**2
+_LENGTH_BYTES = 8
+_CHUNK_BYTES = 1024**2
+
+# Files that only a compiler makes. A folder without any is not worth keeping.
+_COMPILED = (".so", ".o", ".cubin", ".fatbin", ".ptx", ".hsaco", ".nbc", ".gch", ".pch")
+
+Call = Callable[[bytes], bytes | None]
+CaseBinder = Callable[[Any], Call]
+
+
+class InvalidPack(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The pack is malformed, or contains a forbidden name."""
+
+
+def pack_cache(folder: str, descriptor: int) -> bool:
+    """Write a folder into a memory; return False and write nothing if nothing was compiled.
+
+    A folder larger than a pack may be is not written either.
+    """
+    root = Path(folder)
+    paths = sorted(_find_files(root))[: FILES_MAX + 1]
+    if not any(path.suffix in _COMPILED for path in paths):
+        return False
+    entries = [_entry(root, path) for path in paths]
+    head = json.dumps(entries).encode()
+    size = _LENGTH_BYTES + len(head) + sum(entry[1] for entry in entries)
+    if size > PACK_BYTES_MAX or len(paths) > FILES_MAX or len(head) > LIST_BYTES_MAX:
+        return False
+    with os.fdopen(os.dup(descriptor), "wb") as memory:
+        memory.write(len(head).to_bytes(_LENGTH_BYTES) + head)
+        for path, entry in zip(paths, entries, strict=True):
+            memory.write(_read_padded(path, entry[1]))
+    return True
+
+
+def unpack_cache(descriptor: int, folder: str) -> int:
+    """Write the files of a pack into a folder; return their number.
+
+    Raises InvalidPack for a name that leads out of the folder, or OSError if a file exists already.
+    """
+    root = Path(folder)
+    with os.fdopen(os.dup(descriptor), "rb") as memory:
+        memory.seek(0)
+        names = _read_list(memory)
+        for name, size, mode, mtime_ns in names:
+            data = memory.read(size)
+            if len(data) != size:
+                raise InvalidPack(f"the pack ends within {name!r}")
+            _write_file(root / name, data, mode, mtime_ns)
+    return len(names)
+
+
+def _find_files(root: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(root, followlinks=False):
+        folders.sort()
+        for name in names:
+            path = Path(parent, name)
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield path
+
+
+def _entry(root: Path, path: Path) -> tuple[str, int, int, int]:
+    status = path.lstat()
+    name = path.relative_to(root).as_posix()
+    return name, status.st_size, stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime_ns
+
+
+def _read_padded(path: Path, size: int) -> bytes:
+    """Read a file's first bytes, with zeros where it shrank since it was listed."""
+    with path.open("rb") as file:
+        return file.read(size).ljust(size, b"\0")
+
+
+def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:
+    length = int.from_bytes(memory.read(_LENGTH_BYTES))
+    if length > LIST_BYTES_MAX:
+        raise InvalidPack(
+            f"the list of a pack has {length} bytes, at most {LIST_BYTES_MAX} are allowed"
+        )
+    try:
+        names = [_check_entry(*entry) for entry in json.loads(memory.read(length))]
+    except (RecursionError, TypeError, ValueError) as error:
+        raise InvalidPack(f"the list of a pack cannot be read: {error!r}") from error
+    if len(names) > FILES_MAX or sum(size for _, size, _, _ in names) > PACK_BYTES_MAX:
+        raise InvalidPack("a pack contains more than is allowed")
+    return names
+
+
+def _check_entry(name: str, size: int, mode: int, mtime_ns: int) -> tuple[str, int, int, int]:
+    path = PurePosixPath(name)
+    is_plain = bool(path.parts) and ".." not in path.parts and not path.is_absolute()
+    if not is_plain or "\0" in name or min(size, mode, mtime_ns) < 0:
+        raise InvalidPack(f"a pack contains the forbidden name {name!r}")
+    return str(path), size, mode & 0o777, mtime_ns
+
+
+def _write_file(path: Path, data: bytes, mode: int, mtime_ns: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, mode), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
+
+
+def load_submission(
+    path: Path, role: dict[str, Any], descriptors: list[int], folder: str
+) -> CaseBinder:
+    """Load the submission at `path`; return what makes a call of a case.
+
+    `folder` holds its compile caches; `descriptors` are the results of its build. Raises
+    SubmissionFailure.
+    """
+    if role.get("is_null"):
+        return _bind_null
+    if "launch" in role:
+        native_kernel = native.load_built_kernel(descriptors[0], role["launch"])
+        return lambda case: native_kernel.bind(*case.tensors())
+    for descriptor in descriptors:
+        # A pack that cannot be unpacked only costs another compilation.
+        with contextlib.suppress(InvalidPack, OSError):
+            unpack_cache(descriptor, folder)
+        os.close(descriptor)
+    sys.path.insert(0, str(path.parent))
+    entry = role.get("entry", CUSTOM_KERNEL)
+    kernel = load_kernel(path, entry)
+    if entry != CUSTOM_KERNEL:
+        kernel = ModelKernel(kernel)
+    return lambda case: _bind_python(kernel, case)
+
+
+def _bind_python(kernel: Kernel, case: SharedCase | CudaBatch) -> Call:
+    if isinstance(case, CudaBatch):
+        return lambda scalars: case.answer(kernel, scalars)
+    return lambda scalars: case.commit(kernel(case.data(scalars)))
+
+
+def _bind_null(case: SharedCase) -> Call:
+    """Return a call that only creates the data's tensors, the minimum of any call.
+
+    It copies no answer: a submission that writes its answer in place copies none either, and would
+    be credited with the time of a copy that it never made.
+    """
+
+    def call(scalars: bytes) -> None:
+        case.data(scalars)
+
+    return call

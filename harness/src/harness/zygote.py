@@ -1,0 +1,219 @@
+"""The zygote: the process that imports once and forks every box; single-threaded, without secrets.
+
+It forks a keeper for each requested box, and ends all of them. As a program, its arguments are its
+socket, its parent's pid, and a JSON object.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import random
+import secrets
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.sandbox import (
+    bubblewrap,
+    cgroup,
+    channel,
+    fork_entry,
+    host,
+    keeper,
+    linux,
+    processes,
+    root,
+)
+from harness.sandbox.box import BoxSpec, spec_from_json
+from harness.sandbox.host import CgroupParents
+from harness.sandbox.settings import replace_environment
+
+_SHIFT_BYTES_MAX = 64 * 1024
+_PAGES_MAX = 4096
+_PAGE_BYTES = 4096
+_STEP_BYTES = 64
+_BLOCKS_MAX = 8
+
+
+def serve_worker(spec: BoxSpec, control: int) -> NoReturn:
+    """Serve the submission on a control socket, then end this process in any case."""
+    status = 1
+    try:
+        replace_environment(spec.environment)
+        sys.argv[:] = [spec.path]
+        tempfile.tempdir = None
+        _renew_randomness()
+        server: Any = importlib.import_module("harness.worker.server")
+        server.serve(control, spec.path)
+        status = 0
+    except SystemExit as system_exit:
+        status = (
+            system_exit.code
+            if isinstance(system_exit.code, int)
+            else int(system_exit.code is not None)
+        )
+    except BaseException:  # noqa: BLE001  (any error belongs into the log)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status & 0xFF)
+
+
+def _renew_randomness() -> None:
+    """Reseed the generators and shift the heap; forks of one process would share both.
+
+    The hash seed is fixed when an interpreter starts, so all boxes of one zygote share it; the
+    supervisor is another program and does not.
+    """
+    random.seed()
+    if numpy_random := sys.modules.get("numpy.random"):
+        numpy_random.seed(secrets.randbits(32))
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(secrets.randbits(63))
+    # Never freed, so later small and large blocks have other addresses in every worker.
+    libc = ctypes.CDLL(None)
+    for size in range(_STEP_BYTES, _PAGE_BYTES, _STEP_BYTES):
+        for _ in range(secrets.randbelow(_BLOCKS_MAX)):
+            libc.malloc(ctypes.c_size_t(size))
+    libc.malloc(ctypes.c_size_t(secrets.randbelow(_SHIFT_BYTES_MAX)))
+    libc.malloc(ctypes.c_size_t(_SHIFT_BYTES_MAX * 4 + secrets.randbelow(_PAGES_MAX) * _PAGE_BYTES))
+
+
+def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
+    """Run the zygote's whole life, until its socket or its parent ends.
+
+    Options: `imports`, the modules that every worker needs; `walls`, those that no box may lack.
+    """
+    _prepare_process(parent)
+    for name in (*options["imports"], "harness.worker.server"):
+        importlib.import_module(name)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    assert len(os.listdir("/proc/self/task")) == 1, "a fork of a process with threads is not safe"  # noqa: PTH208
+    places = host.find_cgroup_parents()
+    cgroup.sweep_orphans(places)
+    root.interpreter_folders()  # Cached for all boxes.
+    gc.collect()
+    gc.freeze()
+    server = _ZygoteServer(socket.socket(fileno=descriptor), places, set(options["walls"]))
+    while server.answer():
+        continue
+    server.clear()
+
+
+def _prepare_process(parent: int) -> None:
+    linux.become_unreadable()
+    linux.become_reaper()
+    # Nobody reads a keeper's status, so the kernel reaps keepers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent_pidfd = os.pidfd_open(parent)
+    linux.die_with_parent(parent_pidfd)
+    os.close(parent_pidfd)
+
+
+class _ZygoteServer:
+    def __init__(self, client: socket.socket, places: CgroupParents, walls: set[str]) -> None:
+        self._client = client
+        self._places = places
+        self._walls = walls
+        self._keepers: set[int] = set()
+        self._own_pidfd = os.pidfd_open(os.getpid())
+
+    def answer(self) -> bool:
+        """Handle one request or the end of keepers; False when no request will come."""
+        client = self._client.fileno()
+        ready, _, _ = select.select([client, *self._keepers], [], [])
+        self._remove_keepers(self._keepers & set(ready))
+        if client not in ready:
+            return True
+        received = channel.receive_message(self._client)
+        if received is None:
+            return False
+        request, descriptors = received
+        reply, reply_descriptors = self._handle_request(request, descriptors)
+        channel.close_all(descriptors)
+        with contextlib.suppress(OSError):
+            channel.send_message(
+                self._client, {"token": request["token"], **reply}, reply_descriptors
+            )
+        return True
+
+    def clear(self) -> bool:
+        """End everything that was started here; False if something could not be killed."""
+        ends_at = time.monotonic() + processes.END_S_MAX
+        for pidfd in self._keepers:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        while self._keepers:
+            ready, _, _ = select.select(
+                [*self._keepers], [], [], max(0, ends_at - time.monotonic())
+            )
+            if not ready:
+                break
+            self._remove_keepers(set(ready))
+        # Processes that escaped their keeper are children of this process by now.
+        is_clear = processes.end_descendants()
+        cgroup.sweep_orphans(self._places)
+        return is_clear
+
+    def _handle_request(
+        self, request: dict[str, Any], descriptors: list[int]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        if "start" in request:
+            return self._start(spec_from_json(request["start"]), request["way"], descriptors)
+        if "clear" in request:
+            return {"is_clear": self.clear()}, ()
+        counts = {
+            "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+            "boxes": len(self._keepers),
+            "processes": len(processes.descendants(os.getpid())),
+        }
+        return {"counts": counts}, ()
+
+    def _start(
+        self, spec: BoxSpec, entry: str, descriptors: list[int]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        if missing := self._walls - set(spec.walls):
+            return {"fault": f"a box without {', '.join(sorted(missing))} is not built here"}, ()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            return {"fault": f"a box could not be forked: {error}"}, ()
+        if pid == 0:
+            self._run_keeper(spec, entry, descriptors)
+        pidfd = os.pidfd_open(pid)
+        self._keepers.add(pidfd)
+        return {"pid": pid}, (pidfd,)
+
+    def _run_keeper(self, spec: BoxSpec, entry: str, descriptors: list[int]) -> NoReturn:
+        try:
+            os.setsid()
+            linux.die_with_parent(self._own_pidfd, signal.SIGTERM)
+            report, output, *controls = descriptors
+            client = socket.socket(fileno=report)
+            workers = fork_entry.BoxWorkers(
+                controls, output, client, lambda control: serve_worker(spec, control)
+            )
+            make_entry = bubblewrap.choose_box_entry if entry == "exec" else fork_entry.ForkEntry
+            keeper.run_keeper(spec, client, self._places, make_entry(spec, workers))
+        finally:
+            # Whatever happens, a fork must never return into its parent's loop.
+            os._exit(1)
+
+    def _remove_keepers(self, ended: set[int]) -> None:
+        self._keepers -= ended
+        channel.close_all(list(ended))
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,1 +1,0 @@
-"""The process that imports once and forks every box: single-threaded, without secrets."""

@@ -1,0 +1,199 @@
+"""The commands of `/account`: preferences, linked CLI ids and tokens. No token is ever shown."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from discord import app_commands
+
+from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.staff import Number, reply_with_lines
+from discord_edge.platform_api import NOBODY
+from discord_edge.wording import CHOICES_MAX, escaped
+from shared.api.accounts import Token, Tokens
+from shared.api.preferences import Preferences
+from shared.errors import Refused
+
+ASKED_S_MAX = 120.0
+Event = Literal["overtaken", "run finished", "deadline near", "my lines for everybody"]
+How = Literal["thread", "dm", "on", "off"]
+Threads = Literal["per submission", "per problem", "as the server has it"]
+LINE = "my lines for everybody"
+EVENTS = {
+    "overtaken": "overtaken",
+    "run finished": "run_finished",
+    "deadline near": "deadline_near",
+    LINE: "ranked_line",
+}
+THREADS = {
+    "per submission": "per_submission",
+    "per problem": "per_problem",
+    "as the server has it": "default",
+}
+HOWS = {
+    "off": "no",
+    "thread": "in the submission's thread, or by direct message if there is none",
+    "dm": "by direct message",
+    "on": "yes",
+}
+
+
+def _relative_time(at: datetime | None) -> str:
+    return "never" if at is None else f"<t:{int(at.timestamp())}:R>"
+
+
+class LinkRequest(msgspec.Struct, frozen=True):
+    """Where a CLI id was requested from."""
+
+    requested_at: datetime
+    network: str
+
+
+class LinkedClient(msgspec.Struct, frozen=True):
+    """A CLI id that acts for a participant, as one of their tokens."""
+
+    user_name: str
+    token_id: int
+
+
+async def _list_tokens(interaction: BotInteraction) -> list[Token]:
+    """Return the user's own tokens; empty for an unknown user. Raises `Refused` and `Failed`."""
+    try:
+        tokens = await interaction.client.api.get(interaction_user(interaction), Tokens, "tokens")
+    except Refused as refused:
+        if refused.code == NOBODY:
+            return []
+        raise
+    return tokens.items
+
+
+async def complete_tokens(
+    interaction: BotInteraction, typed: str
+) -> list[app_commands.Choice[int]]:
+    """Complete the user's own tokens by number and name."""
+    user = interaction_user(interaction)
+    tokens = await interaction.client.cache.get(user, Tokens, "tokens")
+    labels = {token.id: f"{token.id} {token.name}" for token in tokens.items} if tokens else {}
+    return [
+        app_commands.Choice(name=label[:100], value=number)
+        for number, label in reversed(labels.items())
+        if typed.lower() in label.lower()
+    ][:CHOICES_MAX]
+
+
+@app_commands.command(name="link", description="Let a client in a terminal act for you")
+@app_commands.describe(cli_id="The id that your client wrote into its settings")
+@app_commands.rename(cli_id="id")
+async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 256]) -> None:
+    """Show where an id was requested from; after a confirmation, link it."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    api, user = interaction.client.api, interaction_user(interaction)
+    path, body = ("auth", "link"), {"cli_id": cli_id.strip()}
+    request = await api.post(
+        user, LinkRequest, f"{interaction.id}-look", *path, **body, confirm=False
+    )
+    view = ConfirmationView(interaction.user.id, "Link it", "Do not", ASKED_S_MAX)
+    requested_at = _relative_time(request.requested_at)
+    await interaction.edit_original_response(
+        content=f"A client requested this id {requested_at}, from the network "
+        f"{escaped(request.network)}. Did you start this yourself, a moment ago? "
+        "Then it may submit for you for 90 days; `/account revoke` ends that.",
+        view=view,
+    )
+    if not await view.answered():
+        await reply(interaction, "Nothing was linked.")
+        return
+    client = await api.post(
+        user, LinkedClient, f"{interaction.id}-link", *path, **body, confirm=True
+    )
+    name = escaped(client.user_name)
+    text = f"Linked: the client now acts for {name}, as token {client.token_id}."
+    await reply(interaction, text)
+
+
+@app_commands.command(name="tokens", description="What acts for you: clients, browsers, tokens")
+async def tokens(interaction: BotInteraction) -> None:
+    """List the user's own tokens, without their secrets."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    lines = [
+        f"**{token.id}** {escaped(token.name)} · {token.kind} · used "
+        f"{_relative_time(token.last_used_at)} · ends "
+        f"{_relative_time(token.expires_at)} · {escaped(', '.join(token.scopes))}"
+        for token in await _list_tokens(interaction)
+    ]
+    await reply_with_lines(interaction, lines, "You have no tokens.")
+
+
+@app_commands.command(name="revoke", description="Revoke one of your tokens")
+@app_commands.autocomplete(token=complete_tokens)
+async def revoke(interaction: BotInteraction, token: Number) -> None:
+    """Revoke a token, everywhere within a second."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    api, user = interaction.client.api, interaction_user(interaction)
+    await api.request(user, object, "DELETE", "tokens", token, key=str(interaction.id))
+    await reply(interaction, f"Token {token} is revoked.")
+
+
+@app_commands.command(name="notify", description="Choose your notifications")
+@app_commands.describe(
+    event="The event to change; without it, your settings are shown",
+    how="Where you are notified; on and off are for your public lines",
+    threads="One thread per submission, or one for all of yours to a problem",
+)
+async def notify(
+    interaction: BotInteraction,
+    event: Event | None = None,
+    how: How | None = None,
+    threads: Threads | None = None,
+) -> None:
+    """Change or show the user's notification preferences."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    api, user = interaction.client.api, interaction_user(interaction)
+    path = ("me", "preferences")
+    if changes := _preference_changes(event, how, threads):
+        preferences = await api.request(
+            user, Preferences, "PUT", *path, key=str(interaction.id), **changes
+        )
+        lines = ["From now on:", *_preference_lines(preferences), *_disabled_lines(interaction)]
+        await reply(interaction, "\n".join(lines))
+        return
+    try:
+        preferences = await api.get(user, Preferences, *path)
+    except Refused as refused:
+        if refused.code != NOBODY:
+            raise
+        await reply(interaction, "You are only notified of decisions about your submissions.")
+        return
+    await reply(
+        interaction, "\n".join([*_preference_lines(preferences), *_disabled_lines(interaction)])
+    )
+
+
+def _disabled_lines(interaction: BotInteraction) -> list[str]:
+    """Say that a bot that reads no events sends no notifications."""
+    if interaction.client.forum_matcher is not None:
+        return []
+    return ["This bot only answers commands at the moment: it sends no notifications."]
+
+
+def _preference_changes(event: str | None, how: str | None, threads: str | None) -> dict[str, str]:
+    """Return the preferences to change. Raises `Refused` for options that do not fit."""
+    if (event is None) != (how is None):
+        raise Refused("bad_query", "event and how belong together: use both or neither", "how")
+    changes = {"threads": THREADS[threads]} if threads else {}
+    if event is None or how is None:
+        return changes
+    if (event == LINE) != (how in ("on", "off")) and how != "off":
+        allowed = "on or off" if event == LINE else "thread, dm or off"
+        raise Refused("bad_query", f"how of {event!r} must be {allowed}, not {how!r}", "how")
+    return {**changes, EVENTS[event]: how}
+
+
+def _preference_lines(preferences: Preferences) -> list[str]:
+    lines = [f"{event}: {HOWS[getattr(preferences, name)]}" for event, name in EVENTS.items()]
+    threads = next(choice for choice, name in THREADS.items() if name == preferences.threads)
+    return [*lines, f"private threads: {threads}"]
+
+
+COMMANDS: Commands = (link, tokens, revoke, notify)

@@ -1,1 +1,0 @@
-"""What to say on Discord, as plain data."""

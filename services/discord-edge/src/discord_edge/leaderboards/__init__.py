@@ -1,0 +1,1 @@
+"""Leaderboards: rankings, and what is open for submissions."""

@@ -1,0 +1,201 @@
+"""The commands of `/leaderboard` that show rankings, queues and help, and `/ping`."""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import discord
+from discord import app_commands
+
+from discord_edge.bot.dialogs import GpuMenu
+from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.messages import build_embed
+from discord_edge.bot.staff import platform_roles, reply_with_lines
+from discord_edge.leaderboards.pages import AT_VERSION, fetch_page, page_buttons
+from discord_edge.leaderboards.tables import queue_line
+from discord_edge.submissions.commands import (
+    Choices,
+    complete_gpus,
+    complete_leaderboards,
+)
+from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
+from shared.api.leaderboards import LeaderboardMembership
+from shared.api.problems import Problem
+from shared.api.queues import IntakeStatus, QueueOfGpu
+from shared.api.submissions import OwnSubmissions
+from shared.errors import Failed, Refused
+
+Command = app_commands.Command[Any, ..., Any]
+
+
+async def complete_topics(interaction: BotInteraction, typed: str) -> Choices:
+    """Complete the names of commands and groups."""
+    commands = _visible_commands(interaction)
+    names = {command.qualified_name for command in commands}
+    names |= {command.parent.qualified_name for command in commands if command.parent is not None}
+    matches = match_names(typed.lstrip("/"), sorted(names))
+    return [app_commands.Choice(name=name, value=name) for name in matches]
+
+
+@app_commands.command(name="help", description="What the bot can do")
+@app_commands.autocomplete(topic=complete_topics)
+async def help_(interaction: BotInteraction, topic: str | None = None) -> None:
+    """List all commands, a group of commands, or the options of one command."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    name = " ".join((topic or "").strip().lstrip("/").lower().split())
+    commands = [
+        command
+        for command in _visible_commands(interaction)
+        if not name or f"{command.qualified_name} ".startswith(f"{name} ")
+    ]
+    if not commands:
+        reason = f"there is no command `{escaped(name, 60)}`: `/leaderboard help` lists them all"
+        raise Refused("unknown_topic", reason, "topic")
+    lines = [line for command in commands for line in _lines(command, has_options=bool(name))]
+    await reply_with_lines(interaction, lines, "There are no commands.")
+
+
+def _visible_commands(interaction: BotInteraction) -> list[Command]:
+    """Return the commands that Discord shows to the user."""
+    has_role = bool(platform_roles(interaction))
+    tree, guild = interaction.client.tree, discord.Object(interaction.client.guild_id)
+    return [
+        command
+        for command in tree.walk_commands(guild=guild)
+        if isinstance(command, app_commands.Command) and (has_role or _is_public(command))
+    ]
+
+
+def _is_public(command: Command) -> bool:
+    group = command.root_parent
+    return group is None or group.default_permissions is None
+
+
+def _lines(command: Command, *, has_options: bool) -> Iterator[str]:
+    yield f"`/{command.qualified_name}` {escaped(command.description)}"
+    if has_options:
+        for option in command.parameters:
+            optional = "" if option.required else ", optional"
+            choices = ", ".join(choice.name for choice in option.choices)
+            yield f"- `{option.display_name}`{optional}" + (f": {choices}" if choices else "")
+
+
+@app_commands.command(name="ping", description="Whether the bot answers")
+async def ping(interaction: BotInteraction) -> None:
+    """Show the latencies of Discord and of the platform."""
+    began = time.monotonic()
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    text = f"Pong: Discord in {1000 * interaction.client.latency:.0f} ms, "
+    try:
+        await interaction.client.api.get(None, IntakeStatus, "intake")
+        text += f"the platform in {1000 * (time.monotonic() - began):.0f} ms."
+    except (Refused, Failed):
+        text += "the platform does not answer at the moment."
+    await reply(interaction, text)
+
+
+@app_commands.command(name="list", description="All leaderboards")
+async def list_(
+    interaction: BotInteraction, state: Literal["active", "ended", "all"] = "active"
+) -> None:
+    """List the leaderboards."""
+    await _show_page(interaction, "list", state, "")
+
+
+@app_commands.command(name="show", description="The ranking of a leaderboard")
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards, gpu=complete_gpus)
+@app_commands.describe(version="The version of the problem; by default the newest")
+async def show(
+    interaction: BotInteraction,
+    leaderboard_name: str,
+    gpu: str | None = None,
+    version: app_commands.Range[int, 1] | None = None,
+) -> None:
+    """Show a ranking."""
+    await _show_page(interaction, "show", leaderboard_name, gpu, version)
+
+
+@app_commands.command(name="show-personal", description="Your ranked submissions")
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards, gpu=complete_gpus)
+async def personal(
+    interaction: BotInteraction, leaderboard_name: str, gpu: str | None = None
+) -> None:
+    """Show the user's own ranked submissions."""
+    await _show_page(interaction, "own", leaderboard_name, gpu)
+
+
+@app_commands.command(name="join", description="Join a closed leaderboard with an invite")
+async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100]) -> None:
+    """Become a member of closed leaderboards."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    user, key = interaction_user(interaction), str(interaction.id)
+    path = ("user", "join")
+    joined = await interaction.client.api.post(user, LeaderboardMembership, key, *path, code=code)
+    slugs = ", ".join(f"`{slug}`" for slug in joined.leaderboards)
+    await reply(interaction, f"You can now see {slugs}.")
+
+
+@app_commands.command(name="queue", description="The queues and your open submissions")
+@app_commands.autocomplete(gpu=complete_gpus)
+async def queue(interaction: BotInteraction, gpu: str | None = None) -> None:
+    """Show the queues and the user's own open submissions."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    api, user = interaction.client.api, interaction_user(interaction)
+    all_gpus = interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
+    lines = [
+        queue_line(name, await api.get(user, QueueOfGpu, "queue", name))
+        for name in ([gpu] if gpu else all_gpus)
+    ]
+    lines += await _open_submission_lines(interaction)
+    await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
+
+
+async def _open_submission_lines(interaction: BotInteraction) -> list[str]:
+    user, path = interaction_user(interaction), ("me", "submissions")
+    try:
+        page = await interaction.client.api.get(user, OwnSubmissions, *path, state="open", limit=10)
+    except Refused:
+        return []
+    return [
+        f"yours: **#{submission.number}** {escaped(submission.problem)} · "
+        f"{escaped(submission.gpu)} · {submission.state}"
+        for submission in page.items
+    ]
+
+
+async def _show_page(
+    interaction: BotInteraction, kind: str, slug: str, gpu: str | None, version: int | None = None
+) -> None:
+    """Show the first page, after asking for one of several GPU types."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    slug = slug.strip().lower()
+    if gpu is None:
+        user = interaction_user(interaction)
+        problem = await interaction.client.leaderboards.get(user, slug)
+        gpus = problem.gpus
+        gpu = gpus[0] if len(gpus) == 1 else await _choose_gpu(interaction, problem)
+        if not gpu:
+            return
+    if version is not None:
+        gpu = f"{gpu}{AT_VERSION}{version}"
+    page = await fetch_page(interaction, kind, slug, gpu, 0)
+    view = page_buttons(kind, slug, gpu, page)
+    await interaction.edit_original_response(content=None, embed=build_embed(page.card), view=view)
+
+
+async def _choose_gpu(interaction: BotInteraction, problem: Problem) -> str:
+    """Ask for a GPU type; "" if the user does not answer."""
+    if not problem.gpus:
+        raise Refused("unknown_gpu", f"`{problem.slug}` has no GPU type")
+    menu = GpuMenu(interaction, problem.gpus, choices_max=1)
+    text = f"Which GPU type of `{problem.slug}`?"
+    await interaction.edit_original_response(content=text, view=menu)
+    choice = await menu.answered()
+    if not choice:
+        text = "Nothing was chosen within two minutes."
+        await interaction.edit_original_response(content=text, view=menu)
+        return ""
+    return choice[0]
+
+
+COMMANDS: Commands = (*(list_, show, personal, join, queue, help_),)

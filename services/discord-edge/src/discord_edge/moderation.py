@@ -1,0 +1,321 @@
+"""The commands of `/moderate`: decisions about submissions, appeals, rejudges and their audit."""
+
+import asyncio
+import time
+from typing import Literal
+
+from discord import app_commands
+
+from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.interactions import BotInteraction, Commands, reply
+from discord_edge.bot.staff import (
+    LOOKED,
+    Named,
+    Number,
+    Reason,
+    complete_any_leaderboard,
+    defer_for_role,
+    record_access,
+    reply_with_lines,
+    run_decision,
+    run_request,
+)
+from discord_edge.platform_api import DiscordUser
+from discord_edge.wording import escaped
+from shared.api.moderation import (
+    Decision,
+    FullRejudge,
+    Moderation,
+    OperatorAct,
+    OperatorActs,
+    Preview,
+    RequestedRejudge,
+)
+from shared.api.problems import FullProblem
+from shared.api.submissions import FullSubmission, TimelineEntry
+from shared.errors import Refused
+from shared.presentation.units import time_text
+
+DATA_FIELDS = (
+    *("rule", "visibility", "deadline_at", "gpus"),
+    *("bucket", "limit", "code", "is_accepted"),
+)
+MAY = ("moderator", "admin")
+# Only admins start a rejudge; its runs may take longer than a command lives.
+ADMIN = "admin"
+PREVIEW_S_MAX = 480.0
+ASKED_S_MAX = 240.0
+LOOK_S = 2.0
+CHANGES_SHOWN = 15
+OUTCOMES = {
+    "hold": "is off its leaderboard until a moderator decides",
+    "release": "is no longer held",
+    "disqualify": "does not count",
+    "restore": "counts again",
+}
+Rule = app_commands.Range[str, 1, 200]
+Id = app_commands.Range[str, 1, 64]
+# A page covers a stretch of the log, so the actions on one leaderboard may be pages apart.
+PAGES_MAX, PAGE = 20, 200
+ACTIONS_MAX = 200
+
+
+def event_line(event: TimelineEntry) -> str:
+    """Describe an event of a submission's history.
+
+    >>> from datetime import datetime
+    >>> at = datetime.fromisoformat("1970-01-01T00:01:40Z")
+    >>> event_line(TimelineEntry(seq=7, type="JobQueued", at=at, note="", actor="ada", state=None))
+    'event 7 · <t:100:f> · JobQueued · by ada'
+    """
+    note = f" · {escaped(event.note)}" if event.note else ""
+    return f"{_head(event)}{note}"
+
+
+def action_line(action: OperatorAct) -> str:
+    """Describe an operator's action and its reason.
+
+    >>> from datetime import datetime
+    >>> action_line(OperatorAct(seq=9, type="LeaderboardChanged", actor="operator:ada",
+    ...     at=datetime.fromisoformat("1970-01-01T00:01:40Z"), about="problem.copy",
+    ...     reason="late", data={"visibility": "closed", "force": True}))
+    'event 9 · <t:100:f> · LeaderboardChanged · by operator:ada · late (visibility closed)'
+    """
+    data = action.data
+    values = ", ".join(
+        f"{name} {data[name]}" for name in DATA_FIELDS if data.get(name) not in (None, "")
+    )
+    details = f" ({escaped(values)})" if values else ""
+    return f"{_head(action)} · {escaped(action.reason or 'no reason')}{details}"
+
+
+def standing_line(submission: FullSubmission) -> str:
+    """Describe a submission's rank, or why it has none."""
+    problem, gpu = escaped(submission.problem), escaped(submission.gpu)
+    head = f"**#{submission.number}** {problem} · {gpu} · {submission.state}"
+    ranking = submission.ranking
+    if ranking is None:
+        return f"{head} · on no leaderboard"
+    if ranking.rank:
+        return f"{head} · rank {ranking.rank}"
+    reason = ranking.reason or ranking.code or "no reason was recorded"
+    return f"{head} · not ranked: {escaped(reason)}"
+
+
+def _head(event: TimelineEntry | OperatorAct) -> str:
+    actor = escaped(event.actor or "an unnamed actor", 80)
+    at = f"<t:{int(event.at.timestamp())}:f>"
+    return f"event {event.seq} · {at} · {event.type} · by {actor}"
+
+
+async def _decide(
+    interaction: BotInteraction, decision: str, number: int, body: dict[str, str]
+) -> None:
+    user = await defer_for_role(interaction, *MAY)
+    path = ("admin", "submissions", number, decision)
+    note = await run_decision(interaction, user, path, **body)
+    await reply(interaction, f"Submission **#{number}** {OUTCOMES[decision]}.{note}")
+
+
+@app_commands.command(name="hold", description="Keep a submission unranked until it is reviewed")
+@app_commands.describe(rule="The rule that it breaks")
+async def hold(interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason) -> None:
+    """Hold a submission."""
+    await _decide(interaction, "hold", submission, {"rule": rule, "reason": reason})
+
+
+@app_commands.command(name="release", description="Let a held submission count")
+async def release(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
+    """Release a held submission."""
+    await _decide(interaction, "release", submission, {"reason": reason})
+
+
+@app_commands.command(name="disqualify", description="Disqualify a submission")
+@app_commands.describe(rule="The rule that it breaks")
+async def disqualify(
+    interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason
+) -> None:
+    """Disqualify a submission."""
+    await _decide(interaction, "disqualify", submission, {"rule": rule, "reason": reason})
+
+
+@app_commands.command(name="restore", description="Let a disqualified submission count again")
+async def restore(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
+    """Undo a disqualification."""
+    await _decide(interaction, "restore", submission, {"reason": reason})
+
+
+@app_commands.command(name="appeals", description="Held submissions and open appeals")
+async def appeals(interaction: BotInteraction) -> None:
+    """List what needs a decision: held submissions and appeals."""
+    user = await defer_for_role(interaction, *MAY)
+    cases = await interaction.client.api.get(user, Moderation, "moderation", open="true")
+    lines = [_case_line(case) for case in cases.items]
+    await reply_with_lines(interaction, lines, "No submission needs a decision.")
+
+
+def _case_line(case: Decision) -> str:
+    reason = escaped(case.reason or case.end_reason or case.rule or "")
+    is_filed = case.appeal == "filed"
+    appeal = f" · appeal: {escaped(case.appeal_text or '')}" if is_filed else ""
+    participant = escaped(case.participant or "nobody")
+    submission = f"**#{case.number}** {escaped(case.problem)} · {case.gpu}"
+    return f"{submission} · {participant} · {reason}{appeal}"
+
+
+@app_commands.command(name="decide-appeal", description="Answer an appeal")
+async def decide_appeal(
+    interaction: BotInteraction,
+    submission: Number,
+    decision: Literal["accept", "reject"],
+    reason: Reason,
+) -> None:
+    """Accept an appeal, which reverses the decision, or reject it."""
+    user, is_accepted = await defer_for_role(interaction, *MAY), decision == "accept"
+    path = ("admin", "submissions", submission, "decide-appeal")
+    note = await run_decision(interaction, user, path, is_accepted=is_accepted, reason=reason)
+    await reply(interaction, f"The appeal of **#{submission}** is {decision}ed.{note}")
+
+
+@app_commands.command(name="rejudge", description="Run submissions again under another version")
+@app_commands.describe(version="The version to judge by; by default the newest")
+@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
+async def rejudge(
+    interaction: BotInteraction,
+    leaderboard_name: str,
+    select: Literal["best", "all"],
+    reason: Reason,
+    version: Number | None = None,
+) -> None:
+    """Start a rejudge, show what it would change, and ask whether to apply it."""
+    user = await defer_for_role(interaction, ADMIN)
+    body: dict[str, object] = {"problem": leaderboard_name, "select": select, "reason": reason}
+    body |= {"to_version": version} if version else {}
+    path = ("admin", "rejudges")
+    rejudge = await run_request(interaction, user, RequestedRejudge, "POST", *path, **body)
+    identity = rejudge.id
+    await reply(interaction, f"Rejudge `{identity}`: {rejudge.count} submissions run again …")
+    await _settle(interaction, user, identity, reason)
+
+
+@app_commands.command(name="settle-rejudge", description="Apply or discard a rejudge")
+@app_commands.describe(rejudge_id="The id that `/moderate rejudge` showed")
+async def settle(interaction: BotInteraction, rejudge_id: Id, reason: Reason) -> None:
+    """Continue with a rejudge that was started earlier."""
+    await _settle(interaction, await defer_for_role(interaction, ADMIN), rejudge_id.strip(), reason)
+
+
+async def _settle(
+    interaction: BotInteraction, user: DiscordUser, identity: str, reason: str
+) -> None:
+    """Wait for the preview of a rejudge, show it, and apply or discard the rejudge."""
+    rejudge = await _wait_for_preview(interaction, user, identity)
+    if rejudge.state == "running":
+        progress = f"{rejudge.judged} of {rejudge.count} are judged"
+        text = f"{progress}. Use `/moderate settle-rejudge` with `{identity}` later."
+        await reply(interaction, text)
+        return
+    if rejudge.state != "previewed":
+        message = f"rejudge {identity} is already {rejudge.state}"
+        raise Refused("wrong_state", message, "rejudge_id")
+    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
+    lines = [f"Rejudge `{identity}`:", *_change_lines(rejudge)]
+    await interaction.edit_original_response(content="\n".join(lines), view=view)
+    action = "apply" if await view.answered() else "discard"
+    if action == "discard" and view.is_late:
+        text = f"No answer; use `/moderate settle-rejudge` with `{identity}` to decide later."
+        await reply(interaction, text)
+        return
+    await run_decision(interaction, user, ("admin", "rejudges", identity, action), reason=reason)
+    outcome = "applied: it counts now" if action == "apply" else "discarded: nothing changed"
+    await reply(interaction, f"Rejudge `{identity}` is {outcome}.")
+
+
+async def _wait_for_preview(
+    interaction: BotInteraction, user: DiscordUser, identity: str
+) -> FullRejudge:
+    until = time.monotonic() + PREVIEW_S_MAX
+    while True:
+        rejudge = await interaction.client.api.get(user, FullRejudge, "admin", "rejudges", identity)
+        if rejudge.state != "running" or time.monotonic() > until:
+            return rejudge
+        await asyncio.sleep(LOOK_S)
+
+
+def _change_lines(rejudge: FullRejudge) -> list[str]:
+    """Describe the first of the results that would change."""
+    preview = rejudge.preview or Preview(items=[], moves=[], changed_count=0)
+    changed = [item for item in preview.items if item.changed]
+    lines = [f"{preview.changed_count} of {len(preview.items)} would change. Apply it?"]
+    for item in changed[:CHANGES_SHOWN]:
+        old, new = item.old, item.new
+        lines.append(
+            f"**#{item.number}** {item.gpu}: {old.verdict} "
+            f"{time_text(old.score_us)} → {new.verdict} {time_text(new.score_us)}"
+        )
+    more = len(changed) - CHANGES_SHOWN
+    return [*lines, f"… {more} more"] if more > 0 else lines
+
+
+@app_commands.command(name="audit", description="Which events explain a submission or leaderboard")
+@app_commands.describe(
+    submission="Show its history and its rank, or why it has none",
+    leaderboard_name="Show the operators' actions on a leaderboard",
+)
+@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
+async def audit(
+    interaction: BotInteraction,
+    submission: Number | None = None,
+    leaderboard_name: Named | None = None,
+) -> None:
+    """List the events with their actors and reasons."""
+    user = await defer_for_role(interaction, *MAY)
+    if (submission is None) == (leaderboard_name is None):
+        reason = "choose either `submission` or `leaderboard_name`"
+        raise Refused("invalid_request", reason, "submission")
+    if submission is not None:
+        await record_access(interaction, user, f"submission {submission}", LOOKED)
+        api, path = interaction.client.api, ("submissions", submission)
+        history = await api.get(user, FullSubmission, *path)
+        events = map(event_line, history.timeline)
+        await reply_with_lines(interaction, [standing_line(history), *events], "")
+        return
+    slug = str(leaderboard_name).strip().lower()
+    await interaction.client.api.get(user, FullProblem, "problems", slug)
+    await record_access(interaction, user, slug, LOOKED)
+    actions = await _list_actions(interaction, user, slug)
+    lines = [action_line(action) for action in actions]
+    nothing = f"The searched part of the log has no operator's action on `{slug}`."
+    await reply_with_lines(interaction, lines, nothing)
+
+
+async def _list_actions(
+    interaction: BotInteraction, user: DiscordUser, slug: str
+) -> list[OperatorAct]:
+    """Return the operators' actions on a leaderboard, newest first."""
+    actions: list[OperatorAct] = []
+    query: dict[str, str | int] = {"limit": PAGE}
+    for _ in range(PAGES_MAX):
+        page = await interaction.client.api.get(user, OperatorActs, "admin", "audit", **query)
+        actions += [
+            action
+            for action in page.items
+            if action.about == f"problem.{slug}" or _names_leaderboard(action, slug)
+        ]
+        if page.next_before is None or len(actions) >= ACTIONS_MAX:
+            break
+        query["before"] = page.next_before
+    return actions[:ACTIONS_MAX]
+
+
+def _names_leaderboard(action: OperatorAct, slug: str) -> bool:
+    """Whether an action on something else names the leaderboard."""
+    data = action.data
+    is_quota = str(data.get("bucket", "")).startswith(f"{slug}.")
+    return is_quota or data.get("target") == slug or slug in (data.get("problems") or ())
+
+
+COMMANDS: Commands = (
+    *(hold, release, disqualify, restore),
+    *(appeals, decide_appeal, rejudge, settle, audit),
+)

@@ -1,0 +1,1 @@
+"""Notifications: public announcements and direct messages, each sent once."""

@@ -1,0 +1,295 @@
+"""The texts of public announcements, and what they are about."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from discord_edge.wording import CONTENT_MAX, NOWHERE, escaped, render_statement
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.moderation import RejudgeSummary
+from shared.api.problems import FullProblem
+from shared.presentation.units import (
+    TIED_LEGEND,
+    escape_control_characters,
+    interval_text,
+    pooled_text,
+    rank_text,
+    time_text,
+)
+
+MEDALS = ("🥇", "🥈", "🥉")
+TOP_RANK_MAX = 10
+STATEMENT_MAX = 1200
+NAME_MAX = 100
+ACTIVE = "active"
+HIDDEN = "hidden"
+BEGINNER = "beginner"
+MatchKind = Literal["kept", "paired", "missing", "strange"]
+TEXTS: Mapping[str, str] = {
+    "kept": "✅ {problem}: its post exists",
+    "paired": "🔗 {problem}: the post with its name now belongs to it",
+    "missing": "⏭️ {problem}: no post of the bot has its name; the next announcement creates one",
+    "strange": "❓ {problem}: a post of the bot that belongs to no problem",
+}
+
+
+class ProblemSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts that a problem's forum post shows."""
+
+    slug: str
+    title: str
+    number: int
+    gpus: list[str]
+    state: str
+    deadline_at: datetime | None = None
+    statement: str = ""
+    tags: list[str] | None = None
+    # The text about the last rejudge; it is stored here because no API answer contains it.
+    rejudge: str = ""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the problem is for beginners; its podiums are not announced."""
+        return BEGINNER in (self.tags or ())
+
+
+def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary:
+    """Return what the forum post of a problem shows; `rejudge` is about its last rejudge."""
+    return ProblemSummary(
+        slug=problem.slug,
+        title=problem.title,
+        number=problem.number,
+        gpus=problem.gpus,
+        state=problem.state,
+        deadline_at=problem.deadline_at,
+        statement=problem.statement,
+        tags=problem.tags,
+        rejudge=rejudge,
+    )
+
+
+def _participant(entry: Entry) -> str:
+    return escaped(entry.participant or "an unnamed participant", 60)
+
+
+def result_line(entry: Entry, board: Leaderboard) -> str:
+    """Announce a ranked result that is now on its leaderboard."""
+    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    achievement = f"has rank {rank}"
+    if entry.rank <= len(MEDALS):
+        symbol = MEDALS[entry.rank - 1]
+    elif entry.rank <= TOP_RANK_MAX:
+        symbol = "🏁"
+    else:
+        symbol, achievement = "📈", f"has a new best, rank {rank}"
+    first = ", the first valid entry" if len(board.items) == 1 else ""
+    leaderboard = f"`{board.problem}` on {escaped(board.gpu, 40)}"
+    score = f"**{time_text(entry.score_us)}**"
+    name = _participant(entry)
+    return f"{symbol} **{name}** {achievement} of {leaderboard}: {score}{first} · #{entry.number}"
+
+
+def slower_result_line(entry: Entry, board: Leaderboard, number: int, score_us: float) -> str:
+    """Announce a valid ranked result that is not its participant's best."""
+    leaderboard = f"`{board.problem}`, {escaped(board.gpu, 40)}"
+    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    note = f"valid but slower than their {time_text(entry.score_us)} at rank {rank}"
+    if number in entry.pooled_over:
+        score_us = entry.score_us
+        note = f"{pooled_text(entry.pooled_over).removeprefix(', ')}, at rank {rank}"
+    score = time_text(score_us)
+    return f"✔️ **{_participant(entry)}** has {score} on {leaderboard}, {note} · #{number}"
+
+
+def thread_name(entry: Entry, board: Leaderboard) -> str:
+    """Name the thread below the announcement of a ranked result."""
+    name = " ".join(
+        escape_control_characters(entry.participant or "an unnamed participant").split()
+    )[:50]
+    return f"{board.problem} · {name} · {board.gpu}"[:NAME_MAX]
+
+
+def result_details(entry: Entry) -> str:
+    """Describe a ranked result in a few lines."""
+    interval = None
+    if entry.low_us is not None and entry.high_us is not None:
+        interval = (entry.low_us, entry.high_us)
+    uncertainty = f" ({interval_text(interval)})" if interval else ""
+    pooled = pooled_text(entry.pooled_over)
+    tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
+    tied = f": {TIED_LEGEND}" if entry.is_tied else ""
+    rank = f"Rank {rank_text(entry.rank, is_tied=entry.is_tied)}{tied}"
+    score = f"{time_text(entry.score_us)}{uncertainty}{pooled}"
+    return f"Submission #{entry.number}: score {score}\n{rank}{tier}"
+
+
+def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: bool) -> str:
+    """Announce the first three of a leaderboard and what changed; empty if nothing changed.
+
+    `before` are the accounts on the last announced podium; None if they are unknown.
+    """
+    entries = board.items[: len(MEDALS)]
+    accounts = [entry.account for entry in entries]
+    if before is not None and list(before) == accounts and not is_record:
+        return ""
+    headline = "A new record on" if is_record else "The podium changed on"
+    moves = ", ".join([] if before is None else _podium_moves(board, list(before)))
+    heading = f"{headline} `{board.problem}`, {escaped(board.gpu, 40)}:"
+    rows = [
+        f"{MEDALS[entry.rank - 1]} **{_participant(entry)}** {time_text(entry.score_us)}"
+        for entry in entries
+        if entry.rank <= len(MEDALS)
+    ]
+    return "\n".join([f"{heading} {moves}." if moves else heading, *rows])
+
+
+def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
+    """Say who took the first place, who entered the top 3 and who dropped out of it."""
+    entries = board.items[: len(MEDALS)]
+    moves = [
+        f"**{_participant(entry)}** {'took first place' if place == 0 else 'entered the top 3'}"
+        for place, entry in enumerate(entries)
+        if entry.account not in before or (place == 0 and before[0] != entry.account)
+    ]
+    accounts = {entry.account for entry in entries}
+    return moves + [
+        f"**{_participant(entry)}** dropped out"
+        for entry in board.items
+        if entry.account in before and entry.account not in accounts
+    ]
+
+
+def rejudge_text(rejudge: RejudgeSummary, reason: str) -> str:
+    """Announce that the results of a rejudge now count."""
+    submissions = (
+        f"{rejudge.submissions} submission{'s were' if rejudge.submissions != 1 else ' was'}"
+    )
+    results = "results" if rejudge.changed != 1 else "result"
+    suffix = f" {escaped(reason, 300)}" if reason else ""
+    return (
+        f"Rejudged under version {rejudge.to_version}: {submissions} run again, "
+        f"and {rejudge.changed} {results} changed.{suffix}"
+    )
+
+
+def post_text(summary: ProblemSummary) -> str:
+    """Render the first message of a problem's forum post."""
+    head = [
+        f"**{escaped(summary.title, 150)}** · `{summary.slug}`, version {summary.number}",
+        f"{_state(summary)} · GPU types: {escaped(', '.join(summary.gpus) or 'none', 150)}",
+        *([summary.rejudge] if summary.rejudge else []),
+    ]
+    commands = (
+        f"`/leaderboard task` for the files, `/leaderboard show` for the ranking ({summary.slug})."
+    )
+    # Escaping may double what surrounds the statement; the statement gets the remaining space.
+    chars_max = min(STATEMENT_MAX, CONTENT_MAX - len("\n".join([*head, "", "", commands])))
+    statement = escape_control_characters(summary.statement).replace("@", f"@{NOWHERE}")
+    return "\n".join([*head, "", render_statement(statement, chars_max), "", commands])
+
+
+def _state(summary: ProblemSummary) -> str:
+    if summary.state == HIDDEN:
+        return "No longer public"
+    if summary.state != ACTIVE:
+        return "Closed: it no longer takes submissions"
+    if summary.deadline_at is None:
+        return "Open"
+    at = int(summary.deadline_at.timestamp())
+    return f"Open until <t:{at}:F> (<t:{at}:R>)"
+
+
+def changes_text(before: ProblemSummary, after: ProblemSummary) -> str:
+    """Announce what changed about a problem; empty if nothing worth a message did.
+
+    >>> sort = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100"], state="active")
+    >>> changes_text(sort, msgspec.structs.replace(sort, number=2))
+    'Version 2 is out.'
+    """
+    changes: list[str] = []
+    if after.state != before.state:
+        changes.append(f"{_state(after)}.")
+    elif after.deadline_at != before.deadline_at:
+        changes.append(_deadline_change(after))
+    if after.number != before.number:
+        changes.append(f"Version {after.number} is out.")
+    if sorted(after.gpus) != sorted(before.gpus):
+        changes.append(f"The GPU types are now: {escaped(', '.join(after.gpus) or 'none', 200)}.")
+    if not changes and (after.title, after.statement) != (before.title, before.statement):
+        changes.append("The description changed.")
+    return "\n".join(changes)
+
+
+def _deadline_change(summary: ProblemSummary) -> str:
+    if summary.deadline_at is None:
+        return "There is no longer a deadline."
+    at = int(summary.deadline_at.timestamp())
+    return f"The deadline is now <t:{at}:F> (<t:{at}:R>)."
+
+
+class PodiumUpdate(NamedTuple):
+    """A leaderboard whose podium changed since it was last announced, as of an event."""
+
+    problem: str
+    gpu: str
+    seq: int
+    is_record: bool
+    # The accounts on the podium when it was last announced; None if no event names them.
+    before: list[str] | None = None
+
+
+class ProblemPost(NamedTuple):
+    """The forum post of a problem, and what it shows."""
+
+    thread: str
+    facts: ProblemSummary
+
+
+class PostMatch(NamedTuple):
+    """A problem and the id of its post, if it has one; for a `strange` post, the post's name."""
+
+    problem: str
+    kind: MatchKind
+    post: str | None
+
+
+def match_posts(
+    problems: list[str], recorded: Mapping[str, str], posts: Mapping[str, str]
+) -> list[PostMatch]:
+    """Match every problem and every post; `posts` are the names of the bot's own posts, by id.
+
+    A post that is already recorded for a problem stays, even if it was renamed since. A problem
+    without one gets the post that has its name.
+
+    >>> match_posts(["copy", "sum"], {"copy": "7"}, {"7": "renamed", "8": "sum", "9": "old"})[1:]
+    [PostMatch(problem='sum', kind='paired', post='8'), \
+PostMatch(problem='old', kind='strange', post='9')]
+    """
+    taken = {recorded[problem] for problem in problems if recorded.get(problem) in posts}
+    matches = []
+    for problem in problems:
+        post = recorded.get(problem)
+        if post in taken:
+            matches.append(PostMatch(problem, "kept", post))
+            continue
+        candidates = [
+            identity
+            for identity, name in posts.items()
+            if name == problem and identity not in taken
+        ]
+        kind: MatchKind = "paired" if candidates else "missing"
+        matches.append(PostMatch(problem, kind, next(iter(candidates), None)))
+        taken.update(candidates[:1])
+    unmatched = {identity: name for identity, name in posts.items() if identity not in taken}
+    return matches + [PostMatch(name, "strange", post) for post, name in unmatched.items()]
+
+
+def match_line(match: PostMatch) -> str:
+    """Describe a match in one line.
+
+    >>> match_line(PostMatch("copy", "kept", "7"))
+    '✅ copy: its post exists'
+    """
+    return TEXTS[match.kind].format(problem=escaped(match.problem, 100))

@@ -1,0 +1,345 @@
+"""Announces what happens on the platform: ranked results, podiums and problems, once each."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from discord_edge.background import retry_until_done
+from discord_edge.leaderboards.cache import LeaderboardCache
+from discord_edge.notifications.announcement_texts import (
+    ACTIVE,
+    HIDDEN,
+    PodiumUpdate,
+    PostMatch,
+    ProblemPost,
+    ProblemSummary,
+    changes_text,
+    match_posts,
+    podium_text,
+    post_text,
+    rejudge_text,
+    result_details,
+    result_line,
+    slower_result_line,
+    summarize_problem,
+    thread_name,
+)
+from discord_edge.notifications.direct_message_texts import OFF
+from discord_edge.notifications.messenger import (
+    DirectMessenger,
+    message_nonce,
+)
+from discord_edge.platform_api import PlatformApi
+from discord_edge.postgres import PostgresLedger
+from discord_edge.submissions.report import public_times
+from shared import subjects
+from shared.api.leaderboards import Entry, Leaderboard
+from shared.api.moderation import RejudgeSummary
+from shared.api.preferences import SubmissionOwner
+from shared.api.problems import FullProblem
+from shared.api.submissions import FullSubmission
+from shared.errors import Failed, Refused
+from shared.event_log import RecordedEvent
+from shared.events import (
+    AppealDecided,
+    BanAppealDecided,
+    Fact,
+    LeaderboardArchived,
+    LeaderboardChanged,
+    PodiumChanged,
+    ProblemPublished,
+    RecordSet,
+    RejudgeApplied,
+    SubmissionDisqualified,
+    SubmissionFinished,
+    SubmissionHeld,
+    SubmissionRejected,
+    SubmissionReleased,
+    SubmissionRestored,
+)
+from shared.wire import UnknownEvent
+
+CONSUMER, TARGET = "discord-edge-news", "discord"
+AGGS = ("submission.>", "moderation.>", "ranking.>", "rejudge.>", "problem.>", "account.>")
+ENTRIES_MAX = 100
+# A podium is announced at most once per interval; changes that come together share a message.
+PODIUM_EVERY_S, PODIUM_QUIET_S = 600.0, 3.0
+TICK_S = 1.0
+RANKED = "ranked"
+SUBMISSION_FACTS = (
+    *(SubmissionFinished, SubmissionRejected, SubmissionHeld, SubmissionReleased),
+    *(SubmissionDisqualified, SubmissionRestored, AppealDecided),
+)
+
+_log = logging.getLogger(__name__)
+
+
+class PublicChannels(Protocol):
+    """The channels that everybody sees.
+
+    Every method raises `Failed` for what may work later and `Refused` for what never will.
+    """
+
+    async def results_channel(self) -> str:
+        """Return the channel where results and podiums are announced."""
+        ...
+
+    async def start_thread(self, message: str, name: str) -> str:
+        """Start a thread at an announcement, and return its id."""
+        ...
+
+    async def send(self, thread: str, text: str, nonce: str) -> str:
+        """Send a message to a channel, thread or post, once per nonce, and return its id."""
+        ...
+
+    async def open_post(self, name: str, text: str, *, is_first: bool) -> str:
+        """Return the post with a name; a new one mentions its subscribers if it is the first."""
+        ...
+
+    async def edit_post(self, thread: str, text: str) -> None:
+        """Replace the first message of a post."""
+        ...
+
+
+@dataclass(frozen=True)
+class ForumMatcher:
+    """Matches posts with public problems; problems that are not public have no post."""
+
+    api: PlatformApi
+    leaderboards: LeaderboardCache
+    # Returns the names of the bot's own posts by their ids. Raises `Refused` and `Failed`.
+    list_posts: Callable[[], Awaitable[dict[str, str]]]
+    ledger: PostgresLedger
+
+    async def match(self) -> list[PostMatch]:
+        """Match all posts and problems. Raises `Refused` and `Failed`."""
+        # The cached leaderboards may be two seconds old.
+        await self.leaderboards.refresh()
+        posts, recorded = await self.list_posts(), {}
+        problems = sorted(self.leaderboards.known)
+        for slug in problems:
+            post = await self.ledger.problem_post(slug)
+            if post is not None:
+                recorded[slug] = post.thread
+        return match_posts(problems, recorded, posts)
+
+    async def save(self, matches: list[PostMatch]) -> None:
+        """Record the newly paired posts. Raises `Refused` and `Failed`."""
+        for match in matches:
+            if match.kind == "paired" and match.post is not None:
+                problem = await self.api.get(None, FullProblem, "problems", match.problem)
+                post = ProblemPost(match.post, summarize_problem(problem))
+                await self.ledger.save_problem_post(match.problem, post)
+
+
+class Announcer:
+    """Turns events into public messages; closed leaderboards are never mentioned.
+
+    It reads the platform as the anonymous public, so it cannot reveal what is not public.
+    """
+
+    def __init__(
+        self, messenger: DirectMessenger, channels: PublicChannels, *, has_podiums: bool = False
+    ) -> None:
+        """Announce in public what `messenger` tells participants."""
+        self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums
+        self._reader, self._leaderboards = messenger.reader, messenger.leaderboards
+        self._sender, self._ledger = messenger.sender, messenger.sender.ledger
+        # The clock and an event may lead to the same change at once.
+        self._lock = asyncio.Lock()
+
+    async def act(self, recorded: RecordedEvent, _nonce: str) -> None:
+        """Announce one event, however long Discord is away. Raises `Refused`."""
+        try:
+            fact = recorded.fact
+        except UnknownEvent as unknown:
+            raise Refused("unknown_event", str(unknown)) from unknown
+        await retry_until_done(lambda: self._announce(recorded, fact))
+
+    async def _announce(self, recorded: RecordedEvent, fact: Fact) -> None:
+        agg = recorded.envelope.agg
+        identity = subjects.last_token(agg)
+        match fact:
+            case PodiumChanged(is_by_run=False):
+                pass  # The leaderboard shows it, but no participant's run caused it.
+            case RecordSet() | PodiumChanged() if self._has_podiums:
+                before = fact.before if isinstance(fact, PodiumChanged) else None
+                is_record = isinstance(fact, RecordSet)
+                slug = agg.split(".")[1]
+                update = PodiumUpdate(slug, identity, recorded.seq, is_record, before)
+                await self._ledger.add_podium_update(update)
+            case ProblemPublished() | LeaderboardChanged() | LeaderboardArchived():
+                await self._announce_problem(identity, recorded.seq)
+            case RejudgeApplied(reason=reason):
+                async with self._lock:
+                    await self._announce_rejudge(identity, recorded.seq, reason)
+            case BanAppealDecided():
+                await self._messenger.answer_ban_appeal(recorded, identity, fact)
+            case _ if isinstance(fact, SUBMISSION_FACTS):
+                await self._announce_submission(identity, recorded)
+
+    async def run_periodic(self) -> None:
+        """Announce podiums and passed or near deadlines, for ever."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                for update in await self._ledger.due_podium_updates(PODIUM_EVERY_S, PODIUM_QUIET_S):
+                    await self._announce_podium(update)
+                for slug in await self._expired_problems():
+                    await self._announce_problem(slug, 0)
+                await self._messenger.notify_deadlines()
+            except (Failed, Refused) as error:
+                _log.warning("the announcements are retried later: %s", error)
+
+    async def _announce_submission(self, identity: str, recorded: RecordedEvent) -> None:
+        """Notify the owner of a submission, and announce its result."""
+        owner = await self._reader.read(SubmissionOwner, "edge", "submissions", identity)
+        if owner is None:
+            return
+        await self._messenger.notify_owner(recorded, owner)
+        fact = recorded.fact
+        is_back = isinstance(fact, SubmissionReleased | SubmissionRestored) or (
+            # An accepted appeal reverses the decision, and no other event says so.
+            isinstance(fact, AppealDecided) and fact.is_accepted
+        )
+        is_valid = isinstance(fact, SubmissionFinished) and fact.is_eligible and not fact.is_held
+        if owner.mode == RANKED and not owner.baseline and (is_back or is_valid):
+            score_us = fact.score_us if isinstance(fact, SubmissionFinished) else None
+            await self._announce_result(owner, recorded.seq, score_us)
+
+    async def _announce_result(
+        self, owner: SubmissionOwner, sequence: int, score_us: float | None
+    ) -> None:
+        """Announce a ranked result that counts, and notify those whom it overtook."""
+        path = ("leaderboards", owner.problem, owner.gpu)
+        board = await self._reader.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
+        entries = board.items if board is not None else []
+        own_entries = [entry for entry in entries if entry.account == owner.participant_id]
+        if board is None or not own_entries:
+            return
+        entry = own_entries[0]
+        is_announced = owner.preferences.ranked_line != OFF
+        if entry.number == owner.number:
+            if is_announced:
+                await self._send_result(entry, board)
+            await self._messenger.notify_overtaken(entry, board)
+        elif is_announced and score_us is not None:
+            text = slower_result_line(entry, board, owner.number, score_us)
+            await self._send(f"line:{owner.number}", await self._channels.results_channel(), text)
+
+    async def _send_result(self, entry: Entry, board: Leaderboard) -> None:
+        channel = await self._channels.results_channel()
+        text = result_line(entry, board)
+        message = await self._send(f"line:{entry.submission}", channel, text)
+        try:
+            title = thread_name(entry, board)
+            thread = await self._sender.create_once(
+                f"thread:{entry.submission}",
+                lambda: self._channels.start_thread(message, title),
+            )
+            details = result_details(entry) + await self._public_times(entry)
+            await self._send(f"detail:{entry.submission}", thread, details)
+        except Refused as refused:
+            _log.warning("the result of #%d has no thread: %s", entry.number, refused.reason)
+
+    async def _public_times(self, entry: Entry) -> str:
+        """Return the timed cases of an entry, as far as they are public. Raises `Failed`."""
+        submission = await self._reader.read(FullSubmission, "submissions", str(entry.number))
+        table = public_times(submission) if submission is not None else ""
+        return f"\n{table}" if table else ""
+
+    async def _send(self, name: str, room: str, text: str) -> str:
+        """Send a message under a name once, and return its id. Raises `Refused` and `Failed`."""
+
+        async def send(text: str) -> str:
+            return await self._channels.send(room, text, message_nonce(name))
+
+        return await self._sender.create_once(
+            name, lambda: self._sender.send_once(name, room, text, send)
+        )
+
+    async def _announce_podium(self, update: PodiumUpdate) -> None:
+        path = ("leaderboards", update.problem, update.gpu)
+        board = await self._reader.read_as_of(update.seq, Leaderboard, *path, limit=ENTRIES_MAX)
+        problem = await self._reader.read(FullProblem, "problems", update.problem)
+        if board and board.items and problem and not summarize_problem(problem).is_calm:
+            text = podium_text(board, update.before, is_record=update.is_record)
+            name = f"podium:{update.problem}:{update.gpu}:{update.seq}"
+            try:
+                if text:
+                    await self._ledger.begin_podium(update)
+                    await self._send(name, await self._channels.results_channel(), text)
+            except Refused as refused:
+                # As for a refused result: retrying for ever would delay everything else.
+                _log.warning("%s is not announced: %s", name, refused.reason)
+        await self._ledger.finish_podium(update)
+
+    async def _announce_problem(self, slug: str, sequence: int) -> None:
+        """Update a problem's forum post, and announce what changed."""
+        async with self._lock:
+            await self._compare_with_post(slug, sequence)
+
+    async def _compare_with_post(self, slug: str, sequence: int) -> None:
+        post = await self._ledger.problem_post(slug)
+        problem = await self._reader.read_as_of(sequence, FullProblem, "problems", slug)
+        if post is None:
+            if problem is not None and problem.state == ACTIVE:
+                await self._open_post(summarize_problem(problem), is_first=True)
+            return
+        if problem is None:
+            summary = msgspec.structs.replace(post.facts, state=HIDDEN, statement="")
+        else:
+            summary = summarize_problem(problem, post.facts.rejudge)
+        text = changes_text(post.facts, summary)
+        if text:
+            # The same change may happen repeatedly: its event or deadline makes it unique.
+            name = f"change:{slug}:{sequence}:{message_nonce(f'{text}{summary}')}"
+            await self._update_post(post.thread, summary, text, name)
+
+    async def _announce_rejudge(self, identity: str, sequence: int, reason: str) -> None:
+        """Announce in a problem's post that its results were rejudged."""
+        rejudge = await self._reader.read(RejudgeSummary, "edge", "rejudges", identity)
+        post = None if rejudge is None else await self._ledger.problem_post(rejudge.problem)
+        if rejudge is None or post is None:
+            return
+        path = ("problems", rejudge.problem)
+        problem = await self._reader.read_as_of(sequence, FullProblem, *path)
+        if problem is None:
+            return
+        line = rejudge_text(rejudge, reason)
+        summary = summarize_problem(problem, line)
+        changes = changes_text(post.facts, summary)
+        text = "\n".join(part for part in (changes, line) if part)
+        await self._update_post(post.thread, summary, text, f"rejudge:{identity}")
+
+    async def _open_post(self, summary: ProblemSummary, *, is_first: bool) -> None:
+        text = post_text(summary)
+        thread = await self._channels.open_post(summary.slug, text, is_first=is_first)
+        await self._ledger.save_problem_post(summary.slug, ProblemPost(thread, summary))
+
+    async def _update_post(
+        self, thread: str, summary: ProblemSummary, text: str, name: str
+    ) -> None:
+        try:
+            # Discord archives inactive posts; a message reopens them, so it comes first.
+            await self._send(name, thread, text)
+            await self._channels.edit_post(thread, post_text(summary))
+        except Refused as refused:
+            _log.warning("the post of %s is created again: %s", summary.slug, refused.reason)
+            await self._open_post(summary, is_first=False)
+            return
+        await self._ledger.save_problem_post(summary.slug, ProblemPost(thread, summary))
+
+    async def _expired_problems(self) -> list[str]:
+        """Return the problems whose posts say that they are open, but that have closed."""
+        known = self._leaderboards.known
+        summaries = await self._ledger.problem_summaries()
+        return [
+            slug
+            for slug, summary in summaries.items()
+            if summary.state == ACTIVE and slug in known and known[slug].state != ACTIVE
+        ]

@@ -1,0 +1,322 @@
+"""The channels on Discord for notifications: public ones, the forum and direct messages."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import discord
+from discord.ext import commands
+
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    interaction_user,
+    reply,
+    reply_on_error,
+    reply_with_error,
+)
+from discord_edge.bot.messages import is_own, translate_discord_errors
+from discord_edge.notifications.direct_message_texts import Notice
+from discord_edge.postgres import PendingMessage, PostgresLedger
+from discord_edge.submissions.report_buttons import SubmissionButton
+from shared.errors import Failed, Refused
+
+CATEGORY, CENTRAL, GENERAL, SUBMISSIONS = "Leaderboards", "central", "general", "submissions"
+PARTICIPANT = "Leaderboard Participant"
+ROLES = {
+    "Leaderboard Admin": 0x9B59B6,
+    "Leaderboard Creator": 0x3498DB,
+    PARTICIPANT: 0xEB459F,
+}
+ChannelOrRole = discord.abc.GuildChannel | discord.Role
+Create = Callable[[], Awaitable[ChannelOrRole]]
+ListAll = Callable[[], Awaitable[Sequence[ChannelOrRole]]]
+SERVER_ERROR = 500
+AUDIT_REASON = "Warpboard: channels and roles for its leaderboards"
+THREAD_MINUTES: Literal[1440] = 1440
+POST_MINUTES: Literal[10080] = 10080
+THREAD_EXISTS = 160004
+POSTS_MAX = 1000
+READY_STEP_S = 0.2
+AGAIN_S = 10.0
+APPEAL_MAX = 3000
+
+_log = logging.getLogger(__name__)
+
+
+class ServerChannels(NamedTuple):
+    """The ids of the forum and of the results channel, and of the role to mention, if any."""
+
+    central: int
+    submissions: int
+    participants: int | None
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """Finds the channels and roles of a server, and creates what is missing."""
+
+    guild: discord.Guild
+    ledger: PostgresLedger
+
+    async def ensure_channels(self) -> ServerChannels:
+        """Return the ids, after creating what is missing.
+
+        Raises `Refused` if the bot lacks a permission, and `Failed`.
+        """
+        guild = self.guild
+        category_id = await self._ensure_channel(
+            CATEGORY, lambda: guild.create_category(CATEGORY, reason=AUDIT_REASON)
+        )
+        channel = guild.get_channel(category_id)
+        category = channel if isinstance(channel, discord.CategoryChannel) else None
+
+        def text_channel(name: str) -> Create:
+            return lambda: guild.create_text_channel(name, category=category, reason=AUDIT_REASON)
+
+        central = await self._ensure_channel(
+            CENTRAL, lambda: guild.create_forum(CENTRAL, category=category, reason=AUDIT_REASON)
+        )
+        await self._ensure_channel(GENERAL, text_channel(GENERAL))
+        submissions = await self._ensure_channel(SUBMISSIONS, text_channel(SUBMISSIONS))
+        return ServerChannels(central, submissions, await self._ensure_roles())
+
+    async def _ensure_channel(self, name: str, create: Create) -> int:
+        key = f"channel:{self.guild.id}:{name}"
+        identity = await self.ledger.made(key)
+        if identity is not None and self.guild.get_channel(int(identity)) is not None:
+            return int(identity)
+        return await self._create(key, name, create, self.guild.fetch_channels)
+
+    async def _ensure_roles(self) -> int | None:
+        """Return the participants' role; without the permission no roles are created."""
+        try:
+            ids = {name: await self._ensure_role(name) for name in ROLES}
+        except Refused as refused:
+            _log.warning("no roles are created: give the bot Manage Roles (%s)", refused.reason)
+            return None
+        return ids[PARTICIPANT]
+
+    async def _ensure_role(self, name: str) -> int:
+        key, guild = f"role:{self.guild.id}:{name}", self.guild
+        identity = await self.ledger.made(key)
+        if identity is not None and guild.get_role(int(identity)) is not None:
+            return int(identity)
+        colour = discord.Colour(ROLES[name])
+        return await self._create(
+            key,
+            name,
+            lambda: guild.create_role(name=name, colour=colour, reason=AUDIT_REASON),
+            guild.fetch_roles,
+        )
+
+    async def _create(self, key: str, name: str, create: Create, list_all: ListAll) -> int:
+        """Create a channel or role once, and return its id. Raises `Refused` and `Failed`."""
+        room = str(self.guild.id)
+        pending = await self.ledger.pending_message(key, room)
+        with translate_discord_errors():
+            created = None
+            if pending is not None and pending.text:
+                # An earlier request may have succeeded although its answer was lost.
+                newer = [item for item in await list_all() if item.id > int(pending.after)]
+                created = next((item for item in newer if item.name == name), None)
+            else:
+                newest = max((item.id for item in await list_all()), default=0)
+                pending = PendingMessage(name, str(newest))
+                await self.ledger.save_pending_message(key, room, pending)
+            try:
+                created = created or await create()
+            except discord.HTTPException as error:
+                if error.status < SERVER_ERROR:
+                    # Nothing was created, so anything with this name from now on is not ours.
+                    await self.ledger.save_pending_message(key, room, PendingMessage("", "0"))
+                raise
+        await self.ledger.keep(key, str(created.id))
+        _log.info("%s was created: %d", key, created.id)
+        return created.id
+
+
+class DiscordPublicChannels:
+    """`PublicChannels` over a client that connects later; only first posts mention a role."""
+
+    def __init__(self, client: discord.Client, guild: int, ledger: PostgresLedger) -> None:
+        self._client, self._guild, self._ledger = client, guild, ledger
+        self._channels: ServerChannels | None = None
+
+    async def ensure_exist(self) -> None:
+        """Wait until all channels exist, and create those that are missing."""
+        while self._channels is None:
+            while not self._client.is_ready():  # noqa: ASYNC110 - before login there is no event
+                await asyncio.sleep(READY_STEP_S)
+            try:
+                self._channels = await self._set_up()
+            except (Refused, Failed) as error:
+                _log.error(
+                    "nothing is announced yet: allow the bot to manage channels, see "
+                    "docs/discord.md; trying again in %.0f s: %s",
+                    AGAIN_S,
+                    error,
+                )
+                await asyncio.sleep(AGAIN_S)
+
+    async def _set_up(self) -> ServerChannels:
+        guild = self._client.get_guild(self._guild)
+        if guild is None:
+            raise Refused("no_guild", f"the bot is not in the server {self._guild}: invite it")
+        if guild.unavailable:
+            # Its channels are not known yet: existing ones would be created a second time.
+            raise Failed(f"Discord has not sent the server {self._guild} yet")
+        return await ServerSetup(guild, self._ledger).ensure_channels()
+
+    async def results_channel(self) -> str:
+        """Return the channel where results and podiums are announced."""
+        return str((await self._wait_for_channels()).submissions)
+
+    async def start_thread(self, message: str, name: str) -> str:
+        """Start a thread at an announcement, and return its id."""
+        channel = self._client.get_channel((await self._wait_for_channels()).submissions)
+        if not isinstance(channel, discord.TextChannel):
+            raise Refused("no_channel", "the channel of submissions is gone")
+        partial = channel.get_partial_message(int(message))
+        with translate_discord_errors():
+            try:
+                thread = await partial.create_thread(
+                    name=name, auto_archive_duration=THREAD_MINUTES
+                )
+            except discord.HTTPException as error:
+                if error.code != THREAD_EXISTS:
+                    raise
+                return message
+            return str(thread.id)
+
+    async def send(self, thread: str, text: str, nonce: str) -> str:
+        """Send a message to a channel, thread or post, once per nonce, and return its id."""
+        await self._wait_for_channels()
+        channel = self._client.get_partial_messageable(int(thread))
+        with translate_discord_errors():
+            return str((await channel.send(text, nonce=nonce)).id)
+
+    async def open_post(self, name: str, text: str, *, is_first: bool) -> str:
+        """Return the post with a name; a new one mentions its subscribers if it is the first."""
+        channels = await self._wait_for_channels()
+        forum = self._forum(channels)
+        with translate_discord_errors():
+            # A killed process may have created it, or Discord's answer may have been lost.
+            for thread in await forum.guild.active_threads():
+                matches = thread.parent_id == forum.id and thread.name == name
+                if matches and is_own(self._client, thread.owner_id):
+                    return str(thread.id)
+            mentions = discord.AllowedMentions.none()
+            if is_first and channels.participants is not None:
+                text = f"{text}\n<@&{channels.participants}>"
+                mentions = discord.AllowedMentions(roles=[discord.Object(channels.participants)])
+            post = await forum.create_thread(
+                name=name,
+                content=text,
+                auto_archive_duration=POST_MINUTES,
+                allowed_mentions=mentions,
+            )
+        return str(post.thread.id)
+
+    async def posts(self) -> dict[str, str]:
+        """Return the names of the bot's own posts by id, including archived ones."""
+        forum = self._forum(await self._wait_for_channels())
+        with translate_discord_errors():
+            archived = [thread async for thread in forum.archived_threads(limit=POSTS_MAX)]
+        return {
+            str(thread.id): thread.name
+            for thread in (*forum.threads, *archived)
+            if is_own(self._client, thread.owner_id)
+        }
+
+    async def edit_post(self, thread: str, text: str) -> None:
+        """Replace the first message of a post."""
+        await self._wait_for_channels()
+        channel = self._client.get_partial_messageable(int(thread))
+        with translate_discord_errors():
+            await channel.get_partial_message(int(thread)).edit(content=text)
+
+    def _forum(self, channels: ServerChannels) -> discord.ForumChannel:
+        forum = self._client.get_channel(channels.central)
+        if not isinstance(forum, discord.ForumChannel):
+            raise Refused("no_channel", "the forum is gone")
+        return forum
+
+    async def _wait_for_channels(self) -> ServerChannels:
+        await self._client.wait_until_ready()
+        if self._channels is None:
+            raise Failed("the channels are not set up yet")
+        return self._channels
+
+
+class AppealModal(discord.ui.Modal, title="Appeal"):
+    """Asks why a decision should be reviewed again."""
+
+    text: discord.ui.TextInput["AppealModal"] = discord.ui.TextInput(
+        label="Why should this be reviewed again?",
+        style=discord.TextStyle.paragraph,
+        max_length=APPEAL_MAX,
+    )
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    async def on_submit(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+        """File the appeal."""
+        await interaction.response.defer(ephemeral=True, thinking=True)
+        api, user = interaction.client.api, interaction_user(interaction)
+        path = ("submissions", self.number, "appeal")
+        await api.post(user, object, str(interaction.id), *path, text=self.text.value)
+        text = f"Filed: #{self.number} will be reviewed again, and you will be notified."
+        await reply(interaction, text)
+
+    async def on_error(  # type: ignore[override]
+        self, interaction: BotInteraction, error: Exception
+    ) -> None:
+        """Explain the error."""
+        await reply_with_error(interaction, error)
+
+
+class AppealButton(SubmissionButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
+    """Opens the appeal; the platform checks whose submission it is."""
+
+    id_prefix, button_label = "appeal", "Appeal"
+
+    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+        """Open the modal."""
+        async with reply_on_error(interaction):
+            await interaction.response.send_modal(AppealModal(self.number))
+
+
+class DiscordDirectMessages:
+    """`DirectMessages` over a client that connects later."""
+
+    def __init__(self, client: commands.Bot) -> None:
+        self._client = client
+        client.add_dynamic_items(AppealButton)
+
+    async def open_channel(self, user_id: str) -> str:
+        """Return the channel of the direct messages with a user."""
+        await self._client.wait_until_ready()
+        with translate_discord_errors():
+            user = await self._client.fetch_user(int(user_id))
+            return str((await user.create_dm()).id)
+
+    async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
+        """Send a message that mentions only this user, once per nonce, and return its id."""
+        await self._client.wait_until_ready()
+        channel = self._client.get_partial_messageable(int(room))
+        mentions = discord.AllowedMentions(users=[discord.Object(int(user_id))])
+        view = discord.ui.View(timeout=None)
+        if notice.appeal is not None:
+            view.add_item(AppealButton(notice.appeal))
+        with translate_discord_errors():
+            message = await channel.send(
+                notice.text,
+                nonce=nonce,
+                allowed_mentions=mentions,
+                view=discord.utils.MISSING if notice.appeal is None else view,
+            )
+            return str(message.id)

@@ -1,0 +1,274 @@
+"""Notifies participants about their own submissions, by direct message or in a thread."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from discord_edge.background import retry_until_done
+from discord_edge.leaderboards.cache import LeaderboardCache
+from discord_edge.notifications.announcement_texts import ACTIVE
+from discord_edge.notifications.direct_message_texts import (
+    THREAD,
+    Notice,
+    appeal_hint,
+    ban_appeal_text,
+    deadline_text,
+    decision_text,
+    finished_text,
+    newly_overtaken,
+    overtaken_text,
+    wants_notice,
+)
+from discord_edge.platform_api import DiscordUser, PlatformReader
+from discord_edge.postgres import PendingMessage, PostgresLedger
+from discord_edge.submissions.models import PendingSubmission
+from discord_edge.submissions.report import headline
+from discord_edge.wording import escaped, refusal_text
+from shared.api.leaderboards import Entry, Leaderboard, PersonalHistory
+from shared.api.preferences import DiscordParticipant, DiscordParticipants, SubmissionOwner
+from shared.api.submissions import FullSubmission
+from shared.clock import now
+from shared.errors import Refused
+from shared.event_log import RecordedEvent
+from shared.events import BanAppealDecided, SubmissionFinished, SubmissionRejected
+
+OVERTAKEN, FINISHED, NEAR = "overtaken", "run_finished", "deadline_near"
+NEAR_HOURS = 24
+NEAR_EVERY_S = 10.0
+# Names that are forgotten are still in the ledger.
+NEAR_HELD_MAX = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+class MessageHistory(Protocol):
+    """The messages that a channel already has. Errors as `PublicChannels`."""
+
+    async def newest_message(self, room: str) -> str:
+        """Return the id of the newest message by anybody; "0" if there is none."""
+        ...
+
+    async def find_message(self, room: str, pending: PendingMessage) -> str | None:
+        """Return the id of the bot's own message with this text, after the given one."""
+        ...
+
+
+class DirectMessages(Protocol):
+    """Messages to one participant. Errors as `PublicChannels`."""
+
+    async def open_channel(self, user_id: str) -> str:
+        """Return the channel of the direct messages with a user."""
+        ...
+
+    async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
+        """Send a message that mentions only this user, once per nonce, and return its id."""
+        ...
+
+
+def message_nonce(name: str) -> str:
+    """Return the nonce for the message with a name."""
+    return hashlib.sha256(name.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class MessageSender:
+    """Creates and sends each thing once, even if the process is killed in between.
+
+    Discord itself forgets nonces within minutes, and its answers may be lost.
+    """
+
+    ledger: PostgresLedger
+    history: MessageHistory
+
+    async def create_once(self, name: str, create: Callable[[], Awaitable[str]]) -> str:
+        """Return the id of what was created under a name, or create it.
+
+        Raises `Refused` and `Failed`.
+        """
+        identity = await self.ledger.made(name)
+        if identity is None:
+            identity = await create()
+            await self.ledger.keep(name, identity)
+        return identity
+
+    async def send_once(
+        self, name: str, room: str, text: str, send: Callable[[str], Awaitable[str]]
+    ) -> str:
+        """Return the id of the message with a name: found in the channel, or sent now.
+
+        A second attempt sends the text of the first one, so that it can be found by its text.
+        Raises `Refused` and `Failed`.
+        """
+        pending = await self.ledger.pending_message(name, room)
+        if pending is None:
+            pending = PendingMessage(text, await self.history.newest_message(room))
+            await self.ledger.save_pending_message(name, room, pending)
+        elif (message := await self.history.find_message(room, pending)) is not None:
+            return message
+        return await send(pending.text)
+
+
+@dataclass
+class DirectMessenger:
+    """Sends participants the notifications they chose, and decisions about their submissions."""
+
+    reader: PlatformReader
+    leaderboards: LeaderboardCache
+    channels: DirectMessages
+    sender: MessageSender
+    sent_deadlines: set[str] = field(default_factory=set)
+    _checked_at: float = field(default=-NEAR_EVERY_S)
+
+    async def notify_owner(self, recorded: RecordedEvent, owner: SubmissionOwner) -> None:
+        """Notify the owner of a submission about one event. Raises `Failed`."""
+        fact, event = recorded.fact, recorded.envelope.id
+        if owner.discord is None or owner.baseline:
+            return
+        if (decision := decision_text(fact, owner)) is not None:
+            text, may_appeal = decision
+            notice = Notice(text)
+            if may_appeal:
+                hint = appeal_hint(owner.number)
+                notice = Notice(f"{text}\n{hint}", owner.number)
+            thread = await self.sender.ledger.submission_thread(owner.number)
+            await self._send(owner.discord, notice, f"letter:{event}", thread)
+        is_over = isinstance(fact, SubmissionFinished | SubmissionRejected)
+        if is_over and wants_notice(owner, FINISHED):
+            await self._notify_finished(recorded, owner)
+
+    async def answer_ban_appeal(
+        self, recorded: RecordedEvent, account: str, fact: BanAppealDecided
+    ) -> None:
+        """Tell a banned participant how their appeal was decided. Raises `Failed`."""
+        recipient = await self.reader.read(DiscordParticipant, "edge", "participants", account)
+        if recipient is not None and recipient.discord is not None:
+            notice = Notice(ban_appeal_text(fact))
+            await self._send(recipient.discord, notice, f"letter:{recorded.envelope.id}", None)
+
+    async def notify_refused(self, pending: PendingSubmission, refused: Refused) -> None:
+        """Tell a user that a submission was refused after its command had ended."""
+        reason = refusal_text(refused, pending.key, time.time())
+        notice = Notice(f"**{escaped(pending.request.name)}**: {reason}")
+        user_id, name = str(pending.user.id), f"refused:{pending.key}"
+        await retry_until_done(lambda: self._send(user_id, notice, name, None))
+
+    async def _notify_finished(self, recorded: RecordedEvent, owner: SubmissionOwner) -> None:
+        assert owner.discord is not None, "only users of Discord choose this notification"
+        await self.reader.wait_for_event(recorded.seq)
+        user = DiscordUser(int(owner.discord))
+        submission = await self.reader.read_for(user, FullSubmission, "submissions", owner.number)
+        if submission is None:
+            _log.warning(
+                "no notification that #%d finished: its owner may not see it", owner.number
+            )
+            return
+        notice = Notice(finished_text(owner, headline(submission)))
+        thread = await self._chosen_thread(owner, FINISHED, owner.number)
+        await self._send(owner.discord, notice, f"finished:{recorded.envelope.id}", thread)
+
+    async def notify_overtaken(self, entry: Entry, board: Leaderboard) -> None:
+        """Notify the participants whom a new entry overtook. Raises `Failed`."""
+        recipients = await self._recipients(OVERTAKEN)
+        behind = [other for other in board.items if other.rank > entry.rank]
+        if entry.participant is None or not any(other.account in recipients for other in behind):
+            return
+        path = ("participants", entry.participant, "history")
+        query = {"problem": board.problem, "gpu": board.gpu}
+        history = await self.reader.read(PersonalHistory, *path, **query)
+        if history is None:
+            return
+        scores = [
+            past.score_us
+            for past in history.items
+            if past.number < entry.number and past.counts and past.score_us is not None
+        ]
+        best_us = min(scores, default=None)
+        for overtaken in newly_overtaken(entry, board, best_us):
+            if overtaken.account in recipients and overtaken.account != entry.account:
+                recipient = recipients[overtaken.account]
+                notice = Notice(overtaken_text(overtaken, entry, board))
+                name = f"overtaken:{entry.submission}:{overtaken.account}"
+                thread = await self._chosen_thread(recipient, OVERTAKEN, overtaken.number)
+                await self._send(recipient.discord, notice, name, thread)
+
+    async def notify_deadlines(self) -> None:
+        """Notify about deadlines that are less than a day away. Raises `Failed`."""
+        if time.monotonic() - self._checked_at < NEAR_EVERY_S:
+            return
+        at = now()
+        for slug, leaderboard in self.leaderboards.known.items():
+            if leaderboard.state == ACTIVE and leaderboard.deadline_at is not None:
+                deadline_at = leaderboard.deadline_at
+                if at < deadline_at <= at + timedelta(hours=NEAR_HOURS):
+                    await self._notify_deadline(slug, deadline_at)
+        self._checked_at = time.monotonic()
+
+    async def _notify_deadline(self, slug: str, deadline_at: datetime) -> None:
+        notice = Notice(deadline_text(slug, deadline_at))
+        for account, recipient in (await self._recipients(NEAR)).items():
+            name = f"near:{slug}:{deadline_at.isoformat()}:{account}"
+            if name not in self.sent_deadlines:
+                thread = await self._chosen_thread(recipient, NEAR, slug)
+                await self._send(recipient.discord, notice, name, thread)
+                if len(self.sent_deadlines) >= NEAR_HELD_MAX:
+                    self.sent_deadlines.clear()
+                self.sent_deadlines.add(name)
+
+    async def _chosen_thread(
+        self, recipient: DiscordParticipant, preference: str, number_or_problem: int | str
+    ) -> str | None:
+        """Return the thread of the submission, or of the newest one to the problem.
+
+        None means a direct message, by the recipient's choice. Raises `Failed`.
+        """
+        if getattr(recipient.preferences, preference) != THREAD:
+            return None
+        if isinstance(number_or_problem, int):
+            return await self.sender.ledger.submission_thread(number_or_problem)
+        return await self.sender.ledger.newest_thread(recipient.discord or "", number_or_problem)
+
+    async def _send(
+        self, user_id: str | None, notice: Notice, name: str, thread: str | None
+    ) -> None:
+        """Notify a user once, in a thread or by direct message. Raises `Failed`."""
+        assert user_id is not None, "only users of Discord are notified"
+        await self.sender.create_once(name, lambda: self._deliver(user_id, notice, name, thread))
+
+    async def _deliver(self, user_id: str, notice: Notice, name: str, thread: str | None) -> str:
+        if thread is not None:
+            # A message in a thread notifies nobody by itself; a direct message does.
+            mentioning = notice._replace(text=f"<@{user_id}> {notice.text}")
+            try:
+                return await self.send(thread, user_id, mentioning, name)
+            except Refused as refused:
+                _log.info("%s is sent by direct message: %s", name, refused.reason)
+        try:
+            channel = await self.channels.open_channel(user_id)
+            return await self.send(channel, user_id, notice, name)
+        except Refused as refused:
+            # Some users take no direct messages; the platform's pages show the same.
+            _log.warning("%s cannot be delivered: %s", name, refused.reason)
+            return ""
+
+    async def send(self, room: str, user_id: str, notice: Notice, name: str) -> str:
+        """Send a message under a name, and return its id. Raises `Refused` and `Failed`."""
+
+        async def send(text: str) -> str:
+            message = notice._replace(text=text)
+            return await self.channels.send(room, user_id, message, message_nonce(name))
+
+        return await self.sender.send_once(name, room, notice.text, send)
+
+    async def _recipients(self, preference: str) -> dict[str, DiscordParticipant]:
+        """Return the participants who chose a notification, by account. Raises `Failed`."""
+        page = await self.reader.read(DiscordParticipants, "edge", "participants", wish=preference)
+        recipients = [] if page is None else page.items
+        return {
+            recipient.participant_id: recipient
+            for recipient in recipients
+            if wants_notice(recipient, preference)
+        }

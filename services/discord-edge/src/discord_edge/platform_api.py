@@ -1,0 +1,360 @@
+"""The platform's public HTTP API, called for the users of the bot."""
+
+import asyncio
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from httpx_sse import EventSource, SSEError
+
+from shared.api.problems import Problems, PublishedVersion
+from shared.api.submissions import SubmissionReceipts
+from shared.errors import Failed, Refused
+from shared.problems.submission_file import MEDIA, suffix
+
+CONNECT_S = 3.0
+ANSWER_S = 35.0
+# For requests that publish a whole repository or write a data set.
+SLOW_S = 120.0
+# A stream sends something every 15 s, if only a keep-alive.
+SILENCE_S = 40.0
+NAME_LENGTH_MAX = 100
+# A 5xx answer that is an operator's decision and not a failure.
+PAUSED = "submissions_paused"
+# The code for a user of Discord whom the platform does not know.
+NOBODY = "missing_credential"
+BEHIND_S_MAX, STEP_S = 10.0, 0.2
+T = TypeVar("T")
+# An answer is refreshed after the first time, and no longer used after the second.
+FRESH_S, OLD_S = 3.0, 60.0
+# Discord waits for three seconds; by then the user has typed on.
+WAIT_S_MAX = 0.5
+HELD_MAX, ASKED_MAX = 1000, 32
+Key = tuple[Any, ...]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DiscordUser:
+    """A user of Discord: id, name, and the platform roles that their server roles stand for."""
+
+    id: int
+    name: str = ""
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """An event or notice from a submission's stream."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SubmissionRequest:
+    """What is sent to ingest. `case` is the only case to profile, counted from 1; 0 means all."""
+
+    problem: str
+    mode: str
+    gpus: tuple[str, ...]
+    name: str
+    source: bytes
+    case: int = 0
+
+
+@dataclass(frozen=True)
+class PlatformApi:
+    """The API over one HTTP client, which authenticates with the edge's own token.
+
+    `public_url` is the platform's public address without a trailing slash; empty if unknown.
+    """
+
+    client: httpx.AsyncClient
+    public_url: str = ""
+
+    async def get(
+        self, user: DiscordUser | None, model: type[T], *path: str | int, **query: str | int
+    ) -> T:
+        """Read under /v1. Raises `Refused` and `Failed`."""
+        return _decode(await self._send(user, "GET", _v1_path(path), params=query), model)
+
+    async def get_file(self, user: DiscordUser | None, path: str) -> bytes:
+        """Download a small file. Errors as `get`."""
+        response = await self._send(user, "GET", path)
+        _check_success(response)
+        return response.content
+
+    async def submit(
+        self, user: DiscordUser, request: SubmissionRequest, key: str
+    ) -> SubmissionReceipts:
+        """Send a submission request, and return its receipts. Errors as `get`."""
+        fields = {"problem": request.problem, "mode": request.mode, "gpu": list(request.gpus)}
+        response = await self._send(
+            user,
+            "POST",
+            "/v1/submissions",
+            data=fields | ({"case": str(request.case)} if request.case else {}),
+            files={"file": (request.name, request.source, MEDIA[suffix(request.name)])},
+            headers={"Idempotency-Key": key},
+        )
+        return _decode(response, SubmissionReceipts)
+
+    async def post(
+        self, user: DiscordUser, model: type[T], key: str, *path: str | int, **body: object
+    ) -> T:
+        """Send a POST under /v1, idempotent by key. Errors as `get`."""
+        return await self.request(user, model, "POST", *path, key=key, **body)
+
+    async def request(
+        self,
+        user: DiscordUser,
+        model: type[T],
+        method: str,
+        *path: str | int,
+        key: str,
+        **body: object,
+    ) -> T:
+        """Send any request under /v1, idempotent by key; `object` accepts any response.
+
+        Errors as `get`.
+        """
+        headers = {"Idempotency-Key": key} if method == "POST" else {}
+        response = await self._send(user, method, _v1_path(path), json=body, headers=headers)
+        return _decode(response, model)
+
+    async def publish(
+        self,
+        user: DiscordUser,
+        key: str,
+        fields: Mapping[str, object],
+        files: Mapping[str, bytes],
+    ) -> PublishedVersion:
+        """Publish a version of a problem. Errors as `get`."""
+        response = await self._send(
+            user,
+            "POST",
+            "/v1/problems",
+            data=fields,
+            files=[("files", item) for item in files.items()],
+            headers={"Idempotency-Key": key},
+        )
+        return _decode(response, PublishedVersion)
+
+    async def post_slow(
+        self, user: DiscordUser, path: str, bytes_max: int, **body: object
+    ) -> bytes:
+        """Send a POST that may take two minutes, and return the answer. Errors as `get`."""
+        timeout = httpx.Timeout(SLOW_S, connect=CONNECT_S)
+        stream = self.client.stream(
+            "POST", path, json=body, headers=_user_headers(user), timeout=timeout
+        )
+        try:
+            async with asyncio.timeout(SLOW_S), stream as response:
+                if not response.is_success:
+                    await response.aread()
+                    _check_success(response)
+                return await _read_body(response, bytes_max)
+        except (httpx.TransportError, TimeoutError) as error:
+            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+
+    async def events(
+        self, user: DiscordUser, number: int, after: int
+    ) -> AsyncIterator[StreamEvent]:
+        """Stream a submission's events after a sequence. Errors as `get`."""
+        headers = _user_headers(user) | {"Accept": "text/event-stream"}
+        headers |= {"Last-Event-ID": str(after)} if after else {}
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        path = f"/v1/submissions/{number}/events"
+        try:
+            async with self.client.stream(
+                "GET", path, headers=headers, timeout=timeout
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                    _check_success(response)
+                async for event in EventSource(response).aiter_sse():
+                    yield StreamEvent(event.event, _parse_object(event.data))
+        except (httpx.TransportError, SSEError) as error:
+            raise Failed(f"the stream was cut: {error}") from error
+
+    async def _send(
+        self, user: DiscordUser | None, method: str, path: str, **options: Any
+    ) -> httpx.Response:
+        headers = _user_headers(user) | options.pop("headers", {})
+        try:
+            return await self.client.request(method, path, headers=headers, **options)
+        except httpx.TransportError as error:
+            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+
+
+async def _read_body(response: httpx.Response, bytes_max: int) -> bytes:
+    """Return the body of a response. Raises `Refused` `too_large`."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > bytes_max:
+            raise Refused("too_large", f"the answer has more than {bytes_max:,} bytes")
+    return bytes(body)
+
+
+def _user_headers(user: DiscordUser | None) -> dict[str, str]:
+    """Return the headers that name the user on whose behalf the edge calls."""
+    if user is None:
+        return {}
+    headers = {"Warpboard-Discord-User": str(user.id)}
+    name = quote(user.name[:NAME_LENGTH_MAX], safe="")
+    headers |= {"Warpboard-Discord-Name": name} if name else {}
+    return headers | ({"Warpboard-Discord-Roles": ",".join(user.roles)} if user.roles else {})
+
+
+def _v1_path(parts: tuple[str | int, ...]) -> str:
+    """Join and escape the parts of a path, which users may have typed. Raises `Refused`."""
+    for part in parts:
+        # The client would resolve these to another path.
+        if part in ("", ".", ".."):
+            raise Refused("invalid_request", f"{part!r} is not a name")
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _decode(response: httpx.Response, model: type[T]) -> T:
+    """Return the body of a response. Raises `Refused`, or `Failed` if it has another shape."""
+    _check_success(response)
+    try:
+        return msgspec.json.decode(response.content, type=model)
+    except msgspec.DecodeError as error:
+        raise Failed(f"the platform's response is not a {model.__name__}: {error}") from error
+
+
+def _check_success(response: httpx.Response) -> None:
+    """Raise `Refused` or `Failed` for an error response."""
+    if response.is_success:
+        return
+    body = _parse_object(response.text)
+    detail = str(body.get("detail") or f"the platform answered {response.status_code}")
+    code = str(body.get("code") or "refused")
+    if response.is_client_error or code == PAUSED:
+        retry_after = response.headers.get("Retry-After", "")
+        wait_s = float(retry_after) if retry_after.isdecimal() else None
+        raise Refused(code, detail, retry_after_s=wait_s)
+    raise Failed(f"the platform answered {response.status_code}: {detail}")
+
+
+@asynccontextmanager
+async def connect_api(url: str, token: str, public_url: str = "") -> AsyncIterator[PlatformApi]:
+    """Open the API at a URL. Connecting takes at most 3 s, an answer at most 35 s."""
+    timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
+    headers = {"Authorization": f"Bearer {token}"}
+    # A proxy that the environment names must not intercept 127.0.0.1.
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False
+    ) as client:
+        yield PlatformApi(client, public_url.rstrip("/"))
+
+
+@dataclass(frozen=True)
+class PlatformReader:
+    """Reads of the platform that may be refused or late."""
+
+    api: PlatformApi
+
+    async def read_as_of(
+        self, sequence: int, model: type[T], *path: str, **query: str | int
+    ) -> T | None:
+        """Read what is public, as of an event or later; None if it is not public.
+
+        Raises `Failed`.
+        """
+        await self.wait_for_event(sequence)
+        return await self.read(model, *path, **query)
+
+    async def read(self, model: type[T], *path: str, **query: str | int) -> T | None:
+        """Read what is public now; None if the read is refused. Raises `Failed`."""
+        return await self.read_for(None, model, *path, **query)
+
+    async def read_for(
+        self, user: DiscordUser | None, model: type[T], *path: str | int, **query: str | int
+    ) -> T | None:
+        """Read for a user; None if the read is refused. Raises `Failed`."""
+        try:
+            return await self.api.get(user, model, *path, **query)
+        except Refused as refused:
+            if refused.retry_after_s is not None:
+                raise Failed(f"too many requests: {refused.reason}") from refused
+            return None
+
+    async def wait_for_event(self, sequence: int) -> None:
+        """Wait until the read models contain an event. Raises `Failed` after 10 s."""
+        until = time.monotonic() + BEHIND_S_MAX
+        while await self._read_progress() < sequence:
+            if time.monotonic() > until:
+                raise Failed(f"the read models have not reached event {sequence}")
+            await asyncio.sleep(STEP_S)
+
+    async def _read_progress(self) -> int:
+        try:
+            return (await self.api.get(None, Problems, "problems", limit=1)).as_of
+        except Refused as refused:
+            raise Failed(f"the problems cannot be listed: {refused.reason}") from refused
+
+
+@dataclass
+class ReadCache:
+    """Answers of the platform by user, path and query."""
+
+    api: PlatformApi
+    _answers: OrderedDict[Key, tuple[float, Any]] = field(default_factory=OrderedDict)
+    _reads: dict[Key, "asyncio.Task[None]"] = field(default_factory=dict)
+
+    async def get(
+        self, user: DiscordUser | None, model: type[T], *path: str | int, **query: str | int
+    ) -> T | None:
+        """Return the last answer to a read under /v1; None if none arrives within half a second."""
+        key = (user.id if user else None, path, tuple(sorted(query.items())))
+        if self._age_s(key) > FRESH_S and key not in self._reads and len(self._reads) < ASKED_MAX:
+            task = asyncio.create_task(self._read(key, user, model, path, query))
+            self._reads[key] = task
+            task.add_done_callback(lambda _: self._reads.pop(key, None))
+        if self._age_s(key) > OLD_S and key in self._reads:
+            await asyncio.wait({self._reads[key]}, timeout=WAIT_S_MAX)
+        return None if self._age_s(key) > OLD_S else self._answers[key][1]
+
+    async def _read(
+        self,
+        key: Key,
+        user: DiscordUser | None,
+        model: type[Any],
+        path: tuple[str | int, ...],
+        query: dict[str, str | int],
+    ) -> None:
+        try:
+            answer = await self.api.get(user, model, *path, **query)
+        except (Refused, Failed) as error:
+            _log.info("no completions are available: %s", error)
+            return
+        self._answers[key] = time.monotonic(), answer
+        self._answers.move_to_end(key)
+        if len(self._answers) > HELD_MAX:
+            self._answers.popitem(last=False)
+
+    def _age_s(self, key: Key) -> float:
+        read_at = self._answers[key][0] if key in self._answers else float("-inf")
+        return time.monotonic() - read_at

@@ -1,0 +1,1 @@
+"""Problems: their tasks, their publication, and repositories of problems."""

@@ -1,0 +1,223 @@
+"""The commands of `/leaderboard` that show a problem: its task, files, reference and rules."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Literal
+
+from discord import app_commands
+
+from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
+from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
+from discord_edge.submissions.commands import Choices, complete_leaderboards
+from discord_edge.wording import escaped, match_names, render_statement
+from shared.api.agents import Harness, Harnesses
+from shared.api.problems import FullProblem, Problem
+from shared.errors import Refused
+from shared.presentation.units import escape_control_characters
+from shared.problems.submission_file import SUFFIXES
+
+LINE_MAX = 400
+PYTHON = "python"
+NATIVE = "int custom_kernel(inputs, inputs_count, outputs, outputs_count, scalars_json, stream)"
+CALLS: Mapping[str, str] = {
+    PYTHON: "custom_kernel(data) in a .py file, by the harness",
+    "cpp": f"{NATIVE} in a .cpp file that includes warpboard.h, by the harness; g++ compiles it",
+    "cuda": f"{NATIVE} in a .cu file that includes warpboard.h, by the harness; nvcc compiles it, "
+    "or NVRTC compiles the kernel alone if the file begins with //!WARPBOARD compiler: nvrtc",
+}
+HARNESS = (
+    "The platform's own harness runs it, on data generated from secret seeds. Each run names the "
+    "harness by the SHA-256 of its code: `warpboard problem eval-code` shows yours, and "
+    "`warpboard run` does the same on your machine."
+)
+CODES_MAX = 3
+BODY_MAX = 3000
+
+
+def select_harnesses(harnesses: Harnesses, gpus: Sequence[str]) -> list[Harness]:
+    """Return the harness codes that agents of some GPU types use, the newest registration first."""
+    codes = [
+        code
+        for code in harnesses.items
+        if not set(gpus).isdisjoint(user.gpu for user in code.agents)
+    ]
+    return codes[:CODES_MAX]
+
+
+def choose_language(problem: Problem, language: str | None) -> str:
+    """Return the requested language; by default Python if the problem takes it.
+
+    Raises `Refused` `unknown_language` for one that the problem does not take.
+    """
+    languages = problem.languages or [PYTHON]
+    choice = language or (PYTHON if PYTHON in languages else languages[0])
+    if choice not in languages:
+        reason = f"`{problem.slug}` takes {', '.join(languages)}, not {choice}"
+        raise Refused("unknown_language", reason, "language")
+    return choice
+
+
+def calling_convention(problem: FullProblem, language: str) -> str:
+    """Say what a submission must define, and who calls it."""
+    if problem.main:
+        return f"by the problem's own {problem.main}, in the submission's process (tier G0)"
+    if problem.form == "native":
+        return "output_t custom_kernel(input_t data), compiled with the problem's own headers"
+    if problem.form == "kernelbench":
+        return "class ModelNew in a .py file, by the harness"
+    return CALLS.get(language, CALLS[PYTHON])
+
+
+def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) -> Card:
+    """Show how submissions in a language are called, checked, timed and ranked."""
+    rules = problem.rules
+    counts = f"{len(rules.cases.tests)} tests, {len(rules.cases.benchmarks)} benchmarks"
+    budgets = ", ".join(f"{name} {seconds} s" for name, seconds in rules.budgets_s.items())
+    texts = {
+        f"called, {language}": calling_convention(problem, language),
+        "cases": counts,
+        "checked": rules.tolerances,
+        "score": rules.formula,
+        "ties": rules.ties,
+        "time": budgets,
+        "sources": rules.source_policy,
+    }
+    lines = [f"**{name}** {escaped(text, LINE_MAX)}" for name, text in texts.items() if text]
+    body = "\n".join([HARNESS, *_harness_lines(problem.gpus, codes), *lines])
+    hint = f"`{codes[0].url}` of the platform's API has the harness" if codes else ""
+    return Card(f"How {problem.slug} is evaluated", body, GREY, hint=hint)
+
+
+def _harness_lines(problem_gpus: Sequence[str], codes: Sequence[Harness]) -> Iterator[str]:
+    if not codes:
+        yield "**harness** none yet: no agent of its GPU types has registered its code"
+    for code in codes:
+        agent_gpus = {user.gpu for user in code.agents}
+        gpus = escaped(", ".join(gpu for gpu in problem_gpus if gpu in agent_gpus), 80)
+        yield f"**harness on {gpus}** version {escaped(code.version, 20)}, `{code.digest}`"
+
+
+async def complete_languages(interaction: BotInteraction, typed: str) -> Choices:
+    """Complete the languages of the chosen leaderboard, or all languages."""
+    slug = str(getattr(interaction.namespace, "leaderboard_name", None) or "").strip().lower()
+    leaderboard = interaction.client.leaderboards.known.get(slug)
+    languages = leaderboard.languages or [PYTHON] if leaderboard else list(SUFFIXES)
+    names = match_names(typed, languages)
+    return [app_commands.Choice(name=name, value=name) for name in names]
+
+
+async def _fetch_problem(interaction: BotInteraction, slug: str) -> FullProblem:
+    user = interaction_user(interaction)
+    return await interaction.client.api.get(user, FullProblem, "problems", slug.strip().lower())
+
+
+async def _add_files(
+    interaction: BotInteraction, card: Card, problem: FullProblem, names: list[str]
+) -> Card:
+    """Return a card with a problem's public files, as far as Discord accepts them."""
+    urls = {file.name: file.url for file in problem.files}
+    api, user = interaction.client.api, interaction_user(interaction)
+    attachments = []
+    for place, (name, url) in enumerate((name, urls[name]) for name in names if name in urls):
+        # Discord has no folders.
+        base_name = PurePosixPath(name).name[:NAME_LENGTH_MAX]
+        data = await api.get_file(user, url) if place < FILES_MAX else None
+        link = f"{api.public_url}{url}" if api.public_url else ""
+        attachments.append(Attachment(base_name, data, link=link))
+    card = replace(card, files=(*card.files, *attachments))
+    return fit_attachments(card, interaction.filesize_limit)
+
+
+async def _harness_files(
+    interaction: BotInteraction, codes: Sequence[Harness]
+) -> tuple[Attachment, ...]:
+    """Return the zip of the newest harness code, if there is one."""
+    if not codes:
+        return ()
+    api, code = interaction.client.api, codes[0]
+    try:
+        data = await api.get_file(interaction_user(interaction), code.url)
+    except Refused:
+        # The zip was deleted; the rest of the answer is still useful.
+        return ()
+    link = f"{api.public_url}{code.url}" if api.public_url else ""
+    return (Attachment(code.name, data, len(data), link),)
+
+
+@app_commands.command(name="task", description="The task of a leaderboard, with its files")
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
+async def task(interaction: BotInteraction, leaderboard_name: str) -> None:
+    """Show the statement and the public files."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    problem = await _fetch_problem(interaction, leaderboard_name)
+    text = problem.statement or problem.description or "No description."
+    body = render_statement(escape_control_characters(text).replace("@", "@\u200b"), BODY_MAX)
+    card = Card(problem.title or problem.slug, body, footer=f"version {problem.number}")
+    card = await _add_files(interaction, card, problem, [file.name for file in problem.files])
+    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+
+
+@app_commands.command(name="template", description="A file to start from")
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards, lang=complete_languages)
+async def template(
+    interaction: BotInteraction, leaderboard_name: str, lang: str | None = None
+) -> None:
+    """Send the template of a submission."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    problem = await _fetch_problem(interaction, leaderboard_name)
+    slug, starts = problem.slug, {start.language: start for start in problem.starts}
+    if not starts:
+        raise Refused("unknown_template", f"`{slug}` has no template")
+    language = lang.strip().lower() if lang else next(iter(starts))
+    if language not in starts:
+        raise Refused("unknown_template", f"`{slug}` has templates in {', '.join(starts)}")
+    start = starts[language]
+    data = await interaction.client.api.get_file(interaction_user(interaction), start.url)
+    file = discord_file(f"{slug}{PurePosixPath(start.name).suffix}", data)
+    text = f"Start `{slug}` from this file."
+    await interaction.edit_original_response(content=text, attachments=[file])
+
+
+@app_commands.command(name="reference-code", description="The reference of a leaderboard")
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
+async def reference(interaction: BotInteraction, leaderboard_name: str) -> None:
+    """Send the problem's reference."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    problem = await _fetch_problem(interaction, leaderboard_name)
+    slug = problem.slug
+    names = [file.name for file in problem.files if "reference" in file.name.lower()]
+    if not names:
+        await reply(interaction, f"`{slug}` has no public reference.")
+        return
+    card = await _add_files(interaction, Card("", f"The reference of `{slug}`."), problem, names)
+    await interaction.edit_original_response(content=card.body, attachments=build_files(card))
+
+
+@app_commands.command(
+    name="eval-code", description="How a leaderboard evaluates, with its harness and files"
+)
+@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
+async def eval_code(
+    interaction: BotInteraction,
+    leaderboard_name: str,
+    language: Literal["python", "cuda"] | None = None,
+) -> None:
+    """Show the rules, the harness, and the problem's own code that runs."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    problem = await _fetch_problem(interaction, leaderboard_name)
+    chosen_language = choose_language(problem, language)
+    user = interaction_user(interaction)
+    harnesses = await interaction.client.api.get(user, Harnesses, "harnesses")
+    codes = select_harnesses(harnesses, problem.gpus)
+    templates = set(problem.templates.values())
+    names = [file.name for file in problem.files if file.name not in templates]
+    names = [name for name in names if not name.endswith(".md")]
+    card = rules_card(problem, chosen_language, codes)
+    card = replace(card, files=await _harness_files(interaction, codes))
+    card = await _add_files(interaction, card, problem, names)
+    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+
+
+COMMANDS: Commands = (*(task, template, reference, eval_code),)

@@ -1,0 +1,369 @@
+"""The commands with which authors and admins publish and archive problems."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import discord
+from discord import app_commands
+
+from discord_edge.bot.dialogs import ConfirmationView, GpuMenu
+from discord_edge.bot.interactions import BotInteraction, Commands, reply, reply_with_error
+from discord_edge.bot.messages import build_embed
+from discord_edge.bot.staff import (
+    LOOKED,
+    Named,
+    Reason,
+    complete_any_leaderboard,
+    defer_for_role,
+    platform_roles,
+    read_attachment,
+    record_access,
+    reply_with_lines,
+    require_role,
+    run_decision,
+)
+from discord_edge.platform_api import DiscordUser
+from discord_edge.postgres import RepositoryUpdate
+from discord_edge.problems.drafts import (
+    ProblemDraft,
+    add_description,
+    check_upload,
+    deadline_text,
+    draft_card,
+    parse_check_report,
+    parse_closing_time,
+    problem_files,
+)
+from discord_edge.problems.repository_updates import (
+    is_idle,
+    plan_lines,
+    request_update,
+    solution_lines,
+)
+from discord_edge.submissions.commands import complete_gpus
+from discord_edge.submissions.reply import parent_channel
+from discord_edge.wording import CONTENT_MAX, escaped, match_names
+from shared.api.leaderboards import Leaderboard, LeaderboardSettings
+from shared.api.problems import FullProblem
+from shared.clock import now
+from shared.errors import Refused
+from shared.problem_folders import find_task_folders, read_problem_files
+from shared.problems.compilation import compile_problem
+from shared.problems.report import REPORT_BYTES_MAX, CheckReport, require_clean
+
+MAY = ("creator", "admin")
+ASKED_S_MAX = 300.0
+REASON_LENGTH_MAX = 400
+DESCRIPTION_LENGTH_MAX = 2000
+CHECK = "`warpboard problem check DIRECTORY --json`"
+Visibility = Literal["public", "closed"]
+ADMIN = "admin"
+SUFFIX = "-dev"
+DAYS = 365
+UNCHECKED = "published from a development folder with /admin create-local"
+CHECK_COMMAND = "`warpboard problem check DIRECTORY`"
+Line = app_commands.Range[str, 1, 100]
+
+
+@app_commands.command(name="create", description="Publish a problem with its leaderboard")
+@app_commands.describe(
+    leaderboard_name="The name of the problem's directory",
+    deadline="YYYY-MM-DD HH:MM in UTC, or none",
+    reference_code="One reference as .py, or a .zip of the directory with task.yml",
+    report="The output of `warpboard problem check DIRECTORY --json`",
+    unchecked="Why there is no report; for admins only",
+    visibility="Who sees it",
+    description="The statement, if the files have no statement.md and there is no report",
+)
+async def create(  # noqa: PLR0913 - each is an option on Discord
+    interaction: BotInteraction,
+    *,
+    leaderboard_name: Named,
+    deadline: app_commands.Range[str, 1, 40],
+    reference_code: discord.Attachment,
+    report: discord.Attachment | None = None,
+    unchecked: Reason | None = None,
+    visibility: Visibility = "public",
+    description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
+) -> None:
+    """Read the files, ask for GPU types, show a preview, and publish."""
+    user = await defer_for_role(interaction, *MAY)
+    slug, ends_at = leaderboard_name.strip().lower(), parse_closing_time(deadline, now())
+    if (report is None) == (unchecked is None):
+        reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
+        raise Refused("check_missing", f"{reason}why there is none", "report")
+    files = add_description(
+        await _read_files(reference_code), description, is_checked=report is not None
+    )
+    version = await asyncio.to_thread(compile_problem, slug, files)
+    check = None if report is None else await _read_report(report, slug, version.digest)
+    draft = ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
+    gpus = await _choose_gpus(interaction, draft)
+    if not gpus:
+        return
+    await _publish(interaction, user, replace(draft, gpus=gpus), files)
+
+
+async def _read_files(file: discord.Attachment) -> dict[str, bytes]:
+    check_upload(file.filename, file.size)
+    data = await read_attachment(file, "reference_code")
+    return await asyncio.to_thread(problem_files, file.filename, data)
+
+
+async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:
+    """Read a check report. Raises `Refused` if it is about other files or has errors."""
+    if file.size > REPORT_BYTES_MAX:
+        reason = f"the report has {file.size:,} bytes; the limit is {REPORT_BYTES_MAX:,}"
+        raise Refused("bad_report", reason, "report")
+    report = parse_check_report(await read_attachment(file, "report"), slug)
+    require_clean(report, digest)
+    return report
+
+
+async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tuple[str, ...]:
+    """Ask for the GPU types to open: those of the files, and all others on this platform."""
+    gpus = draft.version.gpus + tuple(interaction.client.leaderboards.gpus(None))
+    gpus = tuple(dict.fromkeys(gpus))
+    if len(gpus) == 1:
+        return gpus
+    menu = GpuMenu(interaction, gpus)
+    text = f"Which GPU types does `{draft.version.slug}` take? Choose within two minutes."
+    await interaction.edit_original_response(content=text, view=menu)
+    choice = await menu.answered()
+    if not choice:
+        await reply(interaction, "Nothing was chosen within two minutes, so nothing is published.")
+    return choice
+
+
+async def _publish(
+    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+) -> None:
+    view = ConfirmationView(interaction.user.id, "Publish", "Discard", ASKED_S_MAX)
+    embed = build_embed(draft_card(draft))
+    await interaction.edit_original_response(content="Publish this?", embed=embed, view=view)
+    if not await view.answered():
+        await reply(interaction, "Discarded: nothing was published.")
+        return
+    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    slug, number = draft.version.slug, published.number
+    state = f"version {number} {'published' if published.is_new else 'already exists'}"
+    lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
+    lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
+    await reply(interaction, "\n".join(lines)[:1900].replace("@", "@\u200b"))
+
+
+class ArchiveModal(discord.ui.Modal):
+    """Asks for the name of the leaderboard to archive, and for a reason."""
+
+    def __init__(self, slug: str, *roles: str, is_forced: bool) -> None:
+        super().__init__(title="Archive a leaderboard")
+        self.slug, self.roles, self.is_forced = slug, roles, is_forced
+        self.typed_name: discord.ui.TextInput[Any] = discord.ui.TextInput(
+            label="Type its name", placeholder=slug[:100], max_length=95
+        )
+        self.reason: discord.ui.TextInput[Any] = discord.ui.TextInput(
+            label="Why", max_length=REASON_LENGTH_MAX
+        )
+        self.add_item(self.typed_name)
+        self.add_item(self.reason)
+
+    async def on_submit(self, interaction: discord.Interaction[Any]) -> None:
+        """Archive the leaderboard if its name was typed."""
+        user = await defer_for_role(interaction, *self.roles)
+        if self.typed_name.value.strip().lower() != self.slug:
+            reason = f"you did not type `{self.slug}`, so nothing was archived"
+            raise Refused("not_confirmed", reason, "leaderboard_name")
+        if not self.is_forced:
+            await _check_unused(interaction, user, self.slug)
+        path = ("admin", "leaderboards", self.slug, "archive")
+        note = await run_decision(interaction, user, path, reason=self.reason.value)
+        text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
+        await reply(interaction, text)
+
+    async def on_error(  # type: ignore[override]
+        self, interaction: discord.Interaction[Any], error: Exception
+    ) -> None:
+        """Explain the error."""
+        await reply_with_error(interaction, error)
+
+
+async def _check_unused(interaction: BotInteraction, user: DiscordUser, slug: str) -> None:
+    """Raise `Refused` `has_submissions` for a leaderboard with entries."""
+    api = interaction.client.api
+    for gpu in (await api.get(user, LeaderboardSettings, "leaderboards", slug)).gpus:
+        board = await api.get(user, Leaderboard, "leaderboards", slug, gpu, limit=1)
+        if board.items:
+            reason = f"`{slug}` has entries: use `force` to archive it anyway"
+            raise Refused("has_submissions", reason, "force")
+
+
+async def confirm_archive(
+    interaction: BotInteraction, slug: str, *roles: str, is_forced: bool
+) -> None:
+    """Ask before a leaderboard is archived. Raises `Refused` for users without a role."""
+    require_role(interaction, *roles)
+    modal = ArchiveModal(slug.strip().lower(), *roles, is_forced=is_forced)
+    await interaction.response.send_modal(modal)
+
+
+@app_commands.command(name="delete", description="Archive a leaderboard; it stays readable")
+@app_commands.describe(force="Archive it even if it has entries")
+@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
+async def delete(interaction: BotInteraction, leaderboard_name: Named, force: bool = False) -> None:
+    """Archive an author's own leaderboard after a confirmation."""
+    await confirm_archive(interaction, leaderboard_name, *MAY, is_forced=force)
+
+
+async def complete_folders(
+    interaction: BotInteraction, typed: str
+) -> list[app_commands.Choice[str]]:
+    """Complete the folders with problems, for users who may publish them."""
+    root = interaction.client.problems_folder
+    if root is None or ADMIN not in platform_roles(interaction):
+        return []
+    folders = await asyncio.to_thread(find_task_folders, root)
+    names = [folder.relative_to(root).as_posix() for folder in folders]
+    names = match_names(typed, [name for name in names if len(name) <= 100])
+    return [app_commands.Choice(name=name, value=name) for name in names]
+
+
+@app_commands.command(name="create-local", description="Publish a folder of the bot's machine")
+@app_commands.describe(
+    directory="The folder with its task.yml",
+    gpu="GPU types separated by commas; by default those of its files",
+    closed="Show it to members only",
+)
+@app_commands.autocomplete(directory=complete_folders, gpu=complete_gpus)
+async def create_local(
+    interaction: BotInteraction, directory: str, gpu: str | None = None, closed: bool = False
+) -> None:
+    """Publish a folder under its name with the suffix -dev, unchecked, for a year."""
+    user = await defer_for_role(interaction, ADMIN)
+    root = interaction.client.problems_folder
+    folder = await asyncio.to_thread(_find_folder, root, directory.strip())
+    slug = f"{folder.name.lower()}{SUFFIX}"
+    files = await asyncio.to_thread(read_problem_files, folder, root)
+    version = await asyncio.to_thread(compile_problem, slug, files)
+    gpus = tuple(name.strip() for name in (gpu or "").split(",") if name.strip())
+    ends_at = now() + timedelta(days=DAYS)
+    visibility = "closed" if closed else "public"
+    draft = ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
+    await _publish_local(interaction, user, draft, files)
+
+
+def _find_folder(root: Path | None, directory: str) -> Path:
+    """Return a folder with a problem. Raises `Refused` for any other folder."""
+    if root is not None and "\0" not in directory:
+        folder = (root / directory).resolve()
+        if folder in [task_folder.resolve() for task_folder in find_task_folders(root)]:
+            return folder
+    reason = f"{directory[:60]!r} is not a folder with a task.yml below the folder of problems"
+    raise Refused("bad_directory", reason, "directory")
+
+
+async def _publish_local(
+    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+) -> None:
+    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    state = "published" if published.is_new else "already exists"
+    version = f"**{escaped(draft.version.slug)}** version {published.number}"
+    await reply(interaction, f"{version} {state}; it closes {deadline_text(draft.ends_at)}.")
+
+
+@app_commands.command(name="update-problems", description="Publish the problems of a repository")
+@app_commands.describe(
+    repository_name="owner/name, one that the platform's operator allows",
+    problem_set="The contest file without its suffix; by default all",
+    force="Remove GPU types that are no longer named; needs problem_set",
+    closed="Show the leaderboards to members only",
+    dry_run="Only show what would be done",
+)
+async def update_problems(  # noqa: PLR0913 - each is an option on Discord
+    interaction: BotInteraction,
+    *,
+    repository_name: app_commands.Range[str, 1, 200],
+    problem_set: Line | None = None,
+    branch: Line = "main",
+    force: bool = False,
+    closed: bool = False,
+    dry_run: bool = True,
+) -> None:
+    """Show what would be published, ask, and publish it."""
+    user = await defer_for_role(interaction, ADMIN)
+    if force and problem_set is None:
+        reason = "`force` may remove leaderboard entries: name the contest in `problem_set`"
+        raise Refused("invalid_request", reason, "problem_set")
+    body: dict[str, object] = {"repository": repository_name.strip(), "branch": branch.strip()}
+    body |= {"problem_set": problem_set.strip() if problem_set else None, "force": force}
+    body |= {"visibility": "closed"} if closed else {}
+    action = "looked at what it would publish" if dry_run else "published from it"
+    await record_access(interaction, user, repository_name.strip(), action)
+    api, publisher = interaction.client.api, interaction.client.publisher
+    plan = await request_update(api, user, body, is_dry=True)
+    lines = plan_lines(plan)
+    if dry_run or is_idle(plan):
+        await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
+        return
+    before = await publisher.read_versions(user, plan)
+    if not await _confirm(interaction, lines):
+        await reply(interaction, "Discarded: nothing was published.")
+        return
+    channel = str(parent_channel(interaction))
+    update = RepositoryUpdate(str(interaction.id), user, channel, body, before)
+    await publisher.publish(
+        update, lambda lines, is_over: _show_progress(interaction, lines, is_over=is_over)
+    )
+
+
+async def _show_progress(interaction: BotInteraction, lines: list[str], *, is_over: bool) -> bool:
+    """Show the progress or the result, and return whether the user can still see it."""
+    if interaction.is_expired():
+        return False
+    if is_over:
+        return await reply_with_lines(interaction, lines, "")
+    return await reply(interaction, "\n".join(lines))
+
+
+async def _confirm(interaction: BotInteraction, lines: list[str]) -> bool:
+    text = "\n".join([*lines, "Publish this?"])
+    if len(text) > CONTENT_MAX:
+        text = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
+    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
+    await interaction.edit_original_response(content=text, view=view)
+    return await view.answered()
+
+
+@app_commands.command(name="verify-task", description="The results of a problem's own solutions")
+@app_commands.describe(mode="Which solutions; by default all")
+@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
+async def verify_task(
+    interaction: BotInteraction,
+    leaderboard_name: Named,
+    mode: Literal["all", "correct", "wrong", "baseline"] = "all",
+) -> None:
+    """List the results of the solutions on the author's machine; their sources stay private."""
+    user, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    await record_access(interaction, user, slug, LOOKED)
+    problem = await interaction.client.api.get(user, FullProblem, "problems", slug)
+    check = problem.check
+    head = f"**{escaped(slug)}** version {problem.number}"
+    if check.state != "clean":
+        await reply(interaction, f"{head} was not checked: {escaped(check.reason)}.")
+        return
+    device, harness = escaped(check.device or ""), escaped(check.harness or "")
+    lines = [
+        f"{head}, checked on {device} with harness {harness}",
+        *solution_lines(check.solutions_found, mode),
+        *(f"⚠ {escaped(warning)}" for warning in check.warnings),
+        f"Only their author has the solutions: {CHECK_COMMAND} runs them again there.",
+    ]
+    await reply_with_lines(interaction, lines, "")
+
+
+# For authors; for admins; and for admins of a bot with a folder of problems in development.
+AUTHOR_COMMANDS: Commands = (create, delete)
+ADMIN_COMMANDS: Commands = (update_problems, verify_task)
+LOCAL_COMMANDS: Commands = (create_local,)

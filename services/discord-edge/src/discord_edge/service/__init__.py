@@ -1,1 +1,0 @@
-"""What the edge does between Discord and the platform: it remembers leaderboards, and follows."""

@@ -1,0 +1,1 @@
+"""Submissions: the commands and buttons, their threads and their reports."""

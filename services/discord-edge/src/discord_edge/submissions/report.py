@@ -1,0 +1,269 @@
+"""The report on a finished submission, and the comparison of two."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from discord_edge.cards import (
+    BLOCK_MAX,
+    CARD_MAX,
+    FOOTER_MAX,
+    GREEN,
+    HEAD_MAX,
+    RED,
+    Attachment,
+    Card,
+)
+from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.wording import CONTENT_MAX, escaped, fenced
+from shared.api.leaderboards import ComparedCase, Comparison
+from shared.api.submissions import File, FullSubmission
+from shared.errors import Refused
+from shared.presentation.outcome import RANKED, printed_lines, reason_lines, standing_lines
+from shared.presentation.report_parts import (
+    PASSED,
+    captured_log,
+    case_lines,
+    failing_lines,
+    stage_lines,
+    system_lines,
+    time_lines,
+    verdict_text,
+)
+from shared.presentation.units import escape_control_characters, one_line, seconds_text, time_text
+
+KERNELS_MAX = 8
+TABLE_LINES_MAX = 200
+KERNEL_NAME_MAX = 32
+NAME_HEADING, CALLS_HEADING = "Name", "# of Calls"
+# The time of a kernel itself: the GPU's where there is one.
+TIME_HEADINGS = ("Self CUDA", "Self device", "Self CPU")
+_COLUMN_GAP = re.compile(r"\s{2,}")
+LINE_MAX = 300
+LOG_LINES_MAX = 8
+TABLE = "-table.txt"
+CASES_MAX = 30
+# Larger files are not fetched even if Discord would take them; the report links to them.
+FETCH_BYTES_MAX, TOGETHER_BYTES_MAX = 8 * 1024 * 1024, 20 * 1024 * 1024
+FETCHES_MAX, FILES_MAX = 7, 50
+# For programs, and rarely requested; the answer lists it.
+OMITTED = frozenset({"samples.json.gz"})
+
+
+def kernel_lines(table: bytes) -> list[str]:
+    """Return the first rows of a table written by torch's profiler; empty for any other text.
+
+    >>> kernel_lines(b"  Name    Self CPU    # of Calls  \\n aten::mm    33.2ms    1  \\n")
+    ['kernel    self time  calls', 'aten::mm     33.2ms      1']
+    """
+    lines = table.decode(errors="replace").splitlines()[:TABLE_LINES_MAX]
+    headings: list[str] = []
+    rows: list[tuple[str, str, str]] = []
+    for line in lines:
+        cells = _COLUMN_GAP.split(line.strip())
+        if NAME_HEADING in cells and CALLS_HEADING in cells:
+            headings = cells
+        elif headings and len(cells) == len(headings) and not line.startswith("---"):
+            rows.append(_select_columns(dict(zip(headings, cells, strict=True))))
+    if not rows:
+        return []
+    table_rows = [("kernel", "self time", "calls"), *rows[:KERNELS_MAX]]
+    widths = [max(len(row[column]) for row in table_rows) for column in range(3)]
+    return [
+        f"{name.ljust(widths[0])}  {time.rjust(widths[1])}  {calls.rjust(widths[2])}"
+        for name, time, calls in table_rows
+    ]
+
+
+def _select_columns(row: dict[str, str]) -> tuple[str, str, str]:
+    time = next((row[column] for column in TIME_HEADINGS if column in row), "")
+    return (
+        one_line(row[NAME_HEADING], KERNEL_NAME_MAX),
+        one_line(time, 12),
+        one_line(row[CALLS_HEADING], 8),
+    )
+
+
+def is_good(submission: FullSubmission) -> bool:
+    """Whether a submission succeeded: it passed and, in mode ranked, is eligible."""
+    if submission.outcome != PASSED:
+        return False
+    return submission.mode != RANKED or submission.is_eligible
+
+
+def headline(submission: FullSubmission) -> str:
+    """Say in one line how a submission ended."""
+    ranking = submission.ranking
+    score = f", score {time_text(ranking.score_us)}" if ranking and ranking.score_us else ""
+    rank = f", rank {ranking.rank}" if ranking and ranking.rank else ""
+    return f"{escaped(_verdict(submission), 60)}{score}{rank}"
+
+
+def _verdict(submission: FullSubmission) -> str:
+    return verdict_text(submission.verdict or submission.outcome or submission.state)
+
+
+def report_card(submission: FullSubmission, files: Iterable[Attachment] = ()) -> Card:
+    """Build the report on a submission, with the files of its run."""
+    run_files = list(files)
+    block, dropped_count = _fit_lines(_block_lines(submission, run_files))
+    log = captured_log(submission)
+    # The run's files are attached unchanged; what the card shortens is complete in our own file.
+    text = "\n".join(_text_report_lines(submission, log))
+    text_report = Attachment(f"report-{submission.number}.txt", text.encode())
+    has_more = dropped_count or bool(log)
+    more = [f"… {dropped_count} more lines are in the file"] if dropped_count else []
+    body = "\n".join(
+        [*_head_lines(submission), fenced("\n".join([*block, *more])) if block else ""]
+    )
+    problem, gpu = escaped(submission.problem, 100), escaped(submission.gpu, 40)
+    return Card(
+        title=f"#{submission.number} {problem} on {gpu}",
+        body=body.rstrip("\n"),
+        colour=GREEN if is_good(submission) else RED,
+        footer=one_line(" · ".join(system_lines(submission)), FOOTER_MAX),
+        files=(text_report, *run_files) if has_more else tuple(run_files),
+        hint=f"`warpboard submission show {submission.number} --save DIRECTORY` fetches all files",
+    )
+
+
+def _head_lines(submission: FullSubmission) -> list[str]:
+    """Return the verdict, then the score and rank or why there is none, and the distance."""
+    symbol = "✅" if is_good(submission) else "❌"
+    duration = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
+    verdict, mode = escaped(_verdict(submission), 80), escaped(submission.mode, 20)
+    lines = [f"{symbol} **{verdict}** · {mode}{duration}"]
+    chars_left = HEAD_MAX - len(lines[0])
+    for line in standing_lines(submission):
+        short = escaped(line, LINE_MAX)
+        chars_left -= len(short) + 1
+        if chars_left > 0:
+            lines.append(short)
+    return lines
+
+
+def _block_lines(submission: FullSubmission, files: Sequence[Attachment]) -> list[str]:
+    """Return the code block of the card: its parts, separated by empty lines."""
+    tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
+    parts = [
+        stage_lines(submission),
+        _reason_lines(submission),
+        list(case_lines(submission.cases)),
+        time_lines(submission.cases),
+        [line for table in tables for line in kernel_lines(table)],
+        printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else [],
+    ]
+    lines = [line for part in parts if part for line in ("", *part)]
+    return lines[1:]
+
+
+def _reason_lines(submission: FullSubmission) -> list[str]:
+    """Return why the submission failed, unless a case already says so."""
+    if submission.outcome == PASSED or list(failing_lines(submission.cases)):
+        return []
+    return reason_lines(submission)
+
+
+def _text_report_lines(submission: FullSubmission, log: Sequence[str]) -> Iterator[str]:
+    """Return the report without limits, for a text file."""
+    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
+    yield f"submission {submission.number}: {head}"
+    yield from standing_lines(submission)
+    for part in (
+        stage_lines(submission),
+        _reason_lines(submission),
+        list(case_lines(submission.cases)),
+        time_lines(submission.cases),
+        system_lines(submission),
+        log,
+    ):
+        if part:
+            yield from ("", *part)
+
+
+def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[str], int]:
+    """Return as many of the first lines as fit, and the number of lines left out."""
+    fitting: list[str] = []
+    chars_left = chars_max
+    for line in lines:
+        short = escape_control_characters(line)
+        short = short if len(short) <= LINE_MAX else short[: LINE_MAX - 1] + "…"
+        chars_left -= len(short) + 1
+        if chars_left < 0:
+            break
+        fitting.append(short)
+    return fitting, len(lines) - len(fitting)
+
+
+def public_times(submission: FullSubmission, chars_max: int = CONTENT_MAX) -> str:
+    """Render the timed cases of a ranked result for everybody; empty if there are none."""
+    # A block of nothing but backticks grows by half.
+    lines, dropped_count = _fit_lines(time_lines(submission.cases), chars_max // 2)
+    if not lines:
+        return ""
+    more = [f"… {dropped_count} more lines"] if dropped_count else []
+    return fenced("\n".join([*lines, *more]))
+
+
+def comparison_card(comparison: Comparison) -> Card:
+    """Show the score and each case of both submissions; the diff of the sources is attached."""
+    rows = (comparison.score, *comparison.cases[:CASES_MAX])
+    diff = comparison.diff
+    body = "\n".join(map(_compared_case_line, rows))
+    return Card(
+        title=f"#{comparison.b.number} compared with #{comparison.a.number}",
+        body=fenced(body if len(body) <= CARD_MAX else body[: CARD_MAX - 1] + "…"),
+        footer="a ratio under 1 means that the second submission is faster",
+        files=(Attachment("difference.diff", diff.encode()),) if diff else (),
+    )
+
+
+def _compared_case_line(case: ComparedCase) -> str:
+    """Return one case: the times, where there are any, and the outcome or both verdicts.
+
+    >>> case = ComparedCase(name="n=1", stage="test", a_us=None, b_us=None, ratio=None, ci95=None,
+    ...     outcome="", a_verdict="passed", b_verdict="wrong_answer")
+    >>> _compared_case_line(case)
+    'n=1: passed, then wrong answer'
+    """
+    a, b = _compared_verdict(case.a_verdict), _compared_verdict(case.b_verdict)
+    outcome = case.outcome if a == b else f"{a}, then {b}"
+    has_times = case.a_us or case.b_us
+    times = f"{time_text(case.a_us)} to {time_text(case.b_us)}, " if has_times else ""
+    ratio = f"ratio {case.ratio:.3g}, " if case.ratio is not None else ""
+    return f"{one_line(case.name, 40)}: {times}{ratio}{outcome}"
+
+
+def _compared_verdict(verdict: str | None) -> str:
+    return "not run" if verdict is None else verdict_text(verdict)
+
+
+async def fetch_report(api: PlatformApi, user: DiscordUser, submission: FullSubmission) -> Card:
+    """Build the report on a finished submission, with its files. Raises `Failed`."""
+    result = msgspec.json.encode(msgspec.structs.replace(submission, source=None))
+    attachments: list[Attachment] = []
+    bytes_left = TOGETHER_BYTES_MAX
+    for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
+        fits = file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX
+        attachments.append(await _attach(api, user, submission.number, file, is_fetched=fits))
+        bytes_left -= len(attachments[-1].data or b"")
+    # Files for people come before files for programs.
+    attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
+    return report_card(submission, attachments)
+
+
+async def _attach(
+    api: PlatformApi, user: DiscordUser, number: int, file: File, *, is_fetched: bool
+) -> Attachment:
+    path = f"/v1/submissions/{number}/files/{quote(file.name, safe='')}"
+    data = None
+    if is_fetched:
+        try:
+            data = await api.get_file(user, path)
+        except Refused:
+            # The file was deleted; the rest of the report is still worth sending.
+            data = None
+    link = f"{api.public_url}{path}" if api.public_url else ""
+    return Attachment(file.name, data, file.bytes, link)

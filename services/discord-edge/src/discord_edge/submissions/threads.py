@@ -1,0 +1,176 @@
+"""Threads and messages about submissions, sent with the bot's own token, which never expires."""
+
+from typing import Literal
+
+import discord
+
+from discord_edge.bot.messages import (
+    BODY_MAX,
+    ApplicationEmojis,
+    build_embed,
+    build_files,
+    find_own_message,
+    is_own,
+    translate_discord_errors,
+)
+from discord_edge.cards import Card, fit_attachments
+from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
+from discord_edge.submissions.models import Status, TrackedSubmission
+from discord_edge.submissions.report_buttons import report_buttons
+from shared.errors import Refused
+
+ARCHIVE_MINUTES: Literal[1440] = 1440
+TOO_MANY_THREADS = 160006
+
+
+class DiscordSubmissionThreads:
+    """`SubmissionThreads` over a client that connects later."""
+
+    def __init__(self, client: discord.Client, app_emojis: ApplicationEmojis) -> None:
+        self._client, self._app_emojis = client, app_emojis
+        # Names of threads that may exist because the answer about their creation was lost.
+        self._uncertain_names: set[str] = set()
+
+    async def count_active(self, channel: str) -> int:
+        """Return how many threads are open on the server, as far as Discord told us."""
+        await self._client.wait_until_ready()
+        with translate_discord_errors():
+            guild = getattr(await self._fetch_channel(channel), "guild", None)
+        return len(guild.threads) if isinstance(guild, discord.Guild) else 0
+
+    async def reopen(self, room: str, submission: TrackedSubmission) -> None:
+        """Reopen a thread for its user; direct messages and locked threads are refused."""
+        await self._client.wait_until_ready()
+        with translate_discord_errors():
+            thread = await self._fetch_channel(room)
+            if not isinstance(thread, discord.Thread) or thread.locked:
+                raise Refused("discord_refused", "not a thread, or a locked one")
+            if thread.archived:
+                await thread.edit(archived=False)
+            # A user who left the thread cannot return without this.
+            await thread.add_user(discord.Object(int(submission.person)))
+
+    async def open(self, submission: TrackedSubmission, name: str) -> str:
+        """Open a private thread, or fall back to the user's direct messages. Returns its id."""
+        await self._client.wait_until_ready()
+        user = discord.Object(int(submission.person))
+        with translate_discord_errors():
+            parent = await self._fetch_channel(submission.channel)
+            if not isinstance(parent, discord.TextChannel):
+                return await self.direct_channel(submission)
+            try:
+                thread = await self._find_or_create_thread(parent, name)
+            except discord.HTTPException as error:
+                if not isinstance(error, discord.Forbidden) and error.code != TOO_MANY_THREADS:
+                    raise
+                self._uncertain_names.discard(name)
+                return await self.direct_channel(submission)
+            await thread.add_user(user)
+        return str(thread.id)
+
+    async def _find_or_create_thread(
+        self, parent: discord.TextChannel, name: str
+    ) -> discord.Thread:
+        """Return the thread that a lost answer left behind, or a new one."""
+        threads = parent.threads
+        if name in self._uncertain_names:
+            # The gateway, which would have announced the thread, may have been away as well.
+            active = await parent.guild.active_threads()
+            threads = [thread for thread in active if thread.parent_id == parent.id]
+        for thread in threads:
+            if thread.name == name and is_own(self._client, thread.owner_id):
+                return thread
+        self._uncertain_names.add(name)
+        thread = await parent.create_thread(
+            name=name,
+            type=discord.ChannelType.private_thread,
+            auto_archive_duration=ARCHIVE_MINUTES,
+            invitable=False,
+        )
+        self._uncertain_names.discard(name)
+        return thread
+
+    async def direct_channel(self, submission: TrackedSubmission) -> str:
+        """Return the channel of the user's direct messages."""
+        await self._client.wait_until_ready()
+        with translate_discord_errors():
+            user = await self._client.fetch_user(int(submission.person))
+            return str((await user.create_dm()).id)
+
+    async def send_status(
+        self, room: str, text: str, nonce: str, submission: TrackedSubmission
+    ) -> str:
+        """Send the status message with its cancel button, unless it exists; return its id."""
+        await self._client.wait_until_ready()
+        channel, view = self._channel(room), cancel_buttons([submission])
+        with translate_discord_errors():
+            # Discord remembers a nonce for minutes, and may be away for longer.
+            existing = await find_own_message(
+                self._client, room, lambda message: has_cancel_button(message, submission)
+            )
+            text = self._app_emojis.insert(text)
+            return existing or str((await channel.send(text, nonce=nonce, view=view)).id)
+
+    async def edit_status(
+        self, room: str, message: str, status: Status, submission: TrackedSubmission
+    ) -> None:
+        """Show the current status; the cancel button disappears once it makes no sense."""
+        await self._client.wait_until_ready()
+        partial = self._channel(room).get_partial_message(int(message))
+        text = self._app_emojis.insert(status.text)
+        with translate_discord_errors():
+            if status.is_over:
+                await partial.edit(content=text, view=None)
+            elif status.is_cancelling:
+                view = cancel_buttons([submission], {submission.number})
+                await partial.edit(content=text, view=view)
+            else:
+                await partial.edit(content=text)
+
+    async def send_report(
+        self, room: str, card: Card, nonce: str, submission: TrackedSubmission
+    ) -> str:
+        """Send the report, unless it exists, and return its id."""
+        await self._client.wait_until_ready()
+        channel = self._channel(room)
+        with translate_discord_errors():
+            existing = await find_own_message(
+                self._client, room, lambda message: _title(message) == card.title
+            )
+            if existing is not None:
+                return existing
+            card = fit_attachments(card, self._file_bytes_max(room))
+            embed = build_embed(card)
+            embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
+            message = await channel.send(
+                embed=embed,
+                files=build_files(card),
+                nonce=nonce,
+                view=report_buttons(submission),
+            )
+            return str(message.id)
+
+    async def close(self, room: str) -> None:
+        """Close a thread; a message reopens it. Direct messages stay as they are."""
+        await self._client.wait_until_ready()
+        thread = self._client.get_channel(int(room))
+        if isinstance(thread, discord.Thread) and not thread.archived:
+            with translate_discord_errors():
+                await thread.edit(archived=True)
+
+    def _file_bytes_max(self, room: str) -> int:
+        """Return the largest file that the server accepts."""
+        guild = getattr(self._client.get_channel(int(room)), "guild", None)
+        limit = discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
+        return guild.filesize_limit if isinstance(guild, discord.Guild) else limit
+
+    def _channel(self, room: str) -> discord.PartialMessageable:
+        return self._client.get_partial_messageable(int(room))
+
+    async def _fetch_channel(self, identity: str) -> object:
+        channel = self._client.get_channel(int(identity))
+        return channel or await self._client.fetch_channel(int(identity))
+
+
+def _title(message: discord.Message) -> str | None:
+    return message.embeds[0].title if message.embeds else None

@@ -1,0 +1,416 @@
+"""Reports on submissions until they finish: each message once, even if the process is killed."""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from discord_edge.background import PAUSE_S_MAX, PAUSE_S_MIN, BackgroundTasks, retry_until_done
+from discord_edge.cards import Card
+from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.postgres import PostgresTrackedSubmissions
+from discord_edge.submissions.models import Status, TrackedSubmission, evolve
+from discord_edge.submissions.report import fetch_report, headline, is_good
+from discord_edge.wording import escaped
+from shared.api.preferences import Preferences
+from shared.api.submissions import FullSubmission
+from shared.errors import Failed, Refused
+
+# Called with each status and the channel of its message, "" for none; it never fails.
+StatusListener = Callable[[Status, str], None]
+THREAD_NAME_MAX = 100
+# Discord allows 1000; the remaining ones are for other uses of the server.
+ACTIVE_MAX = 900
+# The values of the preference `threads`; any other value means one thread per command.
+DEFAULT: Literal["default"] = "default"
+PER_PROBLEM = "per_problem"
+# Edits count towards the same rate limit as all other messages of the channel.
+EDIT_EVERY_S = 2.0
+# Longer than any submission may take; afterwards it is no longer tracked.
+FOLLOW_S_MAX = 48 * 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class SubmissionThreads(Protocol):
+    """The threads of submissions.
+
+    Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
+    """
+
+    async def count_active(self, channel: str) -> int:
+        """Return how many threads are open on the server of a channel."""
+        ...
+
+    async def reopen(self, room: str, submission: TrackedSubmission) -> None:
+        """Reopen a thread for its user; direct messages and locked threads are refused."""
+        ...
+
+    async def open(self, submission: TrackedSubmission, name: str) -> str:
+        """Open a private thread, or fall back to the user's direct messages. Returns its id."""
+        ...
+
+
+class SubmissionMessages(Protocol):
+    """The messages about submissions, in threads or direct. Errors as `SubmissionThreads`."""
+
+    async def direct_channel(self, submission: TrackedSubmission) -> str:
+        """Return the channel of the user's direct messages."""
+        ...
+
+    async def send_status(
+        self, room: str, text: str, nonce: str, submission: TrackedSubmission
+    ) -> str:
+        """Send the status message with its cancel button, once per nonce, and return its id."""
+        ...
+
+    async def edit_status(
+        self, room: str, message: str, status: Status, submission: TrackedSubmission
+    ) -> None:
+        """Show the current status; the cancel button disappears once it makes no sense."""
+        ...
+
+    async def send_report(
+        self, room: str, card: Card, nonce: str, submission: TrackedSubmission
+    ) -> str:
+        """Send the report, unless it is there already, and return its id."""
+        ...
+
+    async def close(self, room: str) -> None:
+        """Close a thread; a message reopens it. Direct messages stay as they are."""
+        ...
+
+
+def thread_name(submissions: Sequence[TrackedSubmission]) -> str:
+    """Name the thread of a command; the number makes the name unique.
+
+    >>> thread_name([TrackedSubmission(7, "1", "2", "sort", "CPU", "test")])
+    '#7 sort test CPU'
+    """
+    first = submissions[0]
+    gpus = " ".join(submission.gpu for submission in submissions)
+    return f"#{first.number} {first.problem} {first.mode} {gpus}"[:THREAD_NAME_MAX]
+
+
+def shared_thread_name(first: TrackedSubmission) -> str:
+    """Name the thread of a user and problem after its first submission.
+
+    >>> shared_thread_name(TrackedSubmission(7, "1", "2", "sort", "CPU", "test"))
+    'sort since #7'
+    """
+    since = f" since #{first.number}"
+    return first.problem[: THREAD_NAME_MAX - len(since)] + since
+
+
+@dataclass(frozen=True)
+class ThreadOpener:
+    """Finds or opens threads, and stores their ids.
+
+    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
+    that is close to Discord's limit of active threads, all users have.
+    """
+
+    api: PlatformApi
+    threads: SubmissionThreads
+    submissions: PostgresTrackedSubmissions
+    per_problem: bool = False
+    # Late submissions take turns, so that those of one command open one thread.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def open_thread(
+        self, submissions: Sequence[TrackedSubmission]
+    ) -> list[TrackedSubmission]:
+        """Return the submissions of a command with their stored thread.
+
+        Raises `Refused` and `Failed`.
+        """
+        first = submissions[0]
+        if await self._is_shared(first):
+            thread = await self._reopen_previous(first)
+            thread = thread or await self.threads.open(first, shared_thread_name(first))
+        else:
+            thread = await self.threads.open(first, thread_name(submissions))
+        for submission in submissions:
+            await self.submissions.save(submission.number, "thread", thread)
+        return [replace(submission, thread=thread) for submission in submissions]
+
+    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
+        """Return a submission with its thread, which could not be opened with its command.
+
+        Raises `Refused` and `Failed`.
+        """
+        async with self.lock:
+            group = await self.submissions.list_group(submission.first)
+            thread = next((other.thread for other in group if other.thread is not None), None)
+            if thread is None:
+                group = await self.open_thread(group)
+                return next(other for other in group if other.number == submission.number)
+            await self.submissions.save(submission.number, "thread", thread)
+            return replace(submission, thread=thread)
+
+    async def _is_shared(self, submission: TrackedSubmission) -> bool:
+        """Whether the thread is shared by all submissions of the user and problem."""
+        if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
+            return True
+        user = DiscordUser(int(submission.person))
+        try:
+            choice = (await self.api.get(user, Preferences, "me", "preferences")).threads
+        except Refused as refused:
+            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
+            choice = DEFAULT
+        return self.per_problem if choice == DEFAULT else choice == PER_PROBLEM
+
+    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
+        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
+        thread = await self.submissions.find_previous_thread(submission)
+        if thread is None:
+            return None
+        try:
+            await self.threads.reopen(thread, submission)
+        except Refused as refused:
+            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
+            return None
+        return thread
+
+
+def _ignore_status(_: Status, __: str) -> None:
+    pass
+
+
+def submission_nonce(number: int, message: str) -> str:
+    """Return the nonce of a message about a submission, by which Discord detects repeats.
+
+    >>> len(submission_nonce(1207, "report"))
+    24
+    """
+    return hashlib.sha256(f"{number}:{message}".encode()).hexdigest()[:24]
+
+
+@dataclass
+class SubmissionTracker:
+    """Tracks every open submission in a task of its own."""
+
+    api: PlatformApi
+    messages: SubmissionMessages
+    submissions: PostgresTrackedSubmissions
+    opener: ThreadOpener
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
+    _trackers: dict[int, "_Tracker"] = field(default_factory=dict)
+    _numbers: set[int] = field(default_factory=set)
+
+    async def resume(self) -> None:
+        """Track the submissions that the previous process left open. Raises `Failed`."""
+        for submission in self._claim(await self.submissions.list_open()):
+            self._start(submission, _ignore_status)
+
+    async def track(
+        self,
+        submissions: Sequence[TrackedSubmission],
+        listener: StatusListener = _ignore_status,
+    ) -> None:
+        """Open the thread of a command, now or later, and track its submissions.
+
+        Submissions that are tracked already, because a command arrived twice, are skipped.
+        """
+        if not (submissions := self._claim(submissions)):
+            return
+        try:
+            with_thread = await self.opener.open_thread(submissions)
+        except (Failed, Refused) as error:
+            number = submissions[0].number
+            _log.warning("the thread of submission %d is opened later: %s", number, error)
+            with_thread = list(submissions)
+        for submission in with_thread:
+            self._start(submission, listener)
+
+    def _claim(self, submissions: Sequence[TrackedSubmission]) -> list[TrackedSubmission]:
+        """Return the submissions that no other task tracks, and mark them as tracked."""
+        new = [submission for submission in submissions if submission.number not in self._numbers]
+        self._numbers |= {submission.number for submission in new}
+        return new
+
+    def set_cancelling(self, number: int, *, is_cancelling: bool) -> None:
+        """Show that a user is cancelling a submission, before the log says so."""
+        if number in self._trackers:
+            self._trackers[number].set_cancelling(is_cancelling=is_cancelling)
+
+    def _start(self, submission: TrackedSubmission, listener: StatusListener) -> None:
+        self.tasks.start(self._track(submission, listener), f"follow {submission.number}")
+
+    async def stop(self) -> None:
+        """Stop; the next process resumes."""
+        await self.tasks.stop()
+
+    async def _track(self, submission: TrackedSubmission, listener: StatusListener) -> None:
+        number = submission.number
+        end_reason, tracker = "told", _Tracker(self, submission, listener)
+        self._trackers[number] = tracker
+        try:
+            async with asyncio.timeout(FOLLOW_S_MAX):
+                await tracker.run()
+        except Refused as refused:
+            end_reason = refused.code
+            _log.warning("submission %d is no longer tracked: %s", number, refused.reason)
+        except TimeoutError:
+            end_reason = "too_long"
+        finally:
+            del self._trackers[number]
+        await retry_until_done(lambda: self.submissions.save(number, "ended", end_reason))
+        self._numbers.discard(number)
+        await self._close_if_idle(tracker.room)
+
+    async def _close_if_idle(self, thread: str) -> None:
+        """Close a thread that has no open submissions."""
+        if not thread:
+            return
+        open_submissions = await retry_until_done(self.submissions.list_open)
+        if not any(submission.thread == thread for submission in open_submissions):
+            with contextlib.suppress(Refused):
+                await retry_until_done(lambda: self.messages.close(thread))
+
+
+class _Tracker:
+    """Tracks one submission until its report is sent."""
+
+    def __init__(
+        self, tracker: SubmissionTracker, submission: TrackedSubmission, listener: StatusListener
+    ) -> None:
+        self._api, self._messages = tracker.api, tracker.messages
+        self._submissions, self._opener = tracker.submissions, tracker.opener
+        self._submission, self._listener = submission, listener
+        self._user = DiscordUser(int(submission.person))
+        self._status = Status(
+            submission.number, submission.problem, submission.mode, submission.gpu
+        )
+        self._shown_text, self.room, self._is_cancelling = "", "", False
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Track the submission to its end. Raises `Refused` if no message can be sent."""
+        message = await self._open_status_message()
+        self._set_status(self._status)
+        editing = asyncio.create_task(self._keep_editing(message))
+        try:
+            await self._listen()
+        finally:
+            editing.cancel()
+            await asyncio.gather(editing, return_exceptions=True)
+        path = ("submissions", self._submission.number)
+        result = await retry_until_done(lambda: self._api.get(self._user, FullSubmission, *path))
+        text, good = escaped(headline(result)), is_good(result)
+        self._set_status(replace(self._status, now=text, is_over=True, is_good=good))
+        if message:
+            await self._finish(message, result)
+
+    def set_cancelling(self, *, is_cancelling: bool) -> None:
+        """Show that a user is cancelling the submission, or that this did not succeed."""
+        self._is_cancelling = is_cancelling
+        # Without a channel yet, the first message will show it.
+        if self.room:
+            self._set_status(self._status)
+
+    def _set_status(self, status: Status) -> None:
+        self._status = status
+        self._changed.set()
+        self._listener(self._current_status, self.room)
+
+    @property
+    def _current_status(self) -> Status:
+        is_cancelling = self._status.is_cancelling or self._is_cancelling
+        return replace(self._status, is_cancelling=is_cancelling)
+
+    async def _finish(self, message: str, result: FullSubmission) -> None:
+        """Send the report once, and edit the status message a last time. Raises `Refused`."""
+        submission = self._submission
+        if submission.report is None:
+            card = await retry_until_done(lambda: fetch_report(self._api, self._user, result))
+            nonce = submission_nonce(submission.number, "report")
+            report = await self._send(
+                lambda room: self._messages.send_report(room, card, nonce, submission)
+            )
+            await retry_until_done(
+                lambda: self._submissions.save(submission.number, "report", report)
+            )
+        status = self._current_status
+        with contextlib.suppress(Refused):
+            await retry_until_done(
+                lambda: self._messages.edit_status(self.room, message, status, submission)
+            )
+
+    async def _open_status_message(self) -> str:
+        """Return the id of the status message, a new one the first time.
+
+        It is "" if the user sees the answer to the command and can be reached in no other way.
+        """
+        try:
+            self.room = self._submission.thread or await self._open_late_thread()
+            return self._submission.status or await self._send_status()
+        except Refused as refused:
+            if self._listener is _ignore_status:
+                raise
+            number = self._submission.number
+            _log.info("submission %d is shown in the answer only: %s", number, refused.reason)
+        self.room = ""
+        return ""
+
+    async def _open_late_thread(self) -> str:
+        submission = await retry_until_done(lambda: self._opener.open_late_thread(self._submission))
+        assert submission.thread is not None, "the opener stores a thread"
+        return submission.thread
+
+    async def _send_status(self) -> str:
+        """Send the status message, and return its id."""
+        submission, text = self._submission, self._status.text
+        nonce = submission_nonce(submission.number, "status")
+        self._shown_text = text
+        message = await self._send(
+            lambda room: self._messages.send_status(room, text, nonce, submission)
+        )
+        await retry_until_done(lambda: self._submissions.save(submission.number, "status", message))
+        return message
+
+    async def _send(self, send: Callable[[str], Awaitable[str]]) -> str:
+        """Send to the thread, or by direct message if the thread is gone; return the id."""
+        number = self._submission.number
+        try:
+            return await retry_until_done(lambda: send(self.room))
+        except Refused as refused:
+            _log.info("submission %d continues by direct message: %s", number, refused.reason)
+        self.room = await retry_until_done(lambda: self._messages.direct_channel(self._submission))
+        await retry_until_done(lambda: self._submissions.save(number, "thread", self.room))
+        return await retry_until_done(lambda: send(self.room))
+
+    async def _listen(self) -> None:
+        """Apply the events of the stream until it ends. Raises `Refused`."""
+        pause_s = PAUSE_S_MIN
+        while True:
+            place = self._status.place
+            try:
+                async for event in self._api.events(self._user, self._submission.number, place):
+                    if event.kind == "end":
+                        return
+                    self._set_status(evolve(self._status, event.kind, event.data))
+            except Failed as failed:
+                number = self._submission.number
+                _log.info("the stream of submission %d is opened again: %s", number, failed)
+            has_progressed = self._status.place > place
+            pause_s = PAUSE_S_MIN if has_progressed else min(2 * pause_s, PAUSE_S_MAX)
+            await asyncio.sleep(pause_s)
+
+    async def _keep_editing(self, message: str) -> None:
+        """Show status changes, at most one edit in two seconds."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            began_at, status = time.monotonic(), self._current_status
+            if message and status.text != self._shown_text:
+                try:
+                    await self._messages.edit_status(self.room, message, status, self._submission)
+                    self._shown_text = status.text
+                except (Failed, Refused) as error:
+                    _log.info("an edit is skipped: %s", error)
+            await asyncio.sleep(max(0.0, EDIT_EVERY_S - (time.monotonic() - began_at)))

@@ -1,0 +1,164 @@
+"""Text on Discord: escaped foreign text, problem statements, refusals and completions."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from shared.errors import Refused
+from shared.presentation.units import escape_control_characters
+
+CONTENT_MAX = 1900
+MARKDOWN = re.compile(r"([\\*_~|>#\[\]()`-])")
+# A zero-width space disables a mention without changing how it looks.
+NOWHERE = "\u200b"
+FENCE = "```"
+TABLE_ROW = re.compile(r"\s*\|")
+TABLE_RULE = re.compile(r"[\s|:-]+$")
+FORMULA = re.compile(r"(?<![\\$])\$(\S(?:[^$\n]*?\S)?)\$(?!\$)")
+# A line that is not a continuation of the line before it.
+BLOCK_START = re.compile(r"\s*(?:[-*+>]\s|#{1,6}\s|\d{1,3}[.)]\s)")
+MORE = "…"
+CHOICES_MAX = 25
+
+
+def escaped(text: str, length_max: int = 200) -> str:
+    r"""Return foreign text in one line, without effective Markdown or mentions.
+
+    >>> escaped("**bold** @everyone"), escaped("a\n`b`", 3)
+    ('\\*\\*bold\\*\\* @\u200beveryone', 'a …')
+    """
+    line = " ".join(escape_control_characters(text).split())
+    cut = line if len(line) <= length_max else line[: length_max - 1] + "…"
+    return MARKDOWN.sub(r"\\\1", cut).replace("@", f"@{NOWHERE}").replace("<", f"<{NOWHERE}")
+
+
+def fenced(text: str) -> str:
+    r"""Return foreign text as a code block that the text itself cannot end.
+
+    >>> fenced("a ``` b")
+    '```text\na `\u200b`\u200b` b\n```'
+    """
+    inner = (
+        escape_control_characters(text).replace("``", f"`{NOWHERE}`").replace("``", f"`{NOWHERE}`")
+    )
+    return f"```text\n{inner}\n```"
+
+
+def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
+    """Explain a refusal in a sentence or two, with an id for questions to operators.
+
+    `at` is the current time in seconds since 1970.
+
+    >>> refusal_text(Refused("user_banned", "you are banned", retry_after_s=5.0), "7", 100.0)
+    'Not done: you are banned. Try again <t:105:R>. `user_banned` · `7`'
+    """
+    wait_s = refused.retry_after_s
+    retry = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
+    reason = escape_control_characters(refused.reason).replace("@", f"@{NOWHERE}").rstrip(".")
+    return f"Not done: {reason[:1500]}.{retry} `{refused.code}` · `{identity}`"
+
+
+def render_statement(text: str, length_max: int) -> str:
+    r"""Return as many whole Markdown blocks as fit; `…` marks that some are missing.
+
+    >>> render_statement("# Sum\n\nAdd the\nrows of $x$.\n\n$$\\sum x$$", 100)
+    '# Sum\n\nAdd the rows of `x`.\n\n```\n\\sum x\n```'
+    >>> render_statement("| | shape |\n|---|---|\n| `x` | `[n]` |", 100)
+    '```\n   shape\nx  [n]\n```'
+    >>> render_statement("one\n\ntwo", 8)
+    'one\n\n…'
+    """
+    blocks: list[str] = []
+    chars_left = length_max
+    for block in _render_blocks(text.splitlines()):
+        # The sign and its empty line must fit after any block but the last.
+        if len(block) + 2 + len(MORE) > chars_left:
+            return "\n\n".join([*blocks, MORE if blocks else _cut_block(block, chars_left)])
+        blocks.append(block)
+        chars_left -= len(block) + 2
+    return "\n\n".join(blocks)
+
+
+def _cut_block(block: str, chars_max: int) -> str:
+    return MORE if FENCE in block else block[: max(0, chars_max - len(MORE))] + MORE
+
+
+def _render_blocks(lines: Sequence[str]) -> Iterator[str]:
+    """Split the text at empty lines, but keep each code block in one piece."""
+    block: list[str] = []
+    is_code = False
+    for line in lines:
+        is_fence = line.lstrip().startswith(FENCE)
+        if is_code or line.strip():
+            if is_fence and not is_code and block:
+                yield _render_block(block)
+                block = []
+            block.append(line)
+        if (is_fence and is_code) or (block and not is_code and not line.strip()):
+            yield _render_block(block)
+            block = []
+        is_code = is_code != is_fence
+    if block:
+        yield _render_block([*block, FENCE] if is_code else block)
+
+
+def _render_block(lines: list[str]) -> str:
+    if lines[0].lstrip().startswith(FENCE):
+        return "\n".join(lines)
+    text = " ".join(line.strip() for line in lines)
+    if len(text) > 4 and text.startswith("$$") and text.endswith("$$"):
+        return _code_block([text[2:-2].strip()])
+    if all(TABLE_ROW.match(line) for line in lines):
+        return _render_table(lines)
+    joined: list[str] = []
+    for line in lines:
+        if joined and not BLOCK_START.match(line) and not TABLE_ROW.match(line):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line.rstrip())
+    return FORMULA.sub(r"`\1`", "\n".join(joined))
+
+
+def _render_table(lines: Sequence[str]) -> str:
+    rows = [_split_cells(line) for line in lines if not TABLE_RULE.match(line)]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    padded = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        for row in rows
+    )
+    return _code_block([row.rstrip() for row in padded])
+
+
+def _split_cells(line: str) -> list[str]:
+    return [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+
+
+def _code_block(lines: Sequence[str]) -> str:
+    inner = "\n".join(line.replace("`", "'") for line in lines)
+    return f"{FENCE}\n{inner}\n{FENCE}"
+
+
+def match_names(typed: str, names: Sequence[str]) -> list[str]:
+    """Return the completions for typed text; names that begin with it come first.
+
+    >>> match_names("so", ["absolve", "sort", "merge"])
+    ['sort', 'absolve']
+    """
+    prefix = typed.strip().lower()
+    matches = [name for name in names if prefix in name.lower() and len(name) <= 100]
+    matches.sort(key=lambda name: (not name.lower().startswith(prefix), name))
+    return matches[:CHOICES_MAX]
+
+
+def match_gpu_list(typed: str, names: Sequence[str]) -> list[str]:
+    """Complete the last entry of a comma-separated list of GPU types; earlier entries stay.
+
+    >>> match_gpu_list("CPU, h", ["CPU", "H100"])
+    ['CPU, H100']
+    """
+    before, _, last = typed.rpartition(",")
+    entries = [entry.strip() for entry in before.split(",") if entry.strip()]
+    used = {entry.lower() for entry in entries}
+    unused = [name for name in names if name.lower() not in used]
+    return [", ".join([*entries, match]) for match in match_names(last, unused)]

@@ -1,0 +1,419 @@
+"""The agent's loops: send heartbeats, read orders, run them one at a time, and report each run."""
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+from nacl.signing import SigningKey
+
+from gpu_agent.domain import RunFiles, fit_event, is_for_session, is_member
+from shared import subjects
+from shared.blobs import BlobNotFound, BlobStore
+from shared.bus import Bus, Delivery
+from shared.clock import now
+from shared.errors import Failed
+from shared.event_log import Conflict, EventLog, NewEvent
+from shared.events import (
+    AgentRegistered,
+    Artefact,
+    Blob,
+    Fact,
+    JobAssigned,
+    JobExpired,
+    RunCancelled,
+    RunCompleted,
+    RunDiscarded,
+    RunFailed,
+    RunReleased,
+    RunStarted,
+    StageResult,
+)
+from shared.ids import derive_id
+from shared.lifecycle import run_until_first
+from shared.signing import sign_verdict
+from shared.wire import EventMetadata, make_envelope
+
+logger = logging.getLogger(__name__)
+
+READ_S = 5.0
+LEAVE_S_MAX = 2.0
+# A shorter run causes no extra heartbeats.
+BUSY_S = 1.0
+SILENT_HEARTBEATS = 3
+
+
+class Metrics(Protocol):
+    """The metrics of an agent."""
+
+    def said(self, fact: Fact) -> None:
+        """Count a fact of a run that was appended."""
+        ...
+
+    def lost(self) -> None:
+        """Count a run whose lease was over before it had a result."""
+        ...
+
+    def looked(self, *, is_busy: bool, is_well: bool) -> None:
+        """Update the agent's state, at each heartbeat."""
+        ...
+
+
+@dataclass
+class Lease:
+    """The current run; `version` is the sequence of its last event, at first the fencing token.
+
+    `agg` is the aggregate of its orders. `lost` is why the lease is no longer held. With
+    `is_ending` the last event is being appended. `stages` are those that ended.
+    """
+
+    order: JobAssigned
+    agg: str
+    token: int
+    version: int
+    delivery: Delivery
+    task: asyncio.Task[None] | None = None
+    lost: str = ""
+    is_drained: bool = False
+    has_begun: bool = False
+    is_ending: bool = False
+    stages: list[StageResult] = field(default_factory=list)
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return subjects.last_token(self.agg)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the run is ending here; the log may already know that it is over."""
+        has_ended = self.task is not None and self.task.done()
+        return has_ended or self.is_ending or bool(self.lost)
+
+    def stop(self) -> None:
+        """Cancel the run, unless its last event is being appended: then the log decides."""
+        if self.task is not None and not self.is_ending:
+            self.task.cancel()
+
+
+@dataclass
+class Reporter:
+    """Appends events about an agent's runs; each verdict is signed with the agent's key."""
+
+    agent: str
+    log: EventLog
+    key: SigningKey
+
+    async def append(self, lease: Lease, fact: Fact) -> None:
+        """Append the next event of a run. Raises Conflict if the lease is over."""
+        stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
+        envelope = make_envelope(fact, self._report_subject(lease), stamp)
+        if isinstance(fact, RunCompleted):
+            sig = sign_verdict(self.key, lease.agg, lease.token, bytes(envelope.data))
+            envelope = msgspec.structs.replace(envelope, sig=sig)
+        event = NewEvent(envelope, lease.version)
+        while True:
+            try:
+                lease.version = await self.log.append(event)
+                return
+            except Failed:
+                if lease.is_drained or now() >= lease.order.deadline_at:
+                    raise
+
+    async def discard(self, lease: Lease, verdict: str) -> None:
+        """Append a note about a result that came too late."""
+        note = RunDiscarded(verdict=verdict)
+        stamp = self._stamp(lease, "RunDiscarded")
+        await self.log.append(
+            NewEvent(make_envelope(note, self._report_subject(lease), stamp), None)
+        )
+
+    def _report_subject(self, lease: Lease) -> str:
+        return subjects.report(self.agent, lease.run)
+
+    def _stamp(self, lease: Lease, effect: str) -> EventMetadata:
+        actor = f"agent:{self.agent}"
+        return EventMetadata(
+            derive_id(lease.run, effect), now(), actor, lease.order.submission, lease.run
+        )
+
+
+@dataclass
+class RunObserver:
+    """Appends the start of a run to the log and publishes its progress, which is not kept."""
+
+    lease: Lease
+    reporter: Reporter
+    bus: Bus
+    metrics: Metrics
+    fingerprint: str
+
+    async def report_start(self, event: RunStarted) -> None:
+        """Append the event that binds the run to its key. Raises Conflict, Failed."""
+        await self.reporter.append(self.lease, event)
+        self.metrics.said(event)
+        self.lease.has_begun = True
+        await self.lease.delivery.ack()
+
+    async def report_case(self, stage: str, case: str, done: int, total: int) -> None:
+        """Publish that a case is about to run: `done` of `total` cases of its stage are over."""
+        progress = {"stage": stage, "case": case, "done": done, "total": total}
+        await self.bus.tell(
+            subjects.progress(self.lease.order.submission),
+            msgspec.json.encode(progress | {"stages": self.lease.stages}),
+        )
+
+    async def report_stage(self, stage: StageResult) -> None:
+        """Publish that a stage ended, and keep it for the run's last event."""
+        self.lease.stages.append(stage)
+        await self.report_case(stage.stage, "", stage.cases, stage.cases)
+
+
+class Runs(Protocol):
+    """Runs jobs."""
+
+    async def run(
+        self, order: JobAssigned, observer: RunObserver
+    ) -> tuple[RunCompleted | RunFailed, RunFiles]:
+        """Run one job to its end; the event names no stored files and no stages yet.
+
+        Raises Missing and Failed; cancellation kills it.
+        """
+        ...
+
+    async def health(self) -> str:
+        """Return why this machine must take no more jobs, "" if the next may start at once."""
+        ...
+
+
+@dataclass
+class Agent:
+    """One process of an agent; `session` names it in every order it accepts.
+
+    `began` is the log's last sequence before its first heartbeat; no order is older. In quarantine
+    it takes no orders until it is restarted; `registration` gives the reason.
+    """
+
+    session: str
+    reporter: Reporter
+    blobs: BlobStore
+    bus: Bus
+    runs: Runs
+    metrics: Metrics
+    registration: AgentRegistered
+    began: int = 0
+    heartbeat_s: float = 5.0
+    busy_s: float = BUSY_S
+    drain_s: float = 8.0
+    lease: Lease | None = None
+    is_draining: bool = False
+    orders: asyncio.Queue[Lease] = field(default_factory=asyncio.Queue)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        """The agent's id."""
+        return self.reporter.agent
+
+    async def serve(self, stopping: asyncio.Event) -> None:
+        """Work until `stopping`, then finish the current run or hand it back within `drain_s`."""
+        await run_until_first(
+            self._drain(stopping), self._send_heartbeats(), self._read_inbox(), self._run_orders()
+        )
+
+    async def _drain(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.is_draining = True
+        self.changed.set()
+        if self.lease is not None and self.lease.task is not None:
+            await asyncio.wait({self.lease.task}, timeout=self.drain_s)
+        if self.lease is not None and self.lease.task is not None:
+            self.lease.is_drained = True
+            self.lease.stop()
+            await asyncio.wait({self.lease.task}, timeout=self.drain_s)
+        # If the bus is gone too, the heartbeat expires by itself.
+        with contextlib.suppress(Failed, TimeoutError):
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await self.bus.leave(self.name)
+
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats, and one at once when something changes that the log does not tell."""
+        while True:
+            self.changed.clear()
+            heartbeat = self._encode_heartbeat()
+            ttl_s = max(1, round(self.heartbeat_s * SILENT_HEARTBEATS))
+            try:
+                await self.bus.beat(self.name, heartbeat, ttl_s)
+                # Not wait_for: in 3.11 it swallows a cancellation that comes with the event.
+                async with asyncio.timeout(self.heartbeat_s):
+                    await self._until_heartbeat_changes(heartbeat)
+            except (Failed, TimeoutError):
+                continue
+
+    async def _until_heartbeat_changes(self, heartbeat: bytes) -> None:
+        """Wait until the heartbeat changes; that the agent is busy, the log tells already."""
+        while self._encode_heartbeat() == heartbeat:
+            await self.changed.wait()
+            # The next run may have begun before the end of the last one was seen here.
+            while self.changed.is_set():
+                self.changed.clear()
+                if self.lease is not None and not self.is_draining:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self.busy_s):
+                            await self.changed.wait()
+
+    def _encode_heartbeat(self) -> bytes:
+        """Encode the content of a heartbeat."""
+        is_busy = self.lease is not None or self.is_draining
+        is_well = not self.registration.quarantine
+        self.metrics.looked(is_busy=is_busy, is_well=is_well)
+        heartbeat = {
+            "session": self.session,
+            "is_free": is_well and not is_busy,
+            "registration": self.registration,
+            "run": self.lease.run if self.lease else None,
+        }
+        return msgspec.json.encode(heartbeat)
+
+    async def _read_inbox(self) -> None:
+        """Read the inbox: queue orders, and stop the run of a lease that is over at once."""
+        inbox = await self.bus.inbox(self.name, self.began)
+        while not self.is_draining:
+            delivery = await inbox.next(READ_S)
+            if delivery is None:
+                continue
+            fact = delivery.recorded.fact
+            if isinstance(fact, JobAssigned):
+                recorded = delivery.recorded
+                lease = Lease(fact, recorded.envelope.agg, recorded.seq, recorded.seq, delivery)
+                await self._accept_order(lease)
+                continue
+            if isinstance(fact, JobExpired | RunCancelled | RunReleased):
+                self._end_lease(delivery.recorded.envelope.agg, fact.reason)
+            await delivery.ack()
+        await asyncio.Event().wait()
+
+    async def _accept_order(self, lease: Lease) -> None:
+        """Accept one order; further orders are turned down while a run is under way."""
+        if self.is_draining or not is_for_session(lease.order, self.session):
+            await lease.delivery.ack()
+        elif self.lease is not None and not self.lease.is_left:
+            refusal = self._build_failure("busy", f"the agent is busy with run {self.lease.run}")
+            # The lease is over, or the log was not reached in time: nobody waits for it.
+            with contextlib.suppress(Conflict, Failed):
+                await self.reporter.append(lease, refusal)
+            await lease.delivery.ack()
+        else:
+            self.lease = lease
+            self.orders.put_nowait(lease)
+            self.changed.set()
+
+    def _end_lease(self, agg: str, reason: str) -> None:
+        if self.lease is not None and self.lease.agg == agg:
+            self.lease.lost = reason or "the lease is over"
+            self.lease.stop()
+
+    async def _run_orders(self) -> None:
+        """Run one order after the other."""
+        while True:
+            lease = await self.orders.get()
+            if self.is_draining:
+                await lease.delivery.ack()
+                continue
+            lease.task = asyncio.create_task(self._run(lease))
+            await asyncio.wait({lease.task})
+            await self._check_machine()
+            if self.lease is lease:
+                self.lease = None
+            self.changed.set()
+            if not lease.task.cancelled():
+                lease.task.result()
+
+    async def _check_machine(self) -> None:
+        """After each job, check the machine; if it is not well, enter quarantine."""
+        ailment = await self.runs.health()
+        if ailment and not self.registration.quarantine:
+            logger.error("agent %s is in quarantine: %s", self.name, ailment)
+            self.registration = msgspec.structs.replace(
+                self.registration, quarantine=ailment, modes=[]
+            )
+
+    async def _run(self, lease: Lease) -> None:
+        """Run an order and append its end: a verdict, a failure, or only a note."""
+        fact: Fact | None = None
+        try:
+            fact = await self._produce_result(lease)
+        except Conflict as conflict:
+            lease.lost = str(conflict)
+        except asyncio.CancelledError:
+            if not lease.is_drained and not lease.lost:
+                raise
+            # A member of a gang was only kept free: nobody waits for its result.
+            if not lease.lost and not is_member(lease.order, self.name):
+                fact = self._build_failure("drained", "the agent was stopped")
+        except (BlobNotFound, Failed) as error:
+            fact = self._build_failure("platform", str(error))
+        await self._finish_run(lease, fact)
+
+    async def _finish_run(self, lease: Lease, fact: Fact | None) -> None:
+        """Append the run's last event if the lease is still held."""
+        lease.is_ending = True
+        if isinstance(fact, RunCompleted | RunFailed):
+            fact = msgspec.structs.replace(fact, stages=list(lease.stages))
+        if fact is not None and not lease.lost:
+            try:
+                await self.reporter.append(lease, fact)
+                self.metrics.said(fact)
+            except Conflict as conflict:
+                lease.lost = str(conflict)
+        if lease.lost and lease.has_begun:
+            self.metrics.lost()
+            await self.reporter.discard(lease, getattr(fact, "verdict", ""))
+        await lease.delivery.ack()
+
+    async def _produce_result(self, lease: Lease) -> Fact | None:
+        quarantine = self.registration.quarantine
+        if lease.lost:
+            return None
+        if quarantine:
+            # The order was on its way when the quarantine began; another agent takes it.
+            return self._build_failure("quarantine", f"the agent is in quarantine: {quarantine}")
+        if is_member(lease.order, self.name):
+            await self._keep_free(lease)
+            return None
+        return await self._run_job(lease)
+
+    async def _keep_free(self, lease: Lease) -> None:
+        """Do nothing until the deadline, so that the first agent of the gang can use this GPU."""
+        remaining_s = (lease.order.deadline_at - now()).total_seconds()
+        await asyncio.sleep(max(0.0, remaining_s))
+
+    async def _run_job(self, lease: Lease) -> Fact:
+        observer = RunObserver(
+            lease, self.reporter, self.bus, self.metrics, self.registration.fingerprint
+        )
+        event, files = await self.runs.run(lease.order, observer)
+        if isinstance(event, RunCompleted):
+            event = await self._store_files(event, files)
+        return fit_event(event)
+
+    async def _store_files(self, event: RunCompleted, files: RunFiles) -> RunCompleted:
+        """Store the files of a run as blobs and name them in its verdict."""
+        return msgspec.structs.replace(
+            event,
+            log=await self._store_blob(files.log, "text/plain"),
+            samples=await self._store_blob(files.samples, "application/gzip"),
+            artefacts=[
+                Artefact(name=name, media=media, blob=await self.blobs.put(data, media))
+                for name, media, data in files.artefacts
+            ],
+        )
+
+    async def _store_blob(self, data: bytes, media: str) -> Blob | None:
+        return await self.blobs.put(data, media) if data else None
+
+    @staticmethod
+    def _build_failure(code: str, reason: str) -> RunFailed:
+        return RunFailed(stage="", code=code, reason=reason)

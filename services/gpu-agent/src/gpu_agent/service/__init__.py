@@ -1,1 +1,0 @@
-"""The loops of an agent, and what they say of its runs."""

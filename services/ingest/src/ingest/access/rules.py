@@ -1,0 +1,378 @@
+"""Access rights, folded from the events of accounts, invites and problems."""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ingest.access.callers import (
+    BANNED_SCOPES,
+    NOT_VOUCHED,
+    STAFF_SCOPES,
+    STAFF_VOUCHED,
+    Caller,
+    allowed_scopes,
+    check_problem,
+    check_scope,
+    effective_scopes,
+)
+from ingest.accounts.rules import Account, format_ban_end
+from ingest.problems.rules import unknown_leaderboard
+from shared import events
+from shared.errors import Refused
+from shared.event_log import RecordedEvent
+from shared.leaderboards import Leaderboard, fold_leaderboard
+from shared.subjects import last_token
+from shared.wire import is_genuine
+
+# Ended tokens are remembered this long; nobody can reuse their id or secret meanwhile.
+ENDED_KEPT_DAYS = 1
+AGGREGATES = ("account.>", "invite.>", "problem.>")
+CREATOR = "creator"
+APPEAL = "`warpboard auth appeal TEXT`, or POST /v1/me/appeal, files an appeal"
+
+
+class Token(NamedTuple):
+    """A token that was issued; `number` is its public id."""
+
+    number: int
+    id: str
+    hash: str
+    account: str
+    kind: str
+    scopes: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime | None
+    problems: tuple[str, ...] = ()
+
+    def is_live(self, at: datetime) -> bool:
+        """Return whether the token has not expired."""
+        return self.expires_at is None or at < self.expires_at
+
+
+class Invite(NamedTuple):
+    """An invite; `account` is the participant who redeemed it."""
+
+    id: str
+    code_hash: str
+    problems: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime | None
+    account: str | None = None
+    claimed_at: datetime | None = None
+
+
+@dataclass
+class Access:
+    """All access rights; a revoked token or invite is in no table, whatever came later.
+
+    `named` maps token ids to the time when each one ends or ended; None means never.
+    """
+
+    seq: int = 0
+    tokens: dict[str, Token] = field(default_factory=dict)
+    hashes: dict[str, dict[str, str]] = field(default_factory=dict)
+    named: dict[str, datetime | None] = field(default_factory=dict)
+    roles: dict[str, set[str]] = field(default_factory=dict)
+    bans: dict[str, events.AccountBanned] = field(default_factory=dict)
+    appeals: dict[str, str] = field(default_factory=dict)
+    invites: dict[str, Invite] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+    redeemed: dict[str, set[str]] = field(default_factory=dict)
+    boards: dict[str, Leaderboard] = field(default_factory=dict)
+    owned: dict[str, set[str]] = field(default_factory=dict)
+    has_accounts: bool = False
+
+    def token(self, digest: str, at: datetime) -> Token | None:
+        """Return the live token with this hash, or None."""
+        token = self.tokens.get(digest)
+        if token is None or not hmac.compare_digest(token.hash, digest):
+            return None
+        return token if token.is_live(at) else None
+
+    def drop_ended(self, at: datetime) -> None:
+        """Forget the tokens that expired or were revoked more than a day ago."""
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
+        for token in [
+            candidate for candidate in self.tokens.values() if not candidate.is_live(before)
+        ]:
+            del self.tokens[token.hash]
+            self.forget_hash(token.account, token.id)
+        for id_ in [id_ for id_, ends_at in self.named.items() if ends_at and ends_at <= before]:
+            del self.named[id_]
+
+    def forget_hash(self, account: str, token: str) -> str | None:
+        """Remove a token from an account and return its hash; None if it has no such token."""
+        account_hashes = self.hashes.get(account, {})
+        digest = account_hashes.pop(token, None)
+        if not account_hashes:
+            self.hashes.pop(account, None)
+        return digest
+
+    def is_free(self, fact: events.TokenIssued, at: datetime) -> bool:
+        """Return whether the id and the secret of a new token are unused.
+
+        Tokens that ended more than a day ago count as free even if they were not forgotten yet, so
+        that every ingest process folds the same log to the same state.
+        """
+        existing, ends_at = self.tokens.get(fact.token_hash), self.named.get(fact.token)
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
+        if (existing and not existing.is_live(before)) or (ends_at and ends_at <= before):
+            self.drop_ended(at)
+        return fact.token not in self.named and fact.token_hash not in self.tokens
+
+    def tokens_of(self, account: str) -> list[Token]:
+        """Return the tokens of an account that are not revoked, oldest first."""
+        return sorted(self.tokens[digest] for digest in self.hashes.get(account, {}).values())
+
+    def boards_of(self, account: str) -> frozenset[str]:
+        """Return the closed leaderboards that an account may see."""
+        invites = (self.invites[invite_id] for invite_id in self.redeemed.get(account, ()))
+        joined = {slug for invite in invites for slug in invite.problems}
+        return frozenset(joined | self.owned.get(account, set()))
+
+    def invite(self, digest: str) -> Invite | None:
+        """Return the invite whose code has this hash, or None."""
+        invite = self.invites.get(self.codes.get(digest, ""))
+        matches = invite is not None and hmac.compare_digest(invite.code_hash, digest)
+        return invite if matches else None
+
+    def invites_to(self, slug: str) -> list[Invite]:
+        """Return the invites to a leaderboard that are not revoked, oldest first."""
+        return [invite for invite in self.invites.values() if slug in invite.problems]
+
+    def caller(self, token: Token, at: datetime) -> Caller:
+        """Return the caller that a live token acts for."""
+        roles = frozenset(self.roles.get(token.account, ()))
+        scopes = effective_scopes(token.scopes, roles)
+        caller = Caller(
+            account=token.account,
+            scopes=scopes - STAFF_SCOPES if token.problems else scopes,
+            roles=roles,
+            kind="token",
+            token=token.id,
+            problems=frozenset(token.problems),
+        )
+        return self._with_leaderboards(caller, token.account, at)
+
+    def local(self, account: str | None, name: str, at: datetime) -> Caller:
+        """Return the caller for a name that is believed: a creator, never an operator."""
+        scopes, roles = allowed_scopes([CREATOR]), frozenset({CREATOR})
+        caller = Caller(account=account, name=name, scopes=scopes, roles=roles, kind="local")
+        return caller if account is None else self._with_leaderboards(caller, account, at)
+
+    def caller_through(
+        self, account: str, provider: str, at: datetime, *confirmed_roles: str
+    ) -> Caller:
+        """Return the caller that another service acts for.
+
+        They are an operator only by roles that `confirmed_roles` has, too.
+        """
+        roles = frozenset(self.roles.get(account, ()))
+        scopes = (
+            allowed_scopes(roles) - NOT_VOUCHED
+            | allowed_scopes(roles.intersection(confirmed_roles)) & STAFF_VOUCHED
+        )
+        caller = Caller(account=account, scopes=scopes, roles=roles, kind=provider)
+        return self._with_leaderboards(caller, account, at)
+
+    def _with_leaderboards(self, caller: Caller, account: str, at: datetime) -> Caller:
+        """Return the caller with their leaderboards; a banned caller keeps almost no scopes."""
+        ban = Account(self.bans.get(account)).ban_at(at)
+        if ban is None:
+            owned = frozenset(self.owned.get(account, ()))
+            return replace(caller, boards=self.boards_of(account), owned=owned)
+        return replace(
+            caller,
+            scopes=caller.scopes & BANNED_SCOPES,
+            ban=(
+                f"you are banned, {format_ban_end(ban)}: {ban.reason}; "
+                f"{self.appeals.get(account, APPEAL)}"
+            ),
+            wait_s=None if ban.until_at is None else (ban.until_at - at).total_seconds(),
+        )
+
+    def leaderboard(self, slug: str) -> Leaderboard:
+        """Return the leaderboard of a problem. Raises `Refused` (`unknown_leaderboard`)."""
+        leaderboard = self.boards.get(slug)
+        if leaderboard is None or not leaderboard.is_published:
+            raise unknown_leaderboard(slug)
+        return leaderboard
+
+    def check_sees(self, caller: Caller, slug: str) -> None:
+        """Refuse a caller who may not see a leaderboard."""
+        check_problem(caller, slug)
+        is_closed = self.leaderboard(slug).is_closed
+        if not is_closed or caller.is_staff or slug in caller.boards:
+            return
+        if caller.kind == "anonymous":
+            message = f"{slug} is a closed leaderboard: send the token of a member"
+            raise Refused("missing_credential", message, "authorization")
+        how = "`warpboard leaderboard join CODE`, or POST /v1/user/join"
+        message = f"{slug} is a closed leaderboard: join it with an invite, by {how}"
+        raise Refused("no_access", message, "problem")
+
+    def check_manages(self, caller: Caller, slug: str) -> None:
+        """Refuse a caller who is neither the owner of a leaderboard nor an operator."""
+        check_problem(caller, slug)
+        leaderboard = self.boards.get(slug)
+        is_seen = (
+            caller.is_staff
+            or leaderboard is None
+            or not leaderboard.is_closed
+            or slug in caller.boards
+        )
+        if leaderboard is None or not leaderboard.is_published or not is_seen:
+            raise unknown_leaderboard(slug)
+        if not caller.may("admin:problems"):
+            check_scope(caller, "author")
+            self.check_owns(caller, slug)
+
+    def check_owns(self, caller: Caller, slug: str) -> None:
+        """Refuse a caller if the problem belongs to another author; an unpublished one is free."""
+        leaderboard = self.boards.get(slug)
+        if leaderboard and leaderboard.is_published and leaderboard.owner != caller.account:
+            raise Refused("not_yours", f"{slug} belongs to another author", "problem")
+
+
+def evolve(access: Access, event: RecordedEvent) -> None:
+    """Fold one more event; an event that was folded before changes nothing.
+
+    Raises `UnknownEvent`.
+    """
+    if event.seq <= access.seq:
+        return
+    access.seq = event.seq
+    access.has_accounts = access.has_accounts or event.envelope.agg.startswith("account.")
+    handler = _HANDLERS.get(event.envelope.type)
+    if handler is not None and is_genuine(event.envelope):
+        handler(access, event, event.fact, last_token(event.envelope.agg))
+
+
+def _on_token_issued(
+    access: Access, event: RecordedEvent, fact: events.TokenIssued, account: str
+) -> None:
+    # The first token with a secret keeps it, so nobody can take over a token of somebody else. An
+    # id is used once, so that revoking an id revokes everything issued under it.
+    if not access.is_free(fact, event.envelope.at):
+        return
+    access.named[fact.token] = fact.expires_at
+    access.hashes.setdefault(account, {})[fact.token] = fact.token_hash
+    access.tokens[fact.token_hash] = Token(
+        number=event.seq,
+        id=fact.token,
+        hash=fact.token_hash,
+        account=account,
+        kind=fact.kind,
+        scopes=tuple(fact.scopes),
+        issued_at=event.envelope.at,
+        expires_at=fact.expires_at,
+        problems=tuple(fact.problems),
+    )
+
+
+def _on_token_revoked(
+    access: Access, event: RecordedEvent, fact: events.TokenRevoked, account: str
+) -> None:
+    digest = access.forget_hash(account, fact.token)
+    if digest is not None:
+        del access.tokens[digest]
+    at = event.envelope.at
+    ends_at = access.named.get(fact.token)
+    # An id that may have been forgotten already is treated as forgotten.
+    is_forgotten = ends_at is not None and ends_at <= at - timedelta(days=ENDED_KEPT_DAYS)
+    if digest is not None or fact.token not in access.named or is_forgotten:
+        access.named[fact.token] = at
+
+
+def _on_role_granted(
+    access: Access, _event: RecordedEvent, fact: events.RoleGranted, account: str
+) -> None:
+    access.roles.setdefault(account, set()).add(fact.role)
+
+
+def _on_role_revoked(
+    access: Access, _event: RecordedEvent, fact: events.RoleRevoked, account: str
+) -> None:
+    access.roles.get(account, set()).discard(fact.role)
+
+
+def _on_account_banned(
+    access: Access, _event: RecordedEvent, fact: events.AccountBanned, account: str
+) -> None:
+    access.bans[account] = fact
+    access.appeals.pop(account, None)
+
+
+def _on_appeal_filed(access: Access, _event: RecordedEvent, _fact: object, account: str) -> None:
+    access.appeals[account] = "your appeal is waiting for an answer"
+
+
+def _on_appeal_decided(
+    access: Access, _event: RecordedEvent, fact: events.BanAppealDecided, account: str
+) -> None:
+    access.appeals[account] = f"your appeal was answered: {fact.reason}"
+
+
+def _on_account_unbanned(
+    access: Access, _event: RecordedEvent, _fact: object, account: str
+) -> None:
+    access.bans.pop(account, None)
+
+
+def _on_invite_issued(
+    access: Access, event: RecordedEvent, fact: events.InviteIssued, invite: str
+) -> None:
+    access.codes[fact.code_hash] = invite
+    access.invites[invite] = Invite(
+        id=invite,
+        code_hash=fact.code_hash,
+        problems=tuple(fact.problems),
+        issued_at=event.envelope.at,
+        expires_at=fact.expires_at,
+    )
+
+
+def _on_invite_redeemed(
+    access: Access, event: RecordedEvent, fact: events.InviteRedeemed, invite: str
+) -> None:
+    redeemed = access.invites.get(invite)
+    if redeemed is not None:
+        at = event.envelope.at
+        access.invites[invite] = redeemed._replace(account=fact.account, claimed_at=at)
+        access.redeemed.setdefault(fact.account, set()).add(invite)
+
+
+def _on_invite_revoked(access: Access, _event: RecordedEvent, _fact: object, invite: str) -> None:
+    revoked = access.invites.pop(invite, None)
+    if revoked is None:
+        return
+    access.codes.pop(revoked.code_hash, None)
+    if revoked.account is not None:
+        access.redeemed[revoked.account].discard(invite)
+
+
+def _on_leaderboard_event(access: Access, event: RecordedEvent, _fact: object, slug: str) -> None:
+    fold_leaderboard(access.boards, event)
+    owner = access.boards[slug].owner
+    if owner is not None:
+        access.owned.setdefault(owner, set()).add(slug)
+
+
+_HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], None]] = {
+    "TokenIssued": _on_token_issued,
+    "TokenRevoked": _on_token_revoked,
+    "RoleGranted": _on_role_granted,
+    "RoleRevoked": _on_role_revoked,
+    "AccountBanned": _on_account_banned,
+    "AccountUnbanned": _on_account_unbanned,
+    "BanAppealFiled": _on_appeal_filed,
+    "BanAppealDecided": _on_appeal_decided,
+    "InviteIssued": _on_invite_issued,
+    "InviteRedeemed": _on_invite_redeemed,
+    "InviteRevoked": _on_invite_revoked,
+    "ProblemPublished": _on_leaderboard_event,
+    "LeaderboardChanged": _on_leaderboard_event,
+    "LeaderboardArchived": _on_leaderboard_event,
+}

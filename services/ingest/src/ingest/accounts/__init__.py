@@ -1,0 +1,1 @@
+"""Accounts of participants, with their tokens and identities."""

@@ -1,0 +1,1 @@
+"""Agents and pools, as operators manage them."""

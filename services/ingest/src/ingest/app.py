@@ -1,0 +1,122 @@
+"""The HTTP application: middleware, and the routes of every feature."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from ingest.accounts.routes import accounts_router
+from ingest.agents.routes import agents_router
+from ingest.baselines import baselines_router
+from ingest.bootstrap import Ingest
+from ingest.consents.routes import consents_router
+from ingest.duels import duels_router
+from ingest.http.auth import Authenticator
+from ingest.http.document import PublicApi, add_docs_page
+from ingest.http.idempotency import IdempotencyMiddleware
+from ingest.http.middleware import (
+    BodyLimitMiddleware,
+    RateLimitMiddleware,
+    RateLimitRules,
+    RequestIdMiddleware,
+)
+from ingest.invites import invites_router
+from ingest.leaderboards import leaderboards_router
+from ingest.login.service import Logins
+from ingest.login.wiring import add_login_routes
+from ingest.moderation.routes import moderation_router
+from ingest.participants import participants_router
+from ingest.platform import platform_router
+from ingest.popcorn import add_popcorn_routes
+from ingest.popcorn.dependencies import Dependencies
+from ingest.ports import IdempotencyStore, ReadProxy
+from ingest.preferences.routes import preferences_router
+from ingest.problems.routes import problems_router
+from ingest.quotas.routes import quota_headers, quotas_router
+from ingest.quotas.rules import QuotaExceeded
+from ingest.reads import reads_router
+from ingest.rejudges import rejudges_router
+from ingest.submissions.routes import submissions_router
+from ingest.webhooks import Webhooks, webhooks_router
+from shared.api.platform import HealthStatus
+from shared.errors import Failed
+from shared.http import install_error_handlers, refused_response
+from shared.response_types import DocumentedRoute
+
+DESCRIPTION = (
+    "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
+    "it is carried out once, and for 24 hours a repeat gets the response to the first request."
+)
+
+
+def create_app(
+    ingest: Ingest,
+    auth: Authenticator,
+    is_well: Callable[[], Awaitable[str]],
+    repeats: IdempotencyStore,
+    rates: RateLimitRules | None = None,
+) -> FastAPI:
+    """Build the public API without the routes that `add_routes` adds.
+
+    Where names are believed, everybody is on this machine and there are no rate limits.
+    """
+    app = PublicApi(
+        title="Warpboard",
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    app.router.route_class = DocumentedRoute
+    app.add_middleware(IdempotencyMiddleware, auth=auth, repeats=repeats)
+    app.add_middleware(BodyLimitMiddleware, auth=auth)
+    if rates is not None and not auth.are_names_believed:
+        app.add_middleware(RateLimitMiddleware, auth=auth, rates=rates)
+    app.add_middleware(RequestIdMiddleware)
+    install_error_handlers(app)
+
+    @app.exception_handler(QuotaExceeded)
+    async def quota_exceeded(_request: Request, error: QuotaExceeded) -> JSONResponse:
+        return refused_response(error, quota_headers([error.balance]))
+
+    for router in (
+        submissions_router(ingest.intake, ingest.submissions, auth),
+        quotas_router(ingest.quotas, ingest.intake, auth),
+        problems_router(ingest.problems, auth),
+        accounts_router(ingest.people, ingest.tokens, auth),
+        leaderboards_router(ingest.boards, auth),
+        invites_router(ingest.invites, auth),
+        baselines_router(ingest.baselines, ingest.operators, auth),
+        participants_router(
+            ingest.people, ingest.tokens, ingest.moderation, ingest.operators, auth
+        ),
+        consents_router(ingest.consents, auth),
+        agents_router(ingest.agents, auth),
+        moderation_router(ingest.moderation, auth),
+        preferences_router(ingest.preferences, auth),
+        rejudges_router(ingest.rejudges, auth),
+        duels_router(ingest.duels, auth),
+        platform_router(ingest.operators, ingest.account_tables, auth),
+    ):
+        app.include_router(router)
+    add_docs_page(app)
+
+    @app.get("/health")
+    async def health() -> HealthStatus:
+        """Whether this service can take traffic: the log and the database answer."""
+        if problem := await is_well():
+            raise Failed(problem)
+        return HealthStatus(status="ok")
+
+    return app
+
+
+def add_routes(
+    app: FastAPI, logins: Logins, webhooks: Webhooks, ranker: ReadProxy, popcorn: Dependencies
+) -> None:
+    """Add the routes beside the API's own; a test compares them with docs/access.md."""
+    auth = popcorn.auth
+    add_login_routes(app, logins, auth)
+    app.include_router(webhooks_router(webhooks, auth))
+    app.include_router(reads_router(ranker, auth, popcorn.streams))
+    add_popcorn_routes(app, popcorn)

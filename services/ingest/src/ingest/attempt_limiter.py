@@ -1,0 +1,39 @@
+"""Limits on attempts, so that short secrets cannot be guessed."""
+
+import math
+import time
+
+from limits import parse
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from shared.errors import Refused
+
+
+class AttemptLimiter:
+    """Limits the attempts per key in a moving window; a rule is written `10/minute`."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        self._rule = parse(rule)
+        self._what = message
+        self._window = MovingWindowRateLimiter(MemoryStorage())
+
+    def take(self, key: str) -> None:
+        """Count an attempt. Raises `Refused` (`rate_limited`) with the time of the next one."""
+        if self._window.hit(self._rule, key):
+            return
+        raise self._rate_limited(key)
+
+    def check(self, key: str) -> None:
+        """Refuse as `take` would, without counting. Raises `Refused` (`rate_limited`)."""
+        if not self._window.test(self._rule, key):
+            raise self._rate_limited(key)
+
+    def forgive(self, key: str) -> None:
+        """Forget the attempts of a key, after a successful one."""
+        self._window.clear(self._rule, key)
+
+    def _rate_limited(self, key: str) -> Refused:
+        wait_s = self._window.get_window_stats(self._rule, key).reset_time - time.time()
+        message = f"too many {self._what}: at most {self._rule}; try again in {math.ceil(wait_s)} s"
+        return Refused("rate_limited", message, retry_after_s=max(1.0, wait_s))

@@ -1,0 +1,223 @@
+"""Baselines: the submissions that the platform itself runs for a problem version."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, NamedTuple
+
+from fastapi import APIRouter, Depends
+from msgspec import structs
+
+from ingest.decisions import CommandContext, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import ReasonRequest, SlugInPath
+from ingest.platform import Operators
+from ingest.ports import Ports
+from ingest.problems import rules as problems
+from ingest.submissions.rules import QUEUE_WAIT_S_MAX, Cancel, deadline, safe_name, submissions
+from shared import subjects
+from shared.api import baselines as api
+from shared.errors import Refused
+from shared.event_log import Conflict, NewEvent
+from shared.events import Baseline, Blob, Fact, ProblemPublished, SubmissionReceived
+from shared.ids import BASELINE_ACCOUNT, derive_id
+from shared.problems.goals import Baseline as Compiled
+from shared.problems.submission_file import MEDIA, suffix
+from shared.response_types import DocumentedRoute
+from shared.wire import EventMetadata, make_envelope
+
+# Baselines run in the lowest priority class, so they may wait longer.
+CLASS = "rejudge"
+WAIT_S_MAX = 24 * 3600.0
+MODE = "ranked"
+VIA = "platform"
+# The most runs of one baseline.
+ROUNDS_MAX = 1000
+
+PLATFORM = "service:ingest"
+SUPERSEDED = "a newer version of the problem was published"
+
+
+class BaselineTarget(NamedTuple):
+    """A baseline on one GPU type, for one version of its problem."""
+
+    slug: str
+    number: int
+    digest: str
+    name: str
+    gpu: str
+
+    def submission(self, turn: int) -> str:
+        """Return the id of the run with this number; the same number gives the same id."""
+        where = f"{self.slug}/{self.number}/{self.digest}/{self.name}/{self.gpu}"
+        return derive_id(f"{where}/{turn}", "Baseline")
+
+
+def baseline_targets(
+    slug: str, published: ProblemPublished
+) -> Sequence[tuple[BaselineTarget, Baseline]]:
+    """Return each baseline of a version with each GPU type it runs on."""
+    return [
+        (BaselineTarget(slug, published.number, published.digest, baseline.name, gpu), baseline)
+        for baseline in published.baselines
+        for gpu in published.gpus
+        if not baseline.gpus
+        or gpu.lower() in {baseline_gpus.lower() for baseline_gpus in baseline.gpus}
+    ]
+
+
+def receive_baseline(
+    place: BaselineTarget, baseline: Baseline, published: ProblemPublished, at: datetime
+) -> SubmissionReceived:
+    """Return the event for a baseline run: without quota, in the lowest priority class."""
+    requires = published.requires
+    toolchains = dict.fromkeys([*requires.toolchains, *baseline.toolchains])
+    extra_wait = timedelta(seconds=WAIT_S_MAX - QUEUE_WAIT_S_MAX)
+    return SubmissionReceived(
+        account=BASELINE_ACCOUNT,
+        problem=place.slug,
+        problem_number=place.number,
+        problem_digest=place.digest,
+        gpu=place.gpu,
+        mode=MODE,
+        source=baseline.source,
+        name=safe_name(baseline.file),
+        deadline_at=deadline(MODE, published.budgets_s, at) + extra_wait,
+        via=VIA,
+        class_=CLASS,
+        requires=structs.replace(requires, toolchains=list(toolchains)),
+        baseline=baseline.name,
+    )
+
+
+def baseline_source(baseline: Compiled) -> Blob:
+    """Return the blob of a baseline's source."""
+    digest = hashlib.sha256(baseline.data).hexdigest()
+    return Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
+
+
+def baseline_event(baseline: Compiled) -> Baseline:
+    """Return a baseline as its version's event holds it."""
+    return Baseline(
+        name=baseline.name,
+        file=baseline.file,
+        note=baseline.note,
+        source=baseline_source(baseline),
+        gpus=list(baseline.gpus),
+        toolchains=list(baseline.toolchains),
+    )
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Starts baseline runs; a restart never starts one twice."""
+
+    ports: Ports
+
+    async def run_new(self, slug: str) -> list[api.BaselineRun]:
+        """Run the newest version's baselines that never ran, and cancel the previous version's.
+
+        Raises `Refused` and `Failed`.
+        """
+        facts = await self._load_facts(slug)
+        versions = [fact for fact in facts if isinstance(fact, ProblemPublished)]
+        for previous in versions[-2:-1]:
+            targets = baseline_targets(slug, previous)
+            await asyncio.gather(*(self._cancel_open_run(target) for target, _ in targets))
+        return await self._start_runs(slug, facts, PLATFORM, rounds=1)
+
+    async def run_again(self, slug: str, actor: str) -> list[api.BaselineRun]:
+        """Run the newest version's baselines once more, unless a run is still open.
+
+        Raises `Refused` for a problem without baselines, and `Failed`.
+        """
+        facts = await self._load_facts(slug)
+        ordered = await self._start_runs(slug, facts, actor, rounds=ROUNDS_MAX)
+        if not ordered:
+            message = f"{slug} has no baselines: its warpboard.yml names none"
+            raise Refused("not_found", message, "slug")
+        return ordered
+
+    async def _cancel_open_run(self, target: BaselineTarget) -> None:
+        """Cancel the open run: nobody compares with a replaced version."""
+        for number in range(ROUNDS_MAX):
+            submission = target.submission(number)
+            agg = subjects.submission(submission)
+            if not await self.ports.log.history(agg):
+                return
+            decisions = Decisions(self.ports.log, self.ports.clock)
+            # A finished run is refused: there is nothing to cancel.
+            with contextlib.suppress(Refused):
+                await decisions.make(
+                    agg, submissions, Cancel(SUPERSEDED), CommandContext(PLATFORM, submission)
+                )
+
+    async def _load_facts(self, slug: str) -> list[Fact]:
+        history = await self.ports.log.history(subjects.problem(slug))
+        return [event.fact for event in history]
+
+    async def _start_runs(
+        self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
+    ) -> list[api.BaselineRun]:
+        published = problems.newest_version(slug, problems.problems.fold(facts))
+        ordered = [
+            self._start_run(target, baseline, published, (actor, rounds))
+            for target, baseline in baseline_targets(slug, published)
+        ]
+        return list(await asyncio.gather(*ordered))
+
+    async def _start_run(
+        self,
+        target: BaselineTarget,
+        baseline: Baseline,
+        published: ProblemPublished,
+        origin: tuple[str, int],
+    ) -> api.BaselineRun:
+        """Start the next run, or return the one that is still open."""
+        actor, rounds = origin
+        submission = target.submission(0)
+        for number in range(rounds):
+            submission = target.submission(number)
+            agg = subjects.submission(submission)
+            history = await self.ports.log.history(agg)
+            if not history:
+                at = self.ports.clock()
+                fact = receive_baseline(target, baseline, published, at)
+                stamp = EventMetadata(
+                    derive_id(submission, "SubmissionReceived"), at, actor, submission, ""
+                )
+                try:
+                    await self.ports.log.append(NewEvent(make_envelope(fact, agg, stamp), 0))
+                except Conflict:
+                    break  # Somebody else started it at the same moment.
+                return api.BaselineRun(
+                    name=target.name, gpu=target.gpu, submission=submission, is_new=True
+                )
+            if not submissions.fold(event.fact for event in history).is_over:
+                break
+        return api.BaselineRun(
+            name=target.name, gpu=target.gpu, submission=submission, is_new=False
+        )
+
+
+def baselines_router(baselines: Baselines, operators: Operators, auth: Authenticator) -> APIRouter:
+    """The route, for operators only."""
+    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+    operator = auth.operator("admin:problems")
+
+    @router.post("/problems/{slug}/baselines", status_code=202)
+    async def start(
+        slug: SlugInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
+    ) -> api.Baselines:
+        """Run a problem's baselines once more on each of its GPU types, behind everybody else.
+
+        What still waits is not run twice.
+        """
+        runs = await baselines.run_again(slug.lower(), actor)
+        await operators.record_action("baselines", slug.lower(), body.reason, actor)
+        return api.Baselines(slug=slug.lower(), items=runs)
+
+    return router

@@ -1,0 +1,1 @@
+"""Consents that problems require before submitting."""

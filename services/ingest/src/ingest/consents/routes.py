@@ -1,0 +1,127 @@
+"""The consent a problem requires before submitting: read, give and withdraw."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from ingest.access.callers import Caller, check_scope
+from ingest.access.feed import AccessFeed
+from ingest.consents import rules
+from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import RequestModel, SlugInPath, decision_response
+from ingest.ports import Ports
+from ingest.problems import rules as problems
+from shared import subjects
+from shared.api.platform import DecisionResponse
+from shared.api.preferences import Consent
+from shared.blobs import BlobNotFound
+from shared.errors import Failed
+from shared.events import ProblemPublished
+from shared.response_types import DocumentedRoute
+
+
+@dataclass(frozen=True)
+class Consents:
+    """Shows, gives and withdraws consents."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+
+    async def status(self, caller: Caller, slug: str) -> Consent:
+        """Return the consent a problem requires. Raises `Refused` and `Failed`."""
+        published = await self._published(caller, slug)
+        digest, text, is_given = rules.consent_digest(published), "", False
+        if digest is not None:
+            history = await self.ports.log.history(subjects.account(caller.id))
+            accepted = rules.consents.fold(event.fact for event in history)
+            is_given = accepted.get(slug) == digest
+            try:
+                text = (await self.ports.blobs.get(digest)).decode()
+            except BlobNotFound as missing:
+                raise Failed(f"the text to accept is missing: {missing}") from missing
+        return Consent(
+            problem=slug,
+            problem_version=published.number,
+            is_asked=digest is not None,
+            is_given=is_given,
+            file=published.consent,
+            digest=digest,
+            text=text,
+        )
+
+    async def accepted_digests(self, account: str, slug: str) -> frozenset[str]:
+        """Return the digests of a problem's texts that a participant accepts. Raises `Failed`."""
+        history = await self.ports.log.history(subjects.account(account))
+        return problems.accepted_consents((event.fact for event in history), slug)
+
+    async def give(self, caller: Caller, slug: str, digest: str) -> DecisionResult:
+        """Accept the text with this digest; repeating changes nothing.
+
+        Raises `Refused` and `Failed`.
+        """
+        published = await self._published(caller, slug)
+        return await self._decide(caller, slug, rules.GiveConsent(slug, digest, published))
+
+    async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
+        """Withdraw a consent; the participant can no longer submit.
+
+        Raises `Refused` and `Failed`.
+        """
+        await self._published(caller, slug)
+        return await self._decide(caller, slug, rules.WithdrawConsent(slug))
+
+    async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
+        self.feed.now().check_sees(caller, slug)
+        history = await self.ports.log.history(subjects.problem(slug))
+        state = problems.problems.fold(event.fact for event in history)
+        return problems.newest_version(slug, state)
+
+    async def _decide(
+        self, caller: Caller, slug: str, command: rules.GiveConsent | rules.WithdrawConsent
+    ) -> DecisionResult:
+        agg, by = subjects.account(caller.id), CommandContext(caller.actor, slug)
+        return await self.decisions.make(agg, rules.consents, command, by)
+
+
+class ConsentRequest(RequestModel):
+    """The digest of the text that is accepted."""
+
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
+    """The routes, each for the participants themselves."""
+    router = APIRouter(prefix="/v1/problems/{slug}/consent", route_class=DocumentedRoute)
+    submitter = auth.participant("submit")
+
+    @router.get("")
+    async def consent_status(
+        slug: SlugInPath, caller: Annotated[Caller, Depends(submitter)]
+    ) -> Consent:
+        """The text to accept before submitting, and whether it is accepted."""
+        return await consents.status(caller, slug.lower())
+
+    @router.post("")
+    async def give(
+        slug: SlugInPath, body: ConsentRequest, caller: Annotated[Caller, Depends(submitter)]
+    ) -> DecisionResponse:
+        """Accept the text with this digest, for every version that requires the same text."""
+        return decision_response(await consents.give(caller, slug.lower(), body.digest))
+
+    @router.delete("")
+    async def withdraw(
+        slug: SlugInPath, caller: Annotated[Caller, Depends(auth.participant())]
+    ) -> DecisionResponse:
+        """Withdraw a consent: later releases leave your submissions out, and you cannot submit.
+
+        Banned participants may do this, too, because their submissions may still be published.
+        """
+        if not caller.ban:
+            check_scope(caller, "submit")
+        return decision_response(await consents.withdraw(caller, slug.lower()))
+
+    return router

@@ -1,0 +1,253 @@
+"""Leaderboard settings, as authors and operators read and change them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field
+
+from ingest.access.callers import Caller
+from ingest.access.feed import AccessFeed
+from ingest.decisions import AggregateCommand, CommandContext, DecisionResult, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import (
+    ReasonRequest,
+    RequestModel,
+    SlugInPath,
+    Text,
+    decision_response,
+)
+from ingest.ports import Lookups
+from ingest.problems import rules as problems
+from ingest.quotas import rules as quotas
+from ingest.quotas.rules import EVERYBODY, SetLimit
+from shared import subjects
+from shared.api.leaderboards import LeaderboardSettings
+from shared.api.platform import DecisionResponse
+from shared.blobs import BlobNotFound, BlobStore
+from shared.errors import Failed, Refused
+from shared.events import ProblemPublished
+from shared.json_types import Instant
+from shared.problems.task_yml import GpuName
+from shared.response_types import DocumentedRoute
+
+GPUS_MAX, QUOTAS_MAX = 32, 32
+
+Quota = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True)
+class LeaderboardChange:
+    """The settings to apply to a leaderboard, and whether an operator applies them."""
+
+    slug: str
+    change: problems.Change
+    quotas: Sequence[SetLimit] = ()
+    is_operator: bool = True
+
+    def limits(self, gpus: Sequence[str]) -> list[AggregateCommand]:
+        """Return the quota commands; `gpus` are the leaderboard's GPU types. Raises `Refused`."""
+        if not self.quotas:
+            return []
+        checked = quotas.check_quotas(self.quotas, gpus)
+        decider = quotas.operator_decider if self.is_operator else quotas.author_decider
+        return [AggregateCommand(subjects.quota(EVERYBODY), decider, checked)]
+
+
+class _Manifest(msgspec.Struct):
+    """The fields of a manifest that no event holds."""
+
+    licence: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Leaderboards:
+    """Reads and changes leaderboard settings."""
+
+    decisions: Decisions
+    feed: AccessFeed
+    lookups: Lookups
+    blobs: BlobStore
+
+    async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
+        """Return the settings of a leaderboard that the caller may see.
+
+        Raises `Refused` and `Failed`.
+        """
+        leaderboard = self.feed.now().leaderboard(slug)
+        if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
+            raise problems.unknown_leaderboard(slug)
+        state = await self.problem(slug)
+        published = problems.newest_version(slug, state)
+        return LeaderboardSettings(
+            slug=slug,
+            title=published.title,
+            number=published.number,
+            visibility="public" if state.visibility == problems.PUBLIC else "closed",
+            deadline_at=state.deadline_at,
+            is_archived=state.is_archived,
+            gpus=list(state.open_gpus),
+            gpus_closed=sorted(state.gpus_ever.difference(state.open_gpus)),
+            quotas=await self.quotas(slug),
+            ranking_by=published.ranking_by,
+            source_visible=published.source_visible,
+            publish=published.publish,
+            licence=await self._licence(published),
+            consent=published.consent,
+        )
+
+    async def _licence(self, published: ProblemPublished) -> dict[str, str]:
+        try:
+            manifest = await self.blobs.get(published.manifest.digest)
+        except BlobNotFound as missing:
+            raise Failed(f"the files of the problem are missing: {missing}") from missing
+        return msgspec.json.decode(manifest, type=_Manifest).licence
+
+    async def problem(self, slug: str) -> problems.Problem:
+        """Return the current state of a problem. Raises `Failed`."""
+        history = await self.decisions.log.history(subjects.problem(slug))
+        return problems.problems.fold(event.fact for event in history)
+
+    async def released_versions(self, slug: str, at: datetime) -> dict[int, ProblemPublished]:
+        """Return the versions whose submissions are public.
+
+        Raises `Refused` (`private_only`) and `Failed`.
+        """
+        history = await self.decisions.log.history(subjects.problem(slug))
+        facts = [event.fact for event in history]
+        state = problems.problems.fold(facts)
+        return problems.released_versions(slug, state, problems.versions(facts), at)
+
+    async def quotas(self, slug: str) -> list[str]:
+        """Return the quotas that a leaderboard gives everybody. Raises `Failed`."""
+        history = await self.decisions.log.history(subjects.quota(EVERYBODY))
+        return quotas.format_quotas(
+            slug, quotas.operator_decider.fold(event.fact for event in history)
+        )
+
+    async def with_known_effects(
+        self, request: LeaderboardChange, version_gpus: Sequence[str] = ()
+    ) -> tuple[problems.Change, problems.Problem]:
+        """Return the change with what it would take from whom, and the current problem.
+
+        After a deadline, sources become visible. Once a problem has submissions, only an operator
+        may move its deadline forward. `version_gpus` are the GPU types of a version published with
+        the change. Raises `Failed`.
+        """
+        slug, command = request.slug, replace(request.change, at=self.decisions.clock())
+        if command.has_deadline is not None and not request.is_operator:
+            command = replace(command, is_no_sooner=await self.lookups.is_used(slug))
+        state = await self.problem(slug)
+        gpus_after = command.gpus or state.gpus or version_gpus or state.open_gpus
+        kept_gpus = {gpu.lower() for gpu in gpus_after}
+        if any(gpu.lower() not in kept_gpus for gpu in state.open_gpus):
+            command = replace(command, used=await self.lookups.gpus_used(slug))
+        return command, state
+
+    async def change(self, request: LeaderboardChange, actor: str) -> DecisionResult:
+        """Change the settings of a leaderboard. Raises `Refused` and `Failed`."""
+        slug = request.slug
+        self.feed.now().leaderboard(slug)
+        command, state = await self.with_known_effects(request)
+        commands = [
+            AggregateCommand(subjects.problem(slug), problems.problems, command),
+            *request.limits(
+                problems.canonical_gpus(command.gpus or state.open_gpus, sorted(state.gpus_ever))
+            ),
+        ]
+        return await self._make(slug, commands, actor)
+
+    async def archive(self, slug: str, reason: str, actor: str) -> DecisionResult:
+        """Archive a leaderboard: it accepts no more submissions. Raises `Refused` and `Failed`."""
+        self.feed.now().leaderboard(slug)
+        command = problems.Archive(reason)
+        aggregate_command = AggregateCommand(subjects.problem(slug), problems.problems, command)
+        return await self._make(slug, [aggregate_command], actor)
+
+    async def _make(
+        self, slug: str, commands: Sequence[AggregateCommand], actor: str
+    ) -> DecisionResult:
+        result = await self.decisions.make_all(commands, CommandContext(actor, slug))
+        await self.feed.reach(result.seq, result.facts)
+        return result
+
+
+class LeaderboardChangeRequest(RequestModel):
+    """Changes to a leaderboard; settings that are not sent stay as they are.
+
+    A null deadline removes it. `quotas` are written `ranked=10/day` or `H100.test=60/hour`; `none`
+    lifts one. GPU types that are left out accept no more submissions; if they have entries, which
+    stay readable, that needs `force`. So does a deadline in the past.
+    """
+
+    visibility: Literal["public", "closed"] | None = None
+    deadline_at: Instant | None = None
+    gpus: Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)] | None = None
+    quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
+    force: bool = False
+    reason: Text
+
+    def command(self) -> problems.Change:
+        """Return the change. Raises `Refused` if there is none."""
+        is_dated = "deadline_at" in self.model_fields_set
+        if not (self.visibility or is_dated or self.gpus or self.quotas):
+            message = "send at least one change: visibility, deadline_at, gpus or quotas"
+            raise Refused("invalid_request", message, "visibility")
+        ends_at = self.deadline_at.astimezone(UTC) if self.deadline_at else None
+        has_deadline = ends_at is not None if is_dated else None
+        gpus = None if self.gpus is None else tuple(self.gpus)
+        return problems.Change(
+            self.reason,
+            self.visibility,
+            has_deadline,
+            ends_at,
+            gpus=gpus,
+            is_forced=self.force,
+        )
+
+    def limits(self, slug: str) -> list[SetLimit]:
+        """Return the quotas. Raises `Refused`."""
+        return [quotas.parse_quota(slug, quota, self.reason) for quota in self.quotas]
+
+
+def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIRouter:
+    """The routes; authors manage their own leaderboards, operators manage all."""
+    router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
+    manager = auth.leaderboard_manager()
+
+    @router.get("/leaderboards/{slug}")
+    async def settings(slug: SlugInPath, request: Request) -> LeaderboardSettings:
+        """The settings of a leaderboard: visibility, GPU types, quotas, deadline, sources.
+
+        A quota applies to everybody who has no limit of their own.
+        """
+        caller = await auth.caller(request)
+        return await leaderboards.settings(caller, slug.lower())
+
+    @router.put("/admin/leaderboards/{slug}")
+    async def change(
+        slug: SlugInPath,
+        body: LeaderboardChangeRequest,
+        caller: Annotated[Caller, Depends(manager)],
+    ) -> DecisionResponse:
+        """Change the visibility, deadline, GPU types or quotas of a leaderboard."""
+        slug = slug.lower()
+        is_operator = caller.may("admin:problems")
+        change_command = LeaderboardChange(
+            slug, body.command(), body.limits(slug), is_operator=is_operator
+        )
+        return decision_response(await leaderboards.change(change_command, caller.actor))
+
+    @router.post("/admin/leaderboards/{slug}/archive")
+    async def archive(
+        slug: SlugInPath, body: ReasonRequest, caller: Annotated[Caller, Depends(manager)]
+    ) -> DecisionResponse:
+        """Archive a leaderboard: it accepts no more submissions and stays readable."""
+        return decision_response(
+            await leaderboards.archive(slug.lower(), body.reason, caller.actor)
+        )
+
+    return router

@@ -1,0 +1,356 @@
+"""The login API: programs ask for tokens, participants approve them.
+
+Requests are JSON, or forms as RFC 8628 requires.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ingest.access.callers import Caller, check_unlimited
+from ingest.accounts.tokens import CLI_SCOPES
+from ingest.http.auth import Authenticator, client_address
+from ingest.http.request_models import PRINTABLE, RequestModel
+from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
+from ingest.login.service import Logins
+from shared.clock import new_id
+from shared.errors import STATUS_BY_CODE, Refused
+from shared.events import SCOPES
+
+BYTES_MAX = 8 * 1024
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+Grant = Literal["urn:ietf:params:oauth:grant-type:device_code"]
+
+Client = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^{PRINTABLE}+$")]
+Kind = TypeVar("Kind", bound="OAuthRequest")
+# Declared by hand: a missing provider is answered with 400 (http-api.md, 3.1), not FastAPI's 422.
+PROVIDER = {
+    "name": "provider",
+    "in": "query",
+    "required": True,
+    "schema": {"type": "string", "enum": [*PROVIDERS]},
+}
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+class OAuthRequest(BaseModel):
+    """An OAuth 2 request: unknown fields are ignored (RFC 6749, 3.2)."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class DeviceCodeRequest(OAuthRequest):
+    """A device starts a login."""
+
+    client_id: Client = Field("a device", description="shown on the approval page")
+    scope: str = Field(
+        "",
+        max_length=1024,
+        description=f"scopes separated by spaces; default: {' '.join(DEVICE_SCOPES)}",
+    )
+
+
+class DeviceTokenRequest(OAuthRequest):
+    """A device polls for its token."""
+
+    device_code: str = Field(min_length=1, max_length=256)
+    client_id: Client = "a device"
+    grant_type: Grant = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+class LinkRequest(RequestModel):
+    """A participant's CLI id; `confirm` false previews it, true links it."""
+
+    cli_id: str = Field(max_length=256)
+    confirm: bool
+
+
+class DeviceAnswerRequest(RequestModel):
+    """A user code; `confirm` false previews it, true approves it or, with `deny`, denies it."""
+
+    user_code: str = Field(min_length=1, max_length=64)
+    confirm: bool
+    deny: bool = False
+
+
+class IdentityLinkRequest(RequestModel):
+    """The provider of an identity to link."""
+
+    provider: str = Field(max_length=64, json_schema_extra={"enum": [*PROVIDERS]})
+
+
+class LoginResponse(BaseModel):
+    """A response; the OpenAPI document has every field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class IdentityLinkPage(LoginResponse):
+    """The page that links the identity, for a browser that is logged in."""
+
+    provider: str
+    url: str
+
+
+class CliIdResponse(LoginResponse):
+    """A CLI id, of no use until somebody links it at `link_url`."""
+
+    state: str
+    expires_in: int
+    link_url: str
+
+
+class CliIdPreview(LoginResponse):
+    """Who asked for a CLI id."""
+
+    requested_at: datetime
+    network: str
+    provider: str
+    expires_at: datetime
+
+
+class LinkedCliId(LoginResponse):
+    """A CLI id that acts for a participant."""
+
+    status: Literal["ok"] = "ok"
+    token_id: int
+    user_id: str
+    user_name: str
+    scopes: list[str]
+    expires_at: datetime | None
+
+
+class DeviceCodeResponse(LoginResponse):
+    """The codes of a device and where to enter them; Source: RFC 8628, 3.2."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+class DeviceTokenResponse(LoginResponse):
+    """The token of a device; Source: RFC 6749, 5.1."""
+
+    access_token: str
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105
+    expires_in: int
+    scope: str
+    user_id: str
+    user_name: str
+
+
+class DevicePreview(LoginResponse):
+    """The device with this code, and what it asks for."""
+
+    requested_at: datetime
+    network: str
+    client: str
+    scopes: list[str]
+    expires_at: datetime
+
+
+class AnsweredDevice(LoginResponse):
+    """A device that was approved or denied."""
+
+    status: Literal["ok", "denied"]
+    user_id: str
+    user_name: str
+    scopes: list[str]
+    expires_at: datetime | None
+
+
+def json_or_form_body(kind: type[OAuthRequest]) -> dict[str, Any]:
+    """Return the OpenAPI request body: the same fields as JSON and as a form."""
+    described = kind.model_json_schema()
+    if "scope" in described["properties"]:
+        scope_pattern = f"({'|'.join(SCOPES)})"
+        # Only for readers of the document: an unknown scope is answered with a list of all scopes.
+        described["properties"]["scope"]["pattern"] = f"^({scope_pattern}( {scope_pattern})*)?$"
+    schema = {"schema": described}
+    is_needed = bool(described.get("required"))
+    return {"requestBody": {"required": is_needed, "content": {FORM: schema, JSON: schema}}}
+
+
+async def read_oauth_request(request: Request, kind: type[Kind]) -> Kind:
+    """Return a request's body, sent as JSON or as a form. Raises `Refused` (`invalid_request`)."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BYTES_MAX:
+            raise Refused("request_too_large", f"the body has more than {BYTES_MAX:,} bytes")
+    is_json = request.headers.get("content-type", "").partition(";")[0].strip() == JSON
+    try:
+        if is_json:
+            return kind.model_validate_json(body)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20)
+        return kind.model_validate(dict(pairs))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "body"
+        raise Refused("invalid_request", f"{field}: {first['msg']}", field) from error
+    except ValueError as error:
+        raise Refused(
+            "invalid_request", "the body is neither valid JSON nor a form", "body"
+        ) from error
+
+
+def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["login"])
+    _cli_ids(router, logins, auth)
+    _devices(router, logins)
+    _claims(router, logins, auth)
+    _identities(router, logins, auth)
+    return router
+
+
+def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
+    @router.get("/auth/init", openapi_extra={"parameters": [PROVIDER]})
+    async def init(request: Request, response: Response) -> CliIdResponse:
+        """A new CLI id, which a participant can link within ten minutes."""
+        provider = request.query_params.get("provider", "")
+        logins.cli_id_attempts.take(client_address(request))
+        if provider not in PROVIDERS:
+            known = " or ".join(PROVIDERS)
+            raise Refused("unknown_provider", f"provider is {provider[:32]!r}: expected {known}")
+        state = await logins.cli_ids.give(provider, client_address(request))
+        response.headers.update(NO_STORE)
+        return CliIdResponse(
+            state=state, expires_in=PENDING_S, link_url=f"{logins.public_url}/link"
+        )
+
+    @router.post("/v1/auth/link")
+    async def link(
+        body: LinkRequest, caller: Annotated[Caller, Depends(auth.token_manager())]
+    ) -> CliIdPreview | LinkedCliId:
+        """Preview a CLI id; with `confirm`, link it to your account."""
+        check_unlimited(caller)
+        if not body.confirm:
+            login = await logins.cli_ids.preview(body.cli_id, caller.id)
+            return CliIdPreview(
+                requested_at=login.requested_at,
+                network=login.network,
+                provider=login.provider,
+                expires_at=login.expires_at,
+            )
+        # Nobody can grant an id scopes that they do not have.
+        granted_scopes = [scope for scope in CLI_SCOPES if caller.may(scope)]
+        if not granted_scopes:
+            message = (
+                f"your token has none of the scopes that a client needs: {', '.join(CLI_SCOPES)}"
+            )
+            raise Refused("scope_missing", message, "cli_id")
+        token = await logins.cli_ids.link(body.cli_id, caller.id, granted_scopes)
+        return LinkedCliId(
+            token_id=token.number,
+            user_id=caller.id,
+            user_name=caller.name,
+            scopes=list(token.scopes),
+            expires_at=token.expires_at,
+        )
+
+
+def _devices(router: APIRouter, logins: Logins) -> None:
+    @router.post("/v1/auth/device", openapi_extra=json_or_form_body(DeviceCodeRequest))
+    async def begin(request: Request, response: Response) -> DeviceCodeResponse:
+        """Start a device login: a user code to show, a device code to poll (RFC 8628, 3.1)."""
+        logins.login_attempts.take(f"device {client_address(request)}")
+        body = await read_oauth_request(request, DeviceCodeRequest)
+        begun = await logins.devices.begin(body.client_id, body.scope, client_address(request))
+        page, code = f"{logins.public_url}/device", format_code(begun.user_code)
+        response.headers.update(NO_STORE)
+        return DeviceCodeResponse(
+            device_code=begun.device_code,
+            user_code=code,
+            verification_uri=page,
+            verification_uri_complete=f"{page}/{code}",
+            expires_in=PENDING_S,
+            interval=POLL_EVERY_S,
+        )
+
+    @router.post(
+        "/v1/auth/device/token",
+        response_model=DeviceTokenResponse,
+        openapi_extra=json_or_form_body(DeviceTokenRequest),
+    )
+    async def poll(request: Request) -> Response:
+        """The token of an approved device; until then, `error` gives the reason (RFC 8628)."""
+        try:
+            body = await read_oauth_request(request, DeviceTokenRequest)
+            grant = await logins.devices.poll(body.device_code)
+        except Refused as refused:
+            return _oauth_refusal(refused)
+        life = grant.expires_at - logins.devices.clock()
+        token = DeviceTokenResponse(
+            access_token=grant.secret,
+            expires_in=int(life.total_seconds()),
+            scope=" ".join(grant.scopes),
+            user_id=grant.account,
+            user_name=await logins.people.name_of(grant.account),
+        )
+        return JSONResponse(token.model_dump(), headers=NO_STORE)
+
+
+def _oauth_refusal(refused: Refused) -> JSONResponse:
+    """Return a refusal in our form and in OAuth's (RFC 6749, 5.2)."""
+    request_id = new_id()
+    body: dict[str, Any] = {
+        "detail": refused.reason,
+        "code": refused.code,
+        "request_id": request_id,
+        "error": refused.code,
+        "error_description": refused.reason,
+    }
+    if refused.field:
+        body["errors"] = [{"field": refused.field, "message": refused.reason}]
+    headers = {"X-Request-Id": request_id} | NO_STORE
+    if refused.retry_after_s is not None:
+        headers["Retry-After"] = str(int(refused.retry_after_s))
+    return JSONResponse(body, STATUS_BY_CODE.get(refused.code, 400), headers)
+
+
+def _claims(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
+    @router.post("/v1/auth/device/claim")
+    async def claim(
+        body: DeviceAnswerRequest,
+        caller: Annotated[Caller, Depends(auth.participant("account"))],
+    ) -> DevicePreview | AnsweredDevice:
+        """Preview a device by its user code; with `confirm`, approve it, or deny it with `deny`."""
+        if not body.confirm:
+            login = await logins.devices.preview(body.user_code, caller)
+            return DevicePreview(
+                requested_at=login.requested_at,
+                network=login.network,
+                client=login.client,
+                scopes=list(login.scopes),
+                expires_at=login.expires_at,
+            )
+        login = await logins.devices.answer(body.user_code, caller, is_let_in=not body.deny)
+        return AnsweredDevice(
+            status="denied" if body.deny else "ok",
+            user_id=caller.id,
+            user_name=caller.name,
+            scopes=[] if body.deny else list(login.scopes),
+            expires_at=None if body.deny else login.grant_ends_at,
+        )
+
+
+def _identities(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
+    @router.post("/v1/me/identities")
+    async def link(
+        body: IdentityLinkRequest,
+        caller: Annotated[Caller, Depends(auth.participant("account"))],
+    ) -> IdentityLinkPage:
+        """The page that links an identity; its provider then asks the participant."""
+        check_unlimited(caller)
+        logins.oauth.provider(body.provider)
+        url = f"{logins.public_url}/account/link/{body.provider}"
+        return IdentityLinkPage(provider=body.provider, url=url)

@@ -1,0 +1,1 @@
+"""Moderation of submissions and participants, and appeals."""

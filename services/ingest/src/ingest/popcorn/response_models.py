@@ -1,0 +1,308 @@
+"""Responses of the client's routes, in its terms; the OpenAPI document shows them."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from shared.response_types import SCHEMA_KEY, Seconds, SubmissionNumber, TimestampText, Visibility
+
+# Keys such as `benchmark.0.mean`: counts are integers, times nanoseconds.
+Protocol = Annotated[
+    dict[str, int | float | str], Field(description="The public protocol's keys; nanoseconds.")
+]
+
+Ok = Literal["ok"]
+Score = Annotated[float | None, Field(description="Seconds.", gt=0)]
+PublicMode = Literal["test", "benchmark", "profile", "leaderboard"]
+Category = Literal["test", "leaderboard"]
+LeaderboardId = Annotated[int, Field(description="Derived from the leaderboard's name.", ge=0)]
+UserId = Annotated[str, Field(description="An account.")]
+QueueOf = Annotated[dict[str, Any], WithJsonSchema({SCHEMA_KEY: "QueueOfGpu"})]
+Waiting = Annotated[dict[str, Any], WithJsonSchema({SCHEMA_KEY: "Queue"})]
+Ranked = Annotated[dict[str, Any], WithJsonSchema({SCHEMA_KEY: "Ranking"})]
+
+
+class System(TypedDict):
+    """The machine that a submission ran on."""
+
+    gpu: str
+    device_count: int
+    cpu: str
+    runtime: Literal["CPU", "CUDA", "ROCm"]
+    platform: str
+    torch: str
+    hostname: str
+
+
+class Compilation(TypedDict):
+    """A failed build."""
+
+    nvcc_found: bool
+    nvcc_version: str
+    success: bool
+    command: str
+    stdout: str
+    stderr: str
+    exit_code: int
+
+
+class StageRunResult(TypedDict):
+    """The output and keys of a stage."""
+
+    success: bool
+    passed: bool
+    command: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration: Seconds
+    result: Protocol
+
+
+class Profile(TypedDict):
+    """The profile of a case: a zip in base64, or its URL if it is too large."""
+
+    profiler: str
+    trace: str
+    download_url: str | None
+
+
+class EvalResult(TypedDict):
+    """One stage."""
+
+    start: TimestampText | None
+    end: TimestampText | None
+    compilation: Compilation | None
+    run: StageRunResult
+    profile: Profile | None
+
+
+class FullResult(TypedDict):
+    """All public stages, by their public names."""
+
+    success: bool
+    error: str
+    system: System
+    runs: dict[str, EvalResult]
+
+
+class Liveness(TypedDict):
+    """The process is alive, or can take traffic."""
+
+    status: Ok
+
+
+class Task(TypedDict):
+    """The language of a leaderboard's submissions."""
+
+    lang: Literal["py", "cu"]
+
+
+class LeaderboardItem(TypedDict):
+    """A leaderboard as the client's picker shows it."""
+
+    id: LeaderboardId
+    name: str
+    title: str
+    description: Annotated[str, Field(max_length=400)]
+    task: Task
+    deadline: TimestampText | None
+    gpu_types: list[str]
+    visibility: Visibility
+    problem_version: int
+    state: Literal["active", "ended"]
+
+
+class RunnerQueue(TypedDict):
+    """The queue of a GPU type; `queued_jobs` are those ahead."""
+
+    runner: Annotated[str, Field(description="The pool, with when the job may start.")]
+    gpu: str
+    queued_jobs: int
+    running_jobs: int
+    available_runners: int
+    status: Literal["available", "no_agent", "paused"]
+    error: str | None
+
+
+class Details(TypedDict):
+    """A submission's number, twice."""
+
+    id: SubmissionNumber
+    job_status_id: SubmissionNumber
+
+
+class QuotaLeft(TypedDict, total=False):
+    """What is left of the tightest quota; empty without one."""
+
+    mode: PublicMode
+    used: int
+    remaining: int
+    max: int
+    window_s: Seconds
+    reset_at: TimestampText
+    concurrent: int | None
+    concurrent_max: int | None
+
+
+class EmptyObject(TypedDict):
+    """No data is available at the moment."""
+
+
+class AcceptedSubmission(TypedDict):
+    """A submission that is in the log."""
+
+    details: Details
+    runner_queue: RunnerQueue | None
+    status: Literal["accepted"]
+    queue: QueueOf | EmptyObject
+    quota: QuotaLeft
+
+
+class StageRun(TypedDict):
+    """A stage of a submission; a secret one has no result."""
+
+    start_time: TimestampText | None
+    end_time: TimestampText | None
+    mode: PublicMode
+    secret: bool
+    runner: Annotated[str, Field(description="The GPU type.")]
+    score: Score
+    passed: bool
+    result: NotRequired[Protocol]
+
+
+class JobState(TypedDict):
+    """The status of a submission; one that is not final may have details behind a colon."""
+
+    status: Annotated[
+        str, Field(pattern="^((pending|running)(: .*)?|succeeded|failed|timed_out|hacked)$")
+    ]
+    error: Annotated[str | None, Field(max_length=1500)]
+    last_heartbeat: TimestampText | None
+    state: str
+    stage: str | None
+    deadline: TimestampText | None
+
+
+class PolledSubmission(TypedDict):
+    """A submission as the client polls it, all of one moment."""
+
+    id: SubmissionNumber
+    leaderboard_id: LeaderboardId
+    leaderboard_name: str
+    file_name: str
+    user_id: UserId
+    submission_time: TimestampText
+    done: bool
+    code: Annotated[str, Field(description="The source.")]
+    runs: list[StageRun]
+    job: JobState
+    runner_queue: RunnerQueue | None
+    ranking: Ranked | None
+    queue: Waiting | None
+    problem_version: int
+
+
+class GpuScore(TypedDict):
+    """The score of an eligible run."""
+
+    gpu_type: str
+    score: Score
+
+
+class OwnSubmission(TypedDict):
+    """One's own submission in a list."""
+
+    id: SubmissionNumber
+    leaderboard_name: str
+    file_name: str
+    submission_time: TimestampText
+    done: bool
+    runs: list[GpuScore]
+
+
+class DeletedSubmission(TypedDict):
+    """A submission that is off its leaderboard."""
+
+    status: Ok
+    submission_id: SubmissionNumber
+
+
+class Member(TypedDict):
+    """The leaderboards that one has joined."""
+
+    status: Ok
+    leaderboards: list[str]
+
+
+class RankingRow(TypedDict):
+    """A row of a ranking."""
+
+    submission_id: SubmissionNumber
+    rank: int
+    submission_name: str
+    submission_time: TimestampText
+    submission_score: Score
+    leaderboard_name: str
+    user_id: UserId
+    user_name: str
+    gpu_type: str
+
+
+class Count(TypedDict):
+    """A number of entries."""
+
+    count: int
+
+
+class StartedProfile(TypedDict):
+    """A profile that was started."""
+
+    job_id: str
+
+
+class Artifact(TypedDict):
+    """A zip of a profile."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+\.zip$")]
+    url: str
+
+
+class ProfileJob(TypedDict):
+    """The status of a profile, and its artefacts."""
+
+    status: Literal["queued", "running", "succeeded", "failed", "timed_out"]
+    queue_position: int | None
+    error: str | None
+    artifacts: list[Artifact]
+
+
+class StreamStatus(TypedDict):
+    """The status of a streamed submission."""
+
+    status: Literal["processing"]
+    elapsed_time: Seconds
+    message: str
+
+
+class StreamResult(TypedDict):
+    """The result of a streamed submission."""
+
+    status: Literal["success"]
+    submission_id: SubmissionNumber
+    results: list[FullResult]
+    reports: list[str]
+
+
+class StreamError(TypedDict):
+    """Why a streamed submission failed."""
+
+    status: Literal["error"]
+    detail: str
+    status_code: int
+    code: str
+
+
+StreamPayload = StreamStatus | StreamResult | StreamError

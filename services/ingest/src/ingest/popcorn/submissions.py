@@ -1,0 +1,390 @@
+"""Submissions of the client: accepted and polled, or followed in one stream.
+
+The stream is a view of a durable job; a lost one changes nothing. The client decodes chunk by
+chunk, so everything is ASCII; it expects one `event:` and one `data:` line that end with two line
+feeds.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from ingest.access.callers import SCOPE_OF_MODE, Caller, check_problem
+from ingest.http.auth import client_address
+from ingest.http.idempotency import idempotency_key
+from ingest.popcorn import dependencies, multipart
+from ingest.popcorn.conversions import MODES, instant, terminal_text
+from ingest.popcorn.dependencies import TAG, Dependencies, find_leaderboard
+from ingest.popcorn.job_status import job_status, queue_response
+from ingest.popcorn.read_client import ReadClient
+from ingest.popcorn.response_models import (
+    AcceptedSubmission,
+    FullResult,
+    PublicMode,
+    QuotaLeft,
+    StreamError,
+    StreamPayload,
+    StreamResult,
+)
+from ingest.popcorn.results import (
+    TRACE_BYTES_MAX,
+    files_by_case,
+    full_result,
+    profile_result,
+    render_report,
+)
+from ingest.reads import StreamLimiter
+from ingest.submissions.intake import SubmissionRequest
+from ingest.submissions.routes import rate_limit_headers
+from shared.api.queues import QueueOfGpu
+from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts
+from shared.blobs import BlobNotFound
+from shared.errors import Failed, Refused
+from shared.http import STOPPING, LiveResponse
+from shared.response_types import DocumentedRoute, TypedResponse
+
+STATUS_S = 10.0
+RETRY_PAUSE_S = 0.5
+# The client gives up after 3600 s; the stream ends before that.
+STREAM_S_MAX = 3500.0
+WORDS = {"pending": "queued", "running": "running"}
+
+# Without a charset, which the client does not expect.
+EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+LOOK_S_MAX = 2.0
+STREAM_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+def encode_frame(event: str, data: StreamPayload) -> bytes:
+    r"""Encode one event.
+
+    >>> encode_frame("status", {"message": "\u00e9\n"})
+    b'event: status\ndata: {"message":"\\u00e9\\n"}\n\n'
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return f"event: {event}\ndata: {text}\n\n".encode("ascii")
+
+
+class Follower(NamedTuple):
+    """Who follows a submission, the base URL of this platform, and when this process stops."""
+
+    caller: Caller
+    base: str
+    stopping: asyncio.Event
+
+
+async def follow_submission(
+    deps: Dependencies, number: int, follower: Follower
+) -> AsyncGenerator[bytes, None]:
+    """Yield the frames of a submission; the last one is always `result` or `error`."""
+    try:
+        async with aclosing(_frames(deps, number, follower)) as frames:
+            async for frame_ in frames:
+                yield frame_
+    except (Refused, Failed) as error:
+        status, code = (404, error.code) if isinstance(error, Refused) else (503, "unavailable")
+        yield encode_frame("error", _error_payload(terminal_text(str(error)), status, code))
+
+
+async def _frames(
+    deps: Dependencies, number: int, follower: Follower
+) -> AsyncGenerator[bytes, None]:
+    started_at = time.monotonic()
+    submission: FullSubmission | None = None
+    ended = asyncio.create_task(follower.stopping.wait())
+    yield _status_frame(started_at, f"Submission {number} is accepted")
+    try:
+        while time.monotonic() - started_at < STREAM_S_MAX and not ended.done():
+            after = -1 if submission is None else submission.version
+            read = asyncio.create_task(
+                _read_update(deps.read_client, number, follower.caller, after)
+            )
+            try:
+                # Send a status even while the read side is unavailable.
+                while not (await _any_finished(read, ended)):
+                    yield _status_frame(started_at, _status_message(number, submission))
+                update = read.result() if read.done() else None
+            finally:
+                read.cancel()
+            if update is not None and update.is_over:
+                yield await _final_frame(deps, update, follower.base)
+                return
+            submission = update or submission
+            yield _status_frame(started_at, _status_message(number, submission))
+    finally:
+        ended.cancel()
+    message = f"submission {number} is still running: check it later with submissions show {number}"
+    yield encode_frame("error", _error_payload(message, 504, "stream_over"))
+
+
+async def _any_finished(*tasks: "asyncio.Task[Any]") -> bool:
+    """Return whether one of the tasks finishes before the next status is due."""
+    finished, _ = await asyncio.wait(tasks, timeout=STATUS_S, return_when=asyncio.FIRST_COMPLETED)
+    return bool(finished)
+
+
+async def _read_update(
+    read_client: ReadClient, number: int, caller: Caller, after: int
+) -> FullSubmission | None:
+    """Return the submission once it changed or the status interval is over."""
+    try:
+        submission = await read_client.submission(
+            number, caller.reader, after, 0 if after < 0 else STATUS_S
+        )
+    except Failed:
+        submission = None
+    if submission is None:
+        await asyncio.sleep(RETRY_PAUSE_S)
+    return submission
+
+
+def _status_frame(started_at: float, message: str) -> bytes:
+    elapsed = round(time.monotonic() - started_at, 3)
+    return encode_frame(
+        "status", {"status": "processing", "elapsed_time": elapsed, "message": message}
+    )
+
+
+def _status_message(number: int, submission: FullSubmission | None) -> str:
+    if submission is None:
+        return f"Submission {number} is on its way"
+    status = job_status(submission)
+    more = f": {status.more}" if status.more else ""
+    word = WORDS.get(status.status, status.status)
+    return f"Submission {number} is {word} on {submission.gpu}{more}"
+
+
+async def _final_frame(deps: Dependencies, submission: FullSubmission, base: str) -> bytes:
+    """Return the last event; anything but success is an error that the client prints."""
+    status_ = job_status(submission)
+    if status_.status != "succeeded":
+        return encode_frame(
+            "error",
+            _error_payload(status_.error or status_.status, 422, submission.code or status_.status),
+        )
+    result = (
+        await _profile_result(deps, submission, base)
+        if submission.mode == "profile"
+        else full_result(submission)
+    )
+    payload: StreamResult = {
+        "status": "success",
+        "submission_id": submission.number,
+        "results": [result],
+        "reports": [render_report(submission)],
+    }
+    return encode_frame("result", payload)
+
+
+async def _profile_result(deps: Dependencies, submission: FullSubmission, base: str) -> FullResult:
+    """Return the result of a profile, with the files of as many cases as fit."""
+    contents: dict[str, bytes] = {}
+    links: dict[int, str] = {}
+    bytes_left = TRACE_BYTES_MAX
+    for index, files in files_by_case(submission).items():
+        size = sum(file.bytes for file in files)
+        if size > bytes_left:
+            links[index] = f"{base}/jobs/{submission.number}/artifacts/{index}"
+            continue
+        bytes_left -= size
+        for file in files:
+            try:
+                contents[file.name] = await deps.blobs.get(file.digest)
+            except BlobNotFound:
+                contents[file.name] = b"this file is no longer available\n"
+    return profile_result(submission, contents, links)
+
+
+def _error_payload(detail: str, status: int, code: str) -> StreamError:
+    return {"status": "error", "detail": detail, "status_code": status, "code": code}
+
+
+class SubmissionTarget(NamedTuple):
+    """Where to submit a file: the client's names, unchanged."""
+
+    leaderboard: str
+    gpu: str
+    mode: str
+
+
+class TakenSubmission(NamedTuple):
+    """A submission that is in the log."""
+
+    caller: Caller
+    receipts: SubmissionReceipts
+    mode: str
+
+    @property
+    def receipt(self) -> Receipt:
+        """Return the receipt of the only GPU type."""
+        return self.receipts.submissions[0]
+
+
+def submissions_router(deps: Dependencies) -> APIRouter:
+    """The route that answers at once; the client polls for the rest."""
+    router = APIRouter(tags=[TAG], route_class=DocumentedRoute)
+
+    @router.post(
+        "/submission/{leaderboard}/{gpu}/{mode}",
+        status_code=202,
+        openapi_extra=dependencies.file_form(),
+    )
+    async def submit(
+        leaderboard: str, gpu: str, mode: str, request: Request, response: Response
+    ) -> AcceptedSubmission:
+        """Submit a file; the response comes after it is in the log."""
+        taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
+        response.headers.update(rate_limit_headers(taken.receipts))
+        return await accepted_response(deps, taken)
+
+    return router
+
+
+class ModeRoute(DocumentedRoute):
+    """A route of three segments that matches only if the last one is a mode.
+
+    It would shadow every other POST with three segments, so it is added last.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether a request matches."""
+        match, child = super().matches(scope)
+        mode = child.get("path_params", {}).get("mode", "")
+        is_ours = scope["method"] == "POST" and mode.lower() in MODES
+        return (match, child) if is_ours else (Match.NONE, {})
+
+
+class EventStreamResponse(LiveResponse):
+    """An event stream that sends its own last event when the process stops."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond; Source: the ASGI specification."""
+        await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
+
+
+def stream_route(deps: Dependencies) -> BaseRoute:
+    """The route whose response follows a submission to its end."""
+    streams = deps.streams or StreamLimiter(deps.read_client.reads, deps.auth)
+
+    async def stream(
+        leaderboard: str, gpu: str, mode: str, request: Request
+    ) -> TypedResponse[StreamPayload] | EventStreamResponse:
+        """Submit a file and follow it until it ends."""
+        client = (await deps.auth.caller(request)).account or client_address(request)
+        streams.check(client)
+        taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
+        stopping = request.scope.get(STOPPING) or asyncio.Event()
+        base = str(request.base_url).rstrip("/")
+        frames = follow_submission(
+            deps, taken.receipt.number, Follower(taken.caller, base, stopping)
+        )
+        return EventStreamResponse(
+            count_stream(frames, client), 200, EVENT_STREAM | rate_limit_headers(taken.receipts)
+        )
+
+    async def count_stream(
+        frames: AsyncGenerator[bytes, None], client: str
+    ) -> AsyncGenerator[bytes, None]:
+        with streams.open_stream(client):
+            async with aclosing(frames):
+                async for frame in frames:
+                    yield frame
+
+    return ModeRoute(
+        "/{leaderboard}/{gpu}/{mode}",
+        stream,
+        methods=["POST"],
+        tags=[TAG],
+        response_class=Response,
+        responses=STREAM_ANSWER,
+        openapi_extra=dependencies.file_form(),
+    )
+
+
+async def submit_file(
+    deps: Dependencies, request: Request, target: SubmissionTarget, vouched_by: str = ""
+) -> TakenSubmission:
+    """Submit a file; refusals come in the order of the API contract. Raises `Refused` and `Failed`.
+
+    With `vouched_by`, an operator may submit after the deadline.
+    """
+    # A client that is refused while it sends sees a broken connection, so read everything first.
+    try:
+        upload_: multipart.Upload | Refused = await multipart.read_upload(request)
+    except Refused as refused:
+        upload_ = refused
+    mode = MODES.get(target.mode.lower())
+    caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
+    await check_target(deps, caller, target)
+    if isinstance(upload_, Refused):
+        raise upload_
+    upload = SubmissionRequest(
+        caller=caller,
+        problem=target.leaderboard.lower(),
+        mode=str(mode),
+        gpus=[target.gpu],
+        name=upload_.name,
+        source=upload_.data,
+        via="popcorn",
+        idempotency_key=idempotency_key(request),
+        vouched_by=vouched_by,
+    )
+    receipts = await deps.ingest.intake.submit(upload)
+    return TakenSubmission(caller, receipts, target.mode.lower())
+
+
+async def check_target(deps: Dependencies, caller: Caller, target: SubmissionTarget) -> None:
+    """Refuse an impossible target, whatever the file. Raises `Refused` and `Failed`."""
+    await deps.ingest.intake.check_open()
+    if target.mode.lower() not in MODES:
+        known = ", ".join(MODES)
+        raise Refused("unknown_mode", f"mode {target.mode!r} is not one of {known}", "mode")
+    leaderboard = await find_leaderboard(deps, caller, target.leaderboard)
+    check_problem(caller, leaderboard.slug)
+
+
+async def accepted_response(deps: Dependencies, taken: TakenSubmission) -> AcceptedSubmission:
+    """Return the response for an accepted submission (spec 5.3)."""
+    receipt, queue = taken.receipt, await _load_queue(deps, taken.receipt.gpu)
+    return {
+        "details": {"id": receipt.number, "job_status_id": receipt.number},
+        "runner_queue": queue_response(queue) if queue else None,
+        "status": "accepted",
+        "queue": msgspec.to_builtins(queue) if queue else {},
+        "quota": _quota_response(taken),
+    }
+
+
+async def _load_queue(deps: Dependencies, gpu: str) -> QueueOfGpu | None:
+    """Return the queue of a GPU type, None if it does not arrive in time."""
+    try:
+        async with asyncio.timeout(LOOK_S_MAX):
+            return await deps.read_client.queue(gpu)
+    except (TimeoutError, Failed):
+        return None
+
+
+def _quota_response(taken: TakenSubmission) -> QuotaLeft:
+    quota = taken.receipt.quota
+    if quota is None:
+        return {}
+    return {
+        "mode": cast("PublicMode", taken.mode),
+        "used": quota.used,
+        "remaining": quota.remaining,
+        "max": quota.limit,
+        "window_s": quota.window_s,
+        "reset_at": instant(quota.reset_at),
+        "concurrent": None,
+        "concurrent_max": None,
+    }

@@ -1,0 +1,173 @@
+"""Preferences for notifications on Discord, for participants and for the Discord edge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Depends, Query
+from msgspec import structs
+
+from ingest.access.callers import Caller, check_unlimited
+from ingest.access.feed import AccessFeed
+from ingest.decisions import CommandContext, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import IdInPath, RequestModel
+from ingest.ports import Ports
+from ingest.preferences import rules
+from shared import subjects
+from shared.api.moderation import RejudgeSummary
+from shared.api.preferences import (
+    DiscordParticipant,
+    DiscordParticipants,
+    How,
+    Notice,
+    Preferences,
+    SubmissionOwner,
+    Switch,
+    Threads,
+)
+from shared.errors import Refused
+from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
+from shared.response_types import DocumentedRoute
+
+DISCORD = "discord"
+
+
+@dataclass(frozen=True)
+class PreferenceCommands:
+    """Reads and sets preferences, for participants and the Discord edge."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+
+    def of(self, account: str | None) -> Preferences:
+        """Return the preferences of an account; None is a participant without one.
+
+        Raises `Failed`.
+        """
+        self.feed.now()
+        return msgspec.convert(self.feed.choices.of(account or ""), Preferences)
+
+    async def choose(self, caller: Caller, changes: Mapping[str, str]) -> Preferences:
+        """Set preferences and return all of them. Raises `Refused` and `Failed`."""
+        agg, by = subjects.account(caller.id), CommandContext(caller.actor, caller.id)
+        command = rules.SetPreferences(changes)
+        result = await self.decisions.make(agg, rules.preferences, command, by)
+        await self.feed.reach(result.seq)
+        return self.of(caller.id)
+
+    async def load_participant(self, account: str) -> DiscordParticipant:
+        """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
+        identities = await self.ports.people.identities(account)
+        discord_ids = [identity.subject for identity in identities if identity.provider == DISCORD]
+        return DiscordParticipant(
+            participant_id=account,
+            discord=discord_ids[0] if discord_ids else None,
+            preferences=self.of(account),
+        )
+
+    async def list_interested(self, preference: str) -> list[DiscordParticipant]:
+        """Return the participants who chose something other than the default. Raises `Failed`."""
+        self.feed.now()
+        accounts = self.feed.choices.who(preference)
+        return [await self.load_participant(account) for account in accounts]
+
+    async def owner(self, submission: str) -> SubmissionOwner:
+        """Return the owner of a submission, by its id.
+
+        Raises `Refused` (`unknown_submission`) and `Failed`.
+        """
+        for event in await self.ports.log.history(subjects.submission(submission)):
+            received = event.fact
+            if isinstance(received, SubmissionReceived):
+                participant = await self.load_participant(received.account)
+                return SubmissionOwner(
+                    participant_id=participant.participant_id,
+                    discord=participant.discord,
+                    preferences=participant.preferences,
+                    number=event.seq,
+                    problem=received.problem,
+                    gpu=received.gpu,
+                    mode=received.mode,
+                    baseline=received.baseline,
+                )
+        raise Refused("unknown_submission", f"there is no submission {submission!r}", "id")
+
+    async def rejudge(self, rejudge: str) -> RejudgeSummary:
+        """Return the summary of a rejudge. Raises `Refused` (`unknown_rejudge`) and `Failed`."""
+        summary: RejudgeSummary | None = None
+        for event in await self.ports.log.history(subjects.rejudge(rejudge)):
+            match event.fact:
+                case RejudgeRequested() as requested:
+                    summary = RejudgeSummary(
+                        problem=requested.problem,
+                        from_version=requested.from_number,
+                        to_version=requested.to_number,
+                        submissions=len(requested.items),
+                        changed=0,
+                    )
+                case RejudgePreviewed(changed_count=count) if summary is not None:
+                    summary = structs.replace(summary, changed=count)
+        if summary is None:
+            raise Refused("unknown_rejudge", f"there is no rejudge {rejudge!r}", "id")
+        return summary
+
+
+class PreferencesRequest(RequestModel):
+    """Preferences to change; those that are not sent stay as they are."""
+
+    overtaken: How | None = None
+    run_finished: How | None = None
+    deadline_near: How | None = None
+    ranked_line: Switch | None = None
+    threads: Threads | None = None
+
+
+def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> APIRouter:
+    """The routes for participants' own preferences, and those for the Discord edge."""
+    router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
+    _own_routes(router, preferences, auth)
+    _edge_routes(router, preferences, auth)
+    return router
+
+
+def _own_routes(router: APIRouter, preferences: PreferenceCommands, auth: Authenticator) -> None:
+    @router.get("/me/preferences")
+    async def chosen(caller: Annotated[Caller, Depends(auth.token_manager())]) -> Preferences:
+        """One's own preferences; nothing is sent that was not asked for."""
+        return preferences.of(caller.account)
+
+    @router.put("/me/preferences")
+    async def choose(
+        body: PreferencesRequest, caller: Annotated[Caller, Depends(auth.token_manager())]
+    ) -> Preferences:
+        """Change preferences: direct message, the submission's thread, or off."""
+        check_unlimited(caller)
+        changes = body.model_dump(exclude_none=True)
+        return await preferences.choose(caller, changes)
+
+
+def _edge_routes(router: APIRouter, preferences: PreferenceCommands, auth: Authenticator) -> None:
+    edge = [Depends(auth.edge)]
+
+    @router.get("/edge/participants", dependencies=edge)
+    async def interested(wish: Annotated[Notice, Query()]) -> DiscordParticipants:
+        """Participants who want this notification, for the Discord edge only."""
+        return DiscordParticipants(items=await preferences.list_interested(wish))
+
+    @router.get("/edge/participants/{id}", dependencies=edge)
+    async def participant(id: IdInPath) -> DiscordParticipant:  # noqa: A002  (the contract's own word)
+        """A participant with their Discord id, for the Discord edge only."""
+        return await preferences.load_participant(id)
+
+    @router.get("/edge/submissions/{id}", dependencies=edge)
+    async def submission(id: IdInPath) -> SubmissionOwner:  # noqa: A002  (the contract's own word)
+        """The owner of a submission, by its id, for the Discord edge only."""
+        return await preferences.owner(id)
+
+    @router.get("/edge/rejudges/{id}", dependencies=edge)
+    async def rejudge(id: IdInPath) -> RejudgeSummary:  # noqa: A002  (the contract's own word)
+        """A rejudge, for the Discord edge only."""
+        return await preferences.rejudge(id)

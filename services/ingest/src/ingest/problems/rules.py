@@ -1,0 +1,305 @@
+"""Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import reduce
+
+from msgspec import structs
+
+from ingest.consents.rules import consent_digest
+from shared.decider import Decider
+from shared.errors import Refused
+from shared.events import (
+    ConsentGiven,
+    ConsentWithdrawn,
+    Fact,
+    LeaderboardArchived,
+    LeaderboardChanged,
+    ProblemPublished,
+)
+
+PUBLIC = "public"
+# First path segments of the public API: a leaderboard with such a name could not be reached.
+RESERVED = frozenset(
+    (
+        *("admin", "api", "auth", "docs", "gpus", "health", "healthz", "jobs", "leaderboards"),
+        *("metrics", "profile", "readyz", "runner_queue", "static", "submission"),
+        *("submission_count", "submissions", "user", "v1"),
+    )
+)
+
+AFTER_CLOSE, ALWAYS = "after_close", "always"
+PRIVATE = "export it with private=true"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The state of a problem; `published` is the newest version, None before any.
+
+    `digests` maps version numbers to digests. `gpus` are the GPU types set for its leaderboards;
+    until they are set, those of the newest version count. `gpus_ever` holds every GPU type that was
+    ever open.
+    """
+
+    published: ProblemPublished | None = None
+    digests: Mapping[int, str] = field(default_factory=dict)
+    visibility: str = PUBLIC
+    deadline_at: datetime | None = None
+    is_archived: bool = False
+    gpus: tuple[str, ...] | None = None
+    gpus_ever: frozenset[str] = frozenset()
+
+    @property
+    def open_gpus(self) -> tuple[str, ...]:
+        """Return the GPU types that accept submissions."""
+        own = () if self.published is None else tuple(self.published.gpus)
+        return own if self.gpus is None else self.gpus
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change a leaderboard: visibility, deadline, GPU types; None leaves a setting unchanged.
+
+    `has_deadline` false removes the deadline, true sets `deadline_at`. With `is_no_sooner` the
+    deadline may only be postponed. Setting a deadline that has passed by `at`, or dropping a GPU
+    type in `used` (those with entries), needs `is_forced`.
+    """
+
+    reason: str
+    visibility: str | None = None
+    has_deadline: bool | None = None
+    deadline_at: datetime | None = None
+    is_no_sooner: bool = False
+    gpus: tuple[str, ...] | None = None
+    used: frozenset[str] = frozenset()
+    is_forced: bool = False
+    at: datetime | None = None
+
+
+DEFAULT_CHANGE = Change("published so")
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Publish a compiled problem; the decision assigns its number.
+
+    `change` is applied to its leaderboards. With `is_first` it must be the first version, because
+    publishing makes the author the owner. An `objection` refuses a new version.
+    """
+
+    version: ProblemPublished
+    change: Change = DEFAULT_CHANGE
+    is_first: bool = False
+    objection: Refused | None = None
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Stop accepting submissions for ever."""
+
+    reason: str
+
+
+ProblemCommand = Publish | Change | Archive
+
+
+def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
+    """Return the events; nothing if nothing changes. Raises `Refused`."""
+    match command:
+        case Publish():
+            if command.is_first and state.published is not None:
+                message = "somebody else just published a problem with this name: choose another"
+                raise Refused("wrong_state", message, "slug")
+            versions = _decide_version(command, state)
+            after = reduce(evolve, versions, state)
+            changes = _decide_change(command.change, after, state.open_gpus)
+            # A new problem gets its settings first, so nobody sees it earlier than they may.
+            is_there = state.published is not None
+            return (*versions, *changes) if is_there else (*changes, *versions)
+        case Change():
+            return _decide_change(command, state, state.open_gpus)
+    return () if state.is_archived else (LeaderboardArchived(reason=command.reason),)
+
+
+def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
+    """Return a new version if the digest differs from the newest one."""
+    newest = state.published
+    if newest is not None and newest.digest == command.version.digest:
+        return ()
+    if command.objection is not None:
+        raise command.objection
+    return (structs.replace(command.version, number=newest.number + 1 if newest else 1),)
+
+
+def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequence[Fact]:
+    """Return the change if there is one; `open_before` are the GPU types open until now."""
+    gpus = None if command.gpus is None else canonical_gpus(command.gpus, sorted(state.gpus_ever))
+    if state.gpus is None and gpus == state.open_gpus:
+        gpus = None
+    command = replace(command, gpus=gpus)
+    after = _apply_change(state, command)
+    _check_dropped(command, open_before, after.open_gpus)
+    if after == state:
+        return ()
+    if command.is_no_sooner and _is_sooner(after.deadline_at, state.deadline_at):
+        message = "an earlier deadline reveals what others submitted: ask an operator"
+        raise Refused("scope_missing", f"{message} (scope admin:problems)", "deadline_at")
+    _check_deadline_ahead(command, state.deadline_at)
+    return (
+        LeaderboardChanged(
+            visibility=command.visibility,
+            has_deadline=command.has_deadline,
+            deadline_at=command.deadline_at,
+            gpus=None if gpus is None else list(gpus),
+            reason=command.reason,
+        ),
+    )
+
+
+def canonical_gpus(gpus: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return each GPU type once, in its first spelling. Raises `Refused` for an empty list."""
+    if not gpus:
+        raise Refused("unknown_gpu", "name at least one GPU type", "gpus")
+    spelling = {gpu.lower(): gpu for gpu in (*reversed(gpus), *reversed(known))}
+    return tuple(dict.fromkeys(spelling[gpu.lower()] for gpu in gpus))
+
+
+def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str]) -> None:
+    """Refuse to close a GPU type that has entries, unless forced."""
+    dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
+    if dropped and not command.is_forced:
+        message = f"{', '.join(dropped)} would be closed although it has entries"
+        raise Refused(
+            "gpu_has_entries", f"{message}; they stay readable: confirm with force", "gpus"
+        )
+
+
+def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
+    """Refuse a deadline in the past, unless forced: it is probably a typing error."""
+    until, at = command.deadline_at, command.at
+    if until is None or at is None or until > at or until == before or command.is_forced:
+        return
+    message = f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed, so nothing could be submitted"
+    raise Refused(
+        "invalid_request", f"{message}: choose a later one, or confirm with force", "deadline_at"
+    )
+
+
+def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
+    return after is not None and (before is None or after < before)
+
+
+def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Problem:
+    if change.visibility is not None:
+        state = replace(state, visibility=change.visibility)
+    if change.gpus is not None:
+        state = replace(state, gpus=tuple(change.gpus))
+    if change.has_deadline is not None:
+        state = replace(state, deadline_at=change.deadline_at if change.has_deadline else None)
+    return state
+
+
+def evolve(state: Problem, fact: Fact) -> Problem:
+    """Return the problem after one more event."""
+    match fact:
+        case ProblemPublished():
+            digests = {**state.digests, fact.number: fact.digest}
+            return _remember_gpus(replace(state, published=fact, digests=digests))
+        case LeaderboardChanged():
+            return _remember_gpus(_apply_change(state, fact))
+        case LeaderboardArchived():
+            return replace(state, is_archived=True)
+    return state
+
+
+def _remember_gpus(state: Problem) -> Problem:
+    return replace(state, gpus_ever=state.gpus_ever | frozenset(state.open_gpus))
+
+
+problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
+
+
+def check_slug(slug: str) -> None:
+    """Refuse a slug that is a route of the API."""
+    if slug in RESERVED:
+        message = f"the slug {slug!r} is reserved for routes of the API: choose another"
+        raise Refused("bad_problem", message, "slug")
+
+
+def newest_version(slug: str, state: Problem) -> ProblemPublished:
+    """Return the newest version of a problem, with the GPU types that are open.
+
+    Raises `Refused` (`unknown_leaderboard`).
+    """
+    if state.published is None:
+        raise unknown_leaderboard(slug)
+    return structs.replace(state.published, gpus=list(state.open_gpus))
+
+
+def unknown_leaderboard(slug: str) -> Refused:
+    """Return the refusal for a leaderboard that does not exist for the caller."""
+    message = f"there is no leaderboard {slug!r}; GET /v1/problems lists them"
+    return Refused("unknown_leaderboard", message, "problem")
+
+
+def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
+    """Return the refusal for a submission after the deadline; None if it is in time."""
+    if state.is_archived:
+        return Refused(
+            "deadline_passed", f"{slug} is archived: it accepts no submissions", "problem"
+        )
+    if state.deadline_at is not None and at >= state.deadline_at:
+        message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
+        return Refused("deadline_passed", message, "problem")
+    return None
+
+
+def versions(facts: Iterable[Fact]) -> dict[int, ProblemPublished]:
+    """Return every version of a problem, by number."""
+    return {version.number: version for version in facts if isinstance(version, ProblemPublished)}
+
+
+def released_versions(
+    slug: str, state: Problem, versions_by_number: Mapping[int, ProblemPublished], at: datetime
+) -> dict[int, ProblemPublished]:
+    """Return the versions whose submissions are public.
+
+    Raises `Refused` (`private_only`) if there are none, saying when there will be.
+    """
+    if state.visibility != PUBLIC:
+        raise Refused("private_only", f"{slug} is closed: {PRIVATE}", "private")
+    is_over = state.deadline_at is not None and state.deadline_at <= at
+    release_policies = (ALWAYS, AFTER_CLOSE) if is_over else (ALWAYS,)
+    released = {
+        number: version
+        for number, version in versions_by_number.items()
+        if version.publish in release_policies
+    }
+    if released:
+        return released
+    if all(version.publish != AFTER_CLOSE for version in versions_by_number.values()):
+        message = f"{slug} has publish: never: its submissions stay private"
+    elif state.deadline_at is None:
+        message = f"{slug} is published after its deadline, but it has none"
+    else:
+        message = f"{slug} is published from {state.deadline_at.isoformat()} on"
+    raise Refused("private_only", f"{message}; {PRIVATE}", "private")
+
+
+def accepted_consents(facts: Iterable[Fact], slug: str) -> frozenset[str]:
+    """Return the digests of the texts that a participant accepts; withdrawing removes all."""
+    digests: set[str] = set()
+    for fact in facts:
+        match fact:
+            case ConsentGiven() if fact.problem == slug:
+                digests.add(fact.digest)
+            case ConsentWithdrawn() if fact.problem == slug:
+                digests.clear()
+    return frozenset(digests)
+
+
+def allows_release(texts: frozenset[str], version: ProblemPublished) -> bool:
+    """Return whether a participant who accepts these texts allows publication."""
+    required = consent_digest(version)
+    return required is None or required in texts

@@ -1,0 +1,244 @@
+"""Publishing problems: files, check report and leaderboard settings."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ingest.access.feed import AccessFeed
+from ingest.accounts.rules import ACTOR
+from ingest.baselines import Baselines, baseline_event, baseline_source
+from ingest.decisions import AggregateCommand, CommandContext, Decisions
+from ingest.leaderboards import LeaderboardChange, Leaderboards
+from ingest.ports import Ports
+from ingest.problems import rules
+from ingest.quotas.rules import SetLimit
+from shared import subjects
+from shared.api.problems import PublishedVersion
+from shared.blobs import describe_blob
+from shared.errors import Refused
+from shared.events import Fact, ProblemPublished, Requires, Roof
+from shared.problems.compilation import ProblemVersion, compile_problem
+from shared.problems.report import read_report, require_clean
+from shared.problems.roofline import Work, floors_us
+from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
+
+SLUG_LENGTH_MAX = 64
+JSON = "application/json"
+PROCESSOR = "CPU"
+# Every agent has this much: a harness and a submission that imports torch need it.
+USUAL_MEMORY_MIB = 2048
+
+
+@dataclass(frozen=True)
+class Check:
+    """The check of a problem: its report, or the reason why there is none."""
+
+    report: bytes | None = None
+    unchecked: str = ""
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the measured memory that a run needs; 0 if any machine has enough."""
+        if self.report is None or self.unchecked:
+            return 0
+        try:
+            measured = read_report(self.report).memory_mib
+        except Refused:
+            # `objection` reports it.
+            return 0
+        return measured if measured > USUAL_MEMORY_MIB else 0
+
+    def objection(self, digest: str) -> Refused | None:
+        """Return why a version cannot be published, or None."""
+        if self.unchecked:
+            return None
+        if self.report is None:
+            message = (
+                "a new version needs its check report in the field report: run "
+                "`warpboard problem publish`, or send the output of `warpboard problem check`"
+            )
+            return Refused("check_missing", message, "report")
+        try:
+            require_clean(read_report(self.report), digest)
+        except Refused as refused:
+            return refused
+        return None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The files and settings of a problem; None in `change` leaves a setting as it is."""
+
+    slug: str
+    files: Mapping[str, bytes]
+    check: Check = Check()
+    settings: PublishSettings = NO_SETTINGS
+    change: rules.Change = rules.DEFAULT_CHANGE
+    quotas: tuple[SetLimit, ...] = ()
+    is_operator: bool = False
+
+    @property
+    def board(self) -> LeaderboardChange:
+        """Return the change to its leaderboards."""
+        return LeaderboardChange(self.slug, self.change, self.quotas, self.is_operator)
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Publishes problems."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+    boards: Leaderboards
+    baselines: Baselines
+
+    async def publish(self, publication: Publication, actor: str) -> PublishedVersion:
+        """Publish these files as the newest version and apply the leaderboard settings.
+
+        Either everything is in the log or nothing. Raises `Refused` and `Failed`.
+        """
+        slug = publication.slug
+        version, commands = await self._prepare(publication, actor)
+        store_blobs = partial(self._store_blobs, version, publication.check)
+        context = CommandContext(actor, slug)
+        result = await self.decisions.make_all(commands, context, store_blobs)
+        await self.feed.reach(result.seq, result.facts)
+        # If the process dies here, publishing the same files again runs the baselines.
+        await self.baselines.run_new(slug)
+        return await self._result(publication, version, result.facts)
+
+    async def would_create_version(self, publication: Publication, actor: str) -> bool:
+        """Return whether publishing would create a version, without doing it.
+
+        Raises the same errors as `publish`.
+        """
+        _, commands = await self._prepare(publication, actor)
+        return _has_version(await self.decisions.preview(commands))
+
+    async def _prepare(
+        self, publication: Publication, actor: str
+    ) -> tuple[ProblemVersion, list[AggregateCommand]]:
+        slug = publication.slug
+        if len(slug) > SLUG_LENGTH_MAX:
+            raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
+        rules.check_slug(slug)
+        version = await asyncio.to_thread(_compile, publication)
+        command = await self._publish_command(publication, version, actor)
+        gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
+        problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command)
+        return version, [problem_command, *publication.board.limits(gpus)]
+
+    async def _publish_command(
+        self, publication: Publication, version: ProblemVersion, actor: str
+    ) -> rules.Publish:
+        slug, change = publication.slug, replace(publication.change, at=self.ports.clock())
+        is_first = self._is_first(slug, actor)
+        if not is_first:
+            change, _ = await self.boards.with_known_effects(publication.board, version.gpus)
+        objection = publication.check.objection(version.digest)
+        event = _version_event(version, publication.check)
+        return rules.Publish(event, change, is_first=is_first, objection=objection)
+
+    async def _result(
+        self, publication: Publication, version: ProblemVersion, facts: Sequence[Fact]
+    ) -> PublishedVersion:
+        slug, warnings, file_gpus = publication.slug, version.warnings, set(version.gpus)
+        state = await self.boards.problem(slug)
+        newest = rules.newest_version(slug, state)
+        if publication.change.gpus is None and set(newest.gpus) != file_gpus:
+            newest_gpus = ", ".join(newest.gpus)
+            message = (
+                f"the leaderboard keeps its own GPU types {newest_gpus}, not the gpus of the files"
+            )
+            warnings = (*warnings, message)
+        return PublishedVersion(
+            slug=slug,
+            number=newest.number,
+            digest=newest.digest,
+            is_new=_has_version(facts),
+            warnings=list(warnings),
+        )
+
+    def _is_first(self, slug: str, actor: str) -> bool:
+        """Return whether an author claims the problem by publishing it.
+
+        Checked again here, because another author may have published it since the request was
+        authorized. Raises `Refused` for a problem of another author, and `Failed`.
+        """
+        access, account = self.feed.now(), actor.removeprefix(ACTOR)
+        board = access.boards.get(slug)
+        if not actor.startswith(ACTOR) or "admin" in access.roles.get(account, ()):
+            return False
+        if board is None or not board.is_published:
+            return True
+        if board.owner != account:
+            raise Refused("not_yours", f"{slug} belongs to another author", "problem")
+        return False
+
+    async def _store_blobs(self, version: ProblemVersion, check: Check) -> None:
+        """Store the blobs before the event that names them."""
+        blobs = self.ports.blobs
+        await blobs.put(version.manifest, JSON)
+        for data in version.files.values():
+            await blobs.put(data)
+        for baseline in version.baselines:
+            await blobs.put(baseline.data, baseline_source(baseline).media)
+        if check.report is not None:
+            await blobs.put(check.report, JSON)
+
+
+def _has_version(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(fact, ProblemPublished) for fact in facts)
+
+
+def _compile(publication: Publication) -> ProblemVersion:
+    return compile_problem(
+        publication.slug, apply_settings(publication.files, publication.settings)
+    )
+
+
+def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
+    """Return the event of a version, with the digests its blobs will have."""
+    needs = version.requires
+    # GPU memory is not measured: on GPUs only the declared requirement counts.
+    measured_mib = check.memory_mib if PROCESSOR in version.gpus else 0
+    return ProblemPublished(
+        number=0,
+        digest=version.digest,
+        title=version.title,
+        manifest=describe_blob(version.manifest, JSON),
+        files={name: describe_blob(data) for name, data in version.files.items()},
+        gpus=list(version.gpus),
+        cases_count=dict(version.cases_count),
+        ranking_by=version.ranking_by,
+        budgets_s=dict(version.budgets_s),
+        source_bytes_max=version.source_bytes_max,
+        languages=list(version.languages),
+        consent=version.consent,
+        requires=Requires(
+            count=needs.count,
+            memory_mib=max(needs.memory_mib, measured_mib),
+            toolchains=list(needs.toolchains),
+            sandbox_memory_mib=needs.sandbox_memory_mib,
+        ),
+        source_visible=version.source_visible,
+        publish=version.publish,
+        report=None if check.report is None else describe_blob(check.report, JSON),
+        unchecked=check.unchecked,
+        baselines=[baseline_event(entry) for entry in version.baselines],
+        milestones=list(version.milestones),
+        roofs=[_roof(work) for work in version.works],
+    )
+
+
+def _roof(work: Work) -> Roof:
+    """Return the roofline of a timed case; the floors come from the current table."""
+    return Roof(
+        case=work.case,
+        bytes=work.bytes,
+        flops=work.flops,
+        dtype=work.dtype,
+        floors_us=floors_us(work),
+    )

@@ -1,0 +1,1 @@
+"""Quotas: limits on what a participant may submit."""

@@ -1,0 +1,82 @@
+"""Routes for quotas: what is left of one's own, and the limits that operators set."""
+
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import Field
+
+from ingest.access.callers import Caller
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import RequestModel, Text, decision_response
+from ingest.quotas import rules
+from ingest.quotas.service import Quotas
+from ingest.submissions import rules as submissions
+from ingest.submissions.intake import Intake
+from shared.api.platform import DecisionResponse
+from shared.api.submissions import Balance, Balances
+from shared.clock import now
+from shared.json_types import JsonInt
+from shared.problems.submission_file import Directives
+from shared.response_types import DocumentedRoute
+
+BUCKET_LENGTH_MAX = 200
+
+
+class QuotaLimitRequest(RequestModel):
+    """A quota limit of a participant, or of everybody; null lifts it."""
+
+    participant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
+    bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
+    limit: Annotated[JsonInt, Field(ge=0, le=rules.LIMIT_MAX)] | None
+    window_s: Annotated[float, Field(ge=rules.WINDOW_S_MIN, le=rules.WINDOW_S_MAX)]
+    reason: Text
+
+
+def quotas_router(quotas: Quotas, intake: Intake, auth: Authenticator) -> APIRouter:
+    """The routes of participants and operators."""
+    router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
+    operator = auth.operator("admin:participants")
+
+    @router.get("/quota")
+    async def quota(
+        response: Response,
+        caller: Annotated[Caller, Depends(auth.participant("read:own"))],
+        problem: Annotated[str, Query()] = "",
+        gpu: Annotated[str | None, Query()] = None,
+    ) -> Balances:
+        """What is left of one's quotas; with `problem` and `gpu`, those of one leaderboard."""
+        slug, buckets = problem.lower(), []
+        if slug:
+            published = await intake.published(slug)
+            auth.check_sees(caller, slug)
+            gpu_type = submissions.choose_gpu(gpu, Directives(), published)
+            buckets = [rules.bucket_name(slug, gpu_type, mode) for mode in ("test", "ranked")]
+        balances = await quotas.balances(caller, buckets)
+        response.headers.update(quota_headers(balances))
+        return Balances(items=balances)
+
+    @router.put("/admin/quota")
+    async def limit(
+        body: QuotaLimitRequest, actor: Annotated[str, Depends(operator)]
+    ) -> DecisionResponse:
+        """Set the quota limit of a participant in a window, or of everybody."""
+        limit = rules.UNLIMITED if body.limit is None else body.limit
+        command = rules.SetLimit(body.bucket, limit, body.window_s, body.reason)
+        return decision_response(await quotas.limit(body.participant, command, actor))
+
+    return router
+
+
+def quota_headers(balances: Sequence[Balance]) -> dict[str, str]:
+    """Return headers with the tightest quota; none if nothing is limited."""
+    if not balances:
+        return {}
+    tightest = min(balances, key=lambda balance: balance.remaining)
+    reset_s = max(0, math.ceil((tightest.reset_at - now()).total_seconds()))
+    return {
+        "RateLimit-Limit": str(tightest.limit),
+        "RateLimit-Remaining": str(tightest.remaining),
+        "RateLimit-Reset": str(reset_s),
+    }

@@ -1,0 +1,366 @@
+"""Quotas: how much an account may use of a bucket in a time window, and how much it used.
+
+A bucket is `<problem>.<gpu>.<category>`. A limit may cover many buckets with `*` for a part, and
+applies to each of them separately. An account's own limits override everybody's; among several that
+match, the most specific one counts.
+
+Authors and operators set quotas for everybody on a leaderboard. Such a quota is written
+`ranked=10/day`, or `H100.ranked=2/hour` for one GPU type; each one limits a bucket of that problem.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from shared.api.submissions import Balance
+from shared.decider import Decider
+from shared.errors import Refused
+from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
+
+EVERYBODY = "default"
+CATEGORIES = {"test": "test", "benchmark": "test", "profile": "test", "ranked": "ranked"}
+COST = 1
+UNLIMITED = -1
+LIMIT_MAX = 1_000_000
+KEPT_S = 600.0
+WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
+PARTS = (
+    re.compile(r"\*|[a-z0-9][a-z0-9_-]{0,94}"),
+    re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9_-]{0,39}"),
+    re.compile(r"\*|test|ranked"),
+)
+
+QUOTAS_MAX = 32
+NONE = "none"
+WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
+# The rate of a limit that lifts all others.
+BOUNDLESS = math.inf
+
+_QUOTA = re.compile(
+    r"(?:(?P<gpu>[A-Za-z0-9][A-Za-z0-9_-]{0,39})\.)?(?P<category>test|ranked)"
+    r"=(?:(?P<none>none)|(?P<limit>[0-9]{1,7})/(?P<window>[a-z]+|[0-9]{1,8}s))\Z"
+)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that may be used in each window; windows are counted from 1970 in UTC."""
+
+    limit: int
+    window_s: float
+
+
+@dataclass(frozen=True)
+class QuotaUse:
+    """What one submission used, until its window ends."""
+
+    bucket: str
+    cost: int
+    until_at: datetime
+
+
+@dataclass(frozen=True)
+class Quota:
+    """The quotas of an account: its own limits, and what its submissions used."""
+
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    taken: Mapping[str, QuotaUse] = field(default_factory=dict)
+
+
+class QuotaExceeded(Refused):
+    """A submission was refused because a quota is used up, with what is left of it."""
+
+    def __init__(self, reason: str, balance: Balance, retry_after_s: float | None = None) -> None:
+        super().__init__("quota_exceeded", reason, retry_after_s=retry_after_s)
+        self.balance = balance
+
+
+@dataclass(frozen=True)
+class SetLimit:
+    """Limit a bucket or a pattern of buckets; UNLIMITED lifts every wider limit."""
+
+    bucket: str
+    limit: int
+    window_s: float
+    reason: str
+
+
+def bucket_name(problem: str, gpu: str, mode: str) -> str:
+    """Return the bucket that a submission uses.
+
+    >>> bucket_name("matmul", "H200", "benchmark")
+    'matmul.H200.test'
+    """
+    return f"{problem}.{gpu}.{CATEGORIES[mode]}"
+
+
+def decide(command: SetLimit, state: Mapping[str, Limit]) -> Sequence[Fact]:
+    """Return the limit if it differs from the current one. Raises `Refused` if it is invalid."""
+    parts = command.bucket.split(".")
+    fits = len(parts) == len(PARTS) and all(
+        pattern.fullmatch(part) for pattern, part in zip(PARTS, parts, strict=True)
+    )
+    if not fits:
+        message = f"{command.bucket!r} is not a bucket: write problem.gpu.category"
+        raise Refused("invalid_request", f"{message}, or * for any of them", "bucket")
+    if not UNLIMITED <= command.limit <= LIMIT_MAX:
+        raise Refused("invalid_request", f"a limit is 0 to {LIMIT_MAX:,}", "limit")
+    if not WINDOW_S_MIN <= command.window_s <= WINDOW_S_MAX:
+        message = f"a window is {WINDOW_S_MIN:.0f} to {WINDOW_S_MAX:.0f} seconds long"
+        raise Refused("invalid_request", message, "window_s")
+    if state.get(command.bucket) == Limit(command.limit, command.window_s):
+        return ()
+    return (
+        QuotaLimitSet(
+            bucket=command.bucket,
+            limit=command.limit,
+            window_s=command.window_s,
+            reason=command.reason,
+        ),
+    )
+
+
+def evolve(state: Mapping[str, Limit], fact: Fact) -> Mapping[str, Limit]:
+    """Return the limits of an account after one more event."""
+    if not isinstance(fact, QuotaLimitSet):
+        return state
+    return {**state, fact.bucket: Limit(fact.limit, fact.window_s)}
+
+
+limits = Decider[SetLimit, Mapping[str, Limit], Fact]({}, decide, evolve)
+
+
+def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -> Quota:
+    """Return the quotas after these events, without uses that expired long before `at`.
+
+    The margin covers clocks that differ a little.
+    """
+    own_limits, taken = dict(state.limits), dict(state.taken)
+    for fact in facts:
+        match fact:
+            case QuotaLimitSet():
+                own_limits[fact.bucket] = Limit(fact.limit, fact.window_s)
+            case QuotaTaken():
+                taken[fact.submission] = QuotaUse(fact.bucket, fact.cost, fact.window_until_at)
+            case QuotaReturned():
+                taken.pop(fact.submission, None)
+    if at is not None:
+        since = at - timedelta(seconds=KEPT_S)
+        taken = {name: use for name, use in taken.items() if use.until_at > since}
+    return Quota(own_limits, taken)
+
+
+def limit_for(name: str, own: Quota, everybody: Quota) -> Limit | None:
+    """Return the limit that applies to a bucket, or None."""
+    for quota in (own, everybody):
+        fitting = [pattern for pattern in quota.limits if _fits(pattern, name)]
+        if fitting:
+            limit = quota.limits[max(fitting, key=_specificity)]
+            return None if limit.limit == UNLIMITED else limit
+    return None
+
+
+def balance(name: str, own: Quota, everybody: Quota, at: datetime) -> Balance | None:
+    """Return what is left of a bucket at a time, or None if it is unlimited."""
+    limit = limit_for(name, own, everybody)
+    if limit is None:
+        return None
+    live_uses = [use for use in own.taken.values() if use.bucket == name and use.until_at > at]
+    reset_at = min((use.until_at for use in live_uses), default=window_end(at, limit.window_s))
+    used = sum(use.cost for use in live_uses)
+    return Balance(
+        bucket=name,
+        limit=limit.limit,
+        used=used,
+        # Never less than 0, even after the limit was lowered.
+        remaining=max(0, limit.limit - used),
+        window_s=limit.window_s,
+        reset_at=reset_at,
+    )
+
+
+def balances(own: Quota, everybody: Quota, at: datetime) -> list[Balance]:
+    """Return what is left of every bucket in use, and of the patterns for the others."""
+    used = {use.bucket for use in own.taken.values() if use.until_at > at}
+    names = sorted(used | own.limits.keys() | everybody.limits.keys())
+    return [left for name in names if (left := balance(name, own, everybody, at))]
+
+
+def take(
+    buckets_by_submission: Mapping[str, str], own: Quota, everybody: Quota, at: datetime
+) -> Sequence[QuotaTaken]:
+    """Return the uses of submissions, given with their buckets. Raises `Refused` if one fails."""
+    taken: list[QuotaTaken] = []
+    for submission, bucket in buckets_by_submission.items():
+        left = balance(bucket, fold_uses(own, taken), everybody, at)
+        if left is None:
+            continue
+        if left.remaining < COST:
+            raise _quota_exceeded(left, at)
+        window_end_at = window_end(at, left.window_s)
+        taken.append(
+            QuotaTaken(
+                submission=submission, bucket=bucket, cost=COST, window_until_at=window_end_at
+            )
+        )
+    return taken
+
+
+def _quota_exceeded(left: Balance, at: datetime) -> QuotaExceeded:
+    if left.limit == 0:
+        return QuotaExceeded(f"you cannot use {left.bucket}: its limit is 0", left)
+    wait_s = (left.reset_at - at).total_seconds()
+    when = f"at {left.reset_at.isoformat(timespec='seconds')}, in {math.ceil(wait_s)} seconds"
+    message = f"{left.used} of {left.limit} of {left.bucket} are used; the next one is free {when}"
+    return QuotaExceeded(message, left, wait_s)
+
+
+def window_end(at: datetime, window_s: float) -> datetime:
+    """Return the end of the window that contains a time.
+
+    >>> window_end(datetime(2026, 1, 2, 23, tzinfo=UTC), 86400).isoformat()
+    '2026-01-03T00:00:00+00:00'
+    """
+    window, first = timedelta(seconds=window_s), datetime.fromtimestamp(0, UTC)
+    return first + ((at - first) // window + 1) * window
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Return whether a pattern covers a bucket, or a pattern no wider than itself."""
+    pairs = zip(pattern.split("."), name.split("."), strict=True)
+    return all(part in ("*", other_part) for part, other_part in pairs)
+
+
+def _specificity(pattern: str) -> tuple[int, list[bool]]:
+    """Return the rank of a pattern: the number of parts it names, then which ones."""
+    named_parts = [part != "*" for part in pattern.split(".")]
+    return sum(named_parts), named_parts
+
+
+def parse_quota(slug: str, text: str, reason: str) -> SetLimit:
+    """Parse a quota. Raises `Refused`, showing the expected form.
+
+    >>> parse_quota("copy", "H100.ranked=10/day", "r").bucket
+    'copy.H100.ranked'
+    """
+    match = _QUOTA.match(text.strip())
+    if match is None or not (match["none"] or _window_s(match["window"])):
+        windows = ", ".join(WINDOWS_S)
+        message = f"{text[:60]!r} is not a quota: write ranked=10/day or H100.test=60/hour"
+        raise Refused(
+            "invalid_request", f"{message}; windows are {windows} or seconds (600s)", "quotas"
+        )
+    bucket = f"{slug}.{match['gpu'] or '*'}.{match['category']}"
+    if match["none"]:
+        return SetLimit(bucket, UNLIMITED, WINDOWS_S["day"], reason)
+    return SetLimit(bucket, int(match["limit"]), _window_s(match["window"]), reason)
+
+
+def _window_s(text: str) -> float:
+    """Return the length of a window in seconds, 0 if it is not a window.
+
+    >>> _window_s("day"), _window_s("90s"), _window_s("fortnight")
+    (86400.0, 90.0, 0)
+    """
+    if text[:-1].isdecimal():
+        return float(text[:-1])
+    return WINDOWS_S.get(text, 0)
+
+
+def format_quotas(slug: str, limits: Mapping[str, Limit]) -> list[str]:
+    """Format the quotas of a leaderboard, including those that apply to every problem.
+
+    >>> format_quotas("copy", {"copy.*.ranked": Limit(10, 86400.0), "other.*.test": Limit(1, 60.0)})
+    ['ranked=10/day']
+    """
+    limits_by_name = {}
+    # "*" sorts before every name, so limits of the problem itself overwrite general ones.
+    for bucket, limit in sorted(limits.items()):
+        problem, gpu, category = bucket.split(".")
+        if problem in (slug, "*"):
+            limits_by_name[category if gpu == "*" else f"{gpu}.{category}"] = limit
+    return [f"{name}={_amount(limit)}" for name, limit in limits_by_name.items()]
+
+
+def _amount(limit: Limit) -> str:
+    if limit.limit == UNLIMITED:
+        return NONE
+    names = {seconds: name for name, seconds in WINDOWS_S.items()}
+    return f"{limit.limit}/{names.get(limit.window_s, f'{limit.window_s:.0f}s')}"
+
+
+def decide_all(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence[Fact]:
+    """Return the limits that differ from the current ones. Raises `Refused`."""
+    return [fact for command in commands for fact in decide(command, state)]
+
+
+def decide_tighter(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence[Fact]:
+    """Decide as an author, who may only lower what participants have. Raises `Refused`."""
+    for command in commands:
+        requested = Limit(command.limit, command.window_s)
+        if requested.limit == 0:
+            message = (
+                f"a limit of 0 for {command.bucket} closes it, and you could not raise it again"
+            )
+            advice = "set a deadline instead, or ask an operator"
+            raise Refused("scope_missing", f"{message}: {advice} (scope admin:problems)", "quotas")
+        # Each of these limits applies to some bucket that the new one would override.
+        for bucket, limit in state.items():
+            if _overlaps(bucket, command.bucket) and _exceeds(requested, limit):
+                message = f"{command.bucket} would get more than {bucket} allows: {_amount(limit)}"
+                how = "ask an operator (scope admin:problems)"
+                raise Refused("scope_missing", f"{message}; {how}", "quotas")
+    return decide_all(commands, state)
+
+
+def _exceeds(requested: Limit, existing: Limit) -> bool:
+    """Return whether a limit allows more than another, in the long run or at once.
+
+    >>> _exceeds(Limit(70, 7 * 86400.0), Limit(10, 86400.0))
+    True
+    """
+    return _rate_per_s(requested) > _rate_per_s(existing) or _limit_count(requested) > _limit_count(
+        existing
+    )
+
+
+def _rate_per_s(limit: Limit) -> float:
+    return _limit_count(limit) / limit.window_s
+
+
+def _limit_count(limit: Limit) -> float:
+    return BOUNDLESS if limit.limit == UNLIMITED else limit.limit
+
+
+def _overlaps(first: str, second: str) -> bool:
+    """Return whether a bucket may match both patterns.
+
+    >>> _overlaps("*.H100.ranked", "copy.*.ranked"), _overlaps("*.*.test", "copy.*.ranked")
+    (True, False)
+    """
+    pairs = zip(first.split("."), second.split("."), strict=True)
+    return all("*" in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def check_quotas(commands: Sequence[SetLimit], gpus: Sequence[str]) -> tuple[SetLimit, ...]:
+    """Return the quotas with GPU types spelled as on the leaderboard. Raises `Refused`."""
+    if len(commands) > QUOTAS_MAX:
+        raise Refused("invalid_request", f"at most {QUOTAS_MAX} quotas at once", "quotas")
+    spelling = {gpu.lower(): gpu for gpu in gpus} | {"*": "*"}
+    checked_commands: list[SetLimit] = []
+    for command in commands:
+        problem, gpu, category = command.bucket.split(".")
+        if gpu.lower() not in spelling:
+            message = f"quota for {gpu}: the leaderboard has only the GPU types {', '.join(gpus)}"
+            raise Refused("unknown_gpu", message, "quotas")
+        bucket = f"{problem}.{spelling[gpu.lower()]}.{category}"
+        if any(other.bucket == bucket for other in checked_commands):
+            raise Refused("invalid_request", f"two quotas for {bucket}: send one", "quotas")
+        checked_commands.append(replace(command, bucket=bucket))
+    return tuple(checked_commands)
+
+
+operator_decider = Decider[Sequence[SetLimit], Mapping[str, Limit], Fact]({}, decide_all, evolve)
+author_decider = Decider[Sequence[SetLimit], Mapping[str, Limit], Fact]({}, decide_tighter, evolve)

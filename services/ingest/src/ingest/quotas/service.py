@@ -1,0 +1,71 @@
+"""Reads and sets quotas."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+
+from ingest.access.callers import Caller
+from ingest.decisions import CommandContext, DecisionResult, Decisions, HistoryCache
+from ingest.ports import ACCOUNT, Ports, resolve_account
+from ingest.quotas import rules
+from ingest.quotas.rules import EVERYBODY, Quota, SetLimit
+from shared import subjects
+from shared.api.submissions import Balance
+
+
+class QuotaState(NamedTuple):
+    """An account's quotas with their version, and everybody's limits."""
+
+    own: Quota
+    version: int
+    everybody: Quota
+
+    def left(self, bucket: str, at: datetime) -> Balance | None:
+        """Return what is left of a bucket at a time, or None if it is unlimited."""
+        return rules.balance(bucket, self.own, self.everybody, at)
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The commands about quotas, and what is left of them."""
+
+    ports: Ports
+    decisions: Decisions
+    histories: HistoryCache
+
+    async def load(self, account: str, at: datetime) -> QuotaState:
+        """Return the current quotas of an account. Raises `Failed`."""
+        fold = partial(rules.fold_uses, at=at)
+        own, everybody = await asyncio.gather(
+            self.histories.load(subjects.quota(account), Quota(), fold),
+            self.histories.load(subjects.quota(EVERYBODY), Quota(), fold),
+        )
+        return QuotaState(own.state, own.seq, everybody.state)
+
+    async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
+        """Return what is left of these buckets, or of every quota. Raises `Failed`."""
+        at = self.decisions.clock()
+        state = await self.load(caller.account or EVERYBODY, at)
+        if not buckets:
+            return rules.balances(state.own, state.everybody, at)
+        limited = (state.left(bucket, at) for bucket in buckets)
+        return [balance for balance in limited if balance is not None]
+
+    async def limit(
+        self, participant: str | None, command: SetLimit, operator: str
+    ) -> DecisionResult:
+        """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
+        account = EVERYBODY
+        if participant is not None:
+            # A limit may be set before its participant exists.
+            is_account = ACCOUNT.match(participant) is not None
+            account = await (
+                resolve_account(self.ports.people, self.ports.log, participant)
+                if is_account
+                else self.ports.people.account(participant)
+            )
+        by = CommandContext(operator, account)
+        return await self.decisions.make(subjects.quota(account), rules.limits, command, by)

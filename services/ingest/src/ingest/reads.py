@@ -1,0 +1,223 @@
+"""Reads, forwarded to ranker with their reader; downloads and live streams piece by piece."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+from fastapi import APIRouter, Request, Response
+from starlette.types import Receive, Scope, Send
+
+from ingest.access.callers import Caller
+from ingest.http.auth import Authenticator, client_address
+from ingest.http.document import read_paths
+from ingest.ports import ReadProxy
+from shared.errors import Failed, Refused
+from shared.http import LiveResponse
+from shared.lifecycle import STREAMS_MAX
+from shared.reader import Reader
+
+DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
+DOWNLOAD_S_MAX = 600.0
+OWN_STREAMS_MAX = 100
+DOTS = (".", "..")
+OWN, STAFFS = "/v1/me/", "/v1/admin/"
+FILES = "/v1/submissions/{number}/files/{name}"
+HARNESS = "/v1/harnesses/{digest}"
+HISTORY = "/v1/submissions/{number}/events"
+EVENTS, JSON = "text/event-stream", "application/json"
+
+
+class DownloadLimiter:
+    """Limits downloads: a number at once, and few per person."""
+
+    def __init__(self, reads: ReadProxy) -> None:
+        self.reads = reads
+        self._slots = asyncio.Semaphore(DOWNLOADS_MAX)
+        self._slots_by_person: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def slot(self, person: str) -> AsyncIterator[None]:
+        """Wait for a slot; a person's downloads wait for each other first."""
+        own_slots = self._slots_by_person.setdefault(person, asyncio.Semaphore(OWN_DOWNLOADS_MAX))
+        async with own_slots, self._slots:
+            yield
+
+
+class ProxiedDownload(Response):
+    """A download from the read side, streamed, for a client that reads it in time."""
+
+    def __init__(self, downloads: DownloadLimiter, path: str, reader: Reader, person: str) -> None:
+        super().__init__()
+        self.downloads, self.path, self.who, self.person = downloads, path, reader, person
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it piece by piece, no faster than it is read. Raises `Failed`."""
+        reads = self.downloads.reads
+        async with (
+            self.downloads.slot(self.person),
+            reads.stream(self.path, "", {}, self.who) as stream,
+        ):
+            pieces = _limit_time(stream.pieces, DOWNLOAD_S_MAX)
+            await LiveResponse(pieces, stream.status, stream.headers)(scope, receive, send)
+
+
+class ProxiedEventStream(Response):
+    """A live stream of the read side, forwarded as it arrives."""
+
+    def __init__(
+        self, streams: "StreamLimiter", request: Request, path: str, caller: Caller
+    ) -> None:
+        super().__init__()
+        self.streams, self.request, self.path = streams, request, path
+        self.who, self.person = caller.reader, caller.account or client_address(request)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send each piece at once, and end when ranker ends.
+
+        Raises `Failed` before the first piece.
+        """
+        query, headers = self.request.url.query, self.request.headers
+        self.streams.check(self.person, is_free=self.who.is_staff)
+        with self.streams.open_stream(self.person):
+            async with self.streams.reads.stream(self.path, query, headers, self.who) as stream:
+                pieces = _until_revoked(stream.pieces, self._is_still_allowed)
+                await LiveResponse(pieces, stream.status, stream.headers)(scope, receive, send)
+
+    async def _is_still_allowed(self) -> bool:
+        """Return whether the reader still has the same rights: tokens and invites get revoked."""
+        try:
+            return (await self.streams.auth.caller(self.request)).reader == self.who
+        except Refused:
+            return False
+        except Failed:
+            # Access rights are unknown for a moment; a silent log brings no new events either.
+            return True
+
+
+class StreamLimiter:
+    """Limits open live streams, each of which needs connections and memory."""
+
+    def __init__(
+        self, reads: ReadProxy, auth: Authenticator, streams_max: int = STREAMS_MAX
+    ) -> None:
+        self.reads = reads
+        self.auth = auth
+        self.streams_max = streams_max
+        self.open: Counter[str] = Counter()
+
+    def check(self, person: str, *, is_free: bool = False) -> None:
+        """Refuse one stream too many. Raises `Refused` (`too_many_streams`).
+
+        The limit per person does not apply to staff, nor where names are believed.
+        """
+        is_free = is_free or self.auth.are_names_believed
+        if self.open.total() >= self.streams_max:
+            message = f"{self.streams_max} streams are open here: try again in a moment"
+            raise Refused("too_many_streams", message, None, 2.0)
+        if self.open[person] >= OWN_STREAMS_MAX and not is_free:
+            message = f"you have {OWN_STREAMS_MAX} streams open here: close one first"
+            raise Refused("too_many_streams", message, None, 2.0)
+
+    @contextmanager
+    def open_stream(self, person: str) -> Iterator[None]:
+        """Count one stream while it is open."""
+        self.open[person] += 1
+        try:
+            yield
+        finally:
+            self.open[person] -= 1
+            self.open += Counter()  # Removes entries of 0.
+
+
+async def _limit_time(pieces: AsyncIterator[bytes], within_s: float) -> AsyncGenerator[bytes, None]:
+    """Yield pieces for a limited time; a slower client gets a broken download."""
+    until = time.monotonic() + within_s
+    async for piece in pieces:
+        if time.monotonic() > until:
+            raise Failed("a download took too long")
+        yield piece
+
+
+async def _until_revoked(
+    pieces: AsyncIterator[bytes], is_same: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
+    """Yield pieces until ranker ends or breaks off; clients reconnect by themselves.
+
+    It also ends before the first piece that the reader may no longer read.
+    """
+    try:
+        async for piece in pieces:
+            if not await is_same():
+                return
+            yield piece
+    except Failed:
+        return
+
+
+def reads_router(
+    ranker: ReadProxy, auth: Authenticator, streams: StreamLimiter | None = None
+) -> APIRouter:
+    """Every read of ranker; reads.json lists them."""
+    router = APIRouter(include_in_schema=False)
+    downloads, streams = DownloadLimiter(ranker), streams or StreamLimiter(ranker, auth)
+
+    @router.get(FILES)
+    async def download(number: int, name: str, request: Request) -> Response:
+        """A file of a submission's newest run: its log, samples or an artefact."""
+        path = _quote_path(f"/v1/submissions/{number}/files/{name}")
+        caller = await auth.caller(request)
+        return ProxiedDownload(
+            downloads, path, caller.reader, caller.account or client_address(request)
+        )
+
+    @router.get(HARNESS)
+    async def harness(digest: str, request: Request) -> Response:
+        """The files of a harness version."""
+        path = _quote_path(f"/v1/harnesses/{digest}")
+        caller = await auth.caller(request)
+        return ProxiedDownload(
+            downloads, path, caller.reader, caller.account or client_address(request)
+        )
+
+    @router.get(HISTORY)
+    async def events(number: int, request: Request) -> Response:
+        """The history of a submission, as live server-sent events or as a JSON array."""
+        caller, path = await auth.caller(request), f"/v1/submissions/{number}/events"
+        accept = request.headers.get("accept", "")
+        if JSON in accept and EVENTS not in accept:
+            query, headers = request.url.query, request.headers
+            answer = await ranker.read(path, query, headers, caller.reader)
+            return Response(answer.body, answer.status, answer.headers)
+        return ProxiedEventStream(streams, request, path, caller)
+
+    require_participant, require_staff = auth.participant("read:own"), auth.staff
+
+    async def read(request: Request) -> Response:
+        """Any other read; ranker answers it."""
+        url_path = _quote_path(request.scope["path"])
+        authenticate = (
+            require_participant
+            if url_path.startswith(OWN)
+            else require_staff
+            if url_path.startswith(STAFFS)
+            else auth.caller
+        )
+        reader = (await authenticate(request)).reader
+        answer = await ranker.read(url_path, request.url.query, request.headers, reader)
+        return Response(answer.body, answer.status, answer.headers)
+
+    # One route each, so that ingest itself answers other paths with 404 or 405.
+    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY}):
+        router.add_api_route(path, read, methods=["GET"])
+    return router
+
+
+def _quote_path(path: str) -> str:
+    """Return the path to forward. Raises `Refused` for one that leaves /v1 by dots."""
+    if any(part in DOTS for part in path.split("/")):
+        raise Refused("not_found", f"nothing exists under {path!r}")
+    return quote(path)

@@ -1,0 +1,240 @@
+"""Rejudges: submissions that run again under another version of their problem."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import (
+    IdInPath,
+    ReasonRequest,
+    RequestModel,
+    Text,
+    Token,
+    decision_response,
+)
+from ingest.ports import Ports, RejudgeSelection
+from ingest.problems import rules as problems
+from shared import subjects
+from shared.api.moderation import RequestedRejudge
+from shared.api.platform import DecisionResponse
+from shared.clock import new_id
+from shared.decider import Decider
+from shared.errors import Refused
+from shared.event_log import NewEvent
+from shared.events import (
+    Fact,
+    RejudgeApplied,
+    RejudgeDiscarded,
+    RejudgeItem,
+    RejudgePreviewed,
+    RejudgeRequested,
+)
+from shared.response_types import DocumentedRoute
+from shared.wire import EventMetadata, make_envelope
+
+REJUDGED_MAX = 400
+
+Version = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Rejudge:
+    """The state of a rejudge; `end` is how it ended, "" before."""
+
+    is_known: bool = False
+    is_previewed: bool = False
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Apply the results of a rejudge."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Discard:
+    """Discard the results of a rejudge."""
+
+    reason: str
+
+
+def decide_end(command: Apply | Discard, state: Rejudge) -> Sequence[Fact]:
+    """Return the end of a rejudge. Raises `Refused` without a preview and after the end."""
+    if not state.is_known:
+        raise Refused("unknown_rejudge", "there is no such rejudge", "id")
+    if state.end:
+        raise Refused("wrong_state", f"this rejudge was already {state.end}")
+    if isinstance(command, Discard):
+        return (RejudgeDiscarded(reason=command.reason),)
+    if not state.is_previewed:
+        raise Refused("wrong_state", "this rejudge has no preview yet: wait for all its runs")
+    return (RejudgeApplied(reason=command.reason),)
+
+
+def evolve_rejudge(state: Rejudge, fact: Fact) -> Rejudge:
+    """Return the rejudge after one more event."""
+    match fact:
+        case RejudgeRequested():
+            return replace(state, is_known=True)
+        case RejudgePreviewed():
+            return replace(state, is_previewed=True)
+        case RejudgeApplied():
+            return replace(state, end="applied")
+        case RejudgeDiscarded():
+            return replace(state, end="discarded")
+    return state
+
+
+rejudges = Decider[Apply | Discard, Rejudge, Fact](Rejudge(), decide_end, evolve_rejudge)
+
+
+def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> tuple[int, int]:
+    """Return the versions to rejudge from and to; by default the last two.
+
+    Raises `Refused` for a version that does not exist, and if both are the same.
+    """
+    to = selection.to_version if selection.to_version is not None else max(digests)
+    before = [number for number in digests if number < to]
+    from_version = (
+        selection.from_version if selection.from_version is not None else max(before, default=to)
+    )
+    for field, number in (("to_version", to), ("from_version", from_version)):
+        if number not in digests:
+            known = ", ".join(map(str, digests))
+            message = f"{selection.problem} has no version {number}: the versions are {known}"
+            raise Refused("bad_rejudge", message, field)
+    if from_version == to:
+        message = f"both versions are {to}: a rejudge needs two versions, publish another one first"
+        raise Refused("bad_rejudge", message, "from_version")
+    return from_version, to
+
+
+def request_rejudge(
+    selection: RejudgeSelection, digests: Mapping[int, str], items: Sequence[RejudgeItem]
+) -> RejudgeRequested:
+    """Return the rejudge event. Raises `Refused` for no items, or for too many."""
+    from_version, to = select_versions(selection, digests)
+    if not items:
+        message = (
+            f"no submission of version {from_version} is selected: there is nothing to rejudge"
+        )
+        raise Refused("bad_rejudge", message, "select")
+    if len(items) > REJUDGED_MAX:
+        message = f"more than {REJUDGED_MAX} submissions are selected: name a gpu, or select best"
+        raise Refused("bad_rejudge", message, "select")
+    return RejudgeRequested(
+        problem=selection.problem,
+        from_number=from_version,
+        to_number=to,
+        to_digest=digests[to],
+        select=selection.select,
+        reason=selection.reason,
+        items=list(items),
+    )
+
+
+@dataclass(frozen=True)
+class Rejudges:
+    """The commands about rejudges."""
+
+    ports: Ports
+    decisions: Decisions
+
+    async def request(
+        self, selection: RejudgeSelection, operator: str
+    ) -> tuple[str, RejudgeRequested]:
+        """Run submissions again under another version. Raises `Refused` and `Failed`."""
+        problem = await self._problem(selection.problem)
+        published = problems.newest_version(selection.problem, problem)
+        # GPU types that were closed still have entries.
+        gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
+        if selection.gpu is not None and selection.gpu.lower() not in gpus:
+            message = f"GPU type {selection.gpu!r} is not one of {', '.join(gpus.values())}"
+            raise Refused("unknown_gpu", message, "gpu")
+        from_version, _ = select_versions(selection, problem.digests)
+        gpu = gpus[selection.gpu.lower()] if selection.gpu else None
+        resolved = selection._replace(from_version=from_version, gpu=gpu)
+        items = await self.ports.lookups.rejudge_items(resolved)
+        fact = request_rejudge(selection, problem.digests, items)
+        rejudge = new_id()
+        stamp = EventMetadata(new_id(), self.decisions.clock(), operator, rejudge, "http")
+        await self.ports.log.append(
+            NewEvent(make_envelope(fact, subjects.rejudge(rejudge), stamp), 0)
+        )
+        return rejudge, fact
+
+    async def end(self, rejudge: str, command: Apply | Discard, operator: str) -> DecisionResult:
+        """Apply or discard the results of a rejudge. Raises `Refused` and `Failed`."""
+        agg = subjects.rejudge(rejudge)
+        return await self.decisions.make(agg, rejudges, command, CommandContext(operator, rejudge))
+
+    async def _problem(self, slug: str) -> problems.Problem:
+        try:
+            agg = subjects.problem(slug)
+        except ValueError:
+            return problems.Problem()
+        history = await self.ports.log.history(agg)
+        return problems.problems.fold(event.fact for event in history)
+
+
+ENDS: Mapping[str, Callable[[str], Apply | Discard]] = {
+    "apply": Apply,
+    "discard": Discard,
+}
+
+
+class RejudgeRequest(RequestModel):
+    """The submissions to run again, from and to which version of their problem."""
+
+    problem: Text
+    select: Literal["best", "all"]
+    reason: Text
+    gpu: Token | None = None
+    from_version: Version | None = None
+    to_version: Version | None = None
+
+
+def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
+    """The routes, each for operators only."""
+    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+    operator = auth.operator("admin:problems")
+
+    @router.post("/rejudges", status_code=201)
+    async def request(
+        body: RejudgeRequest, actor: Annotated[str, Depends(operator)]
+    ) -> RequestedRejudge:
+        """Run submissions again under another version; nothing counts until it is applied."""
+        selection = RejudgeSelection(
+            problem=body.problem.lower(),
+            select=body.select,
+            reason=body.reason,
+            gpu=body.gpu,
+            from_version=body.from_version,
+            to_version=body.to_version,
+        )
+        rejudge, fact = await rejudges.request(selection, actor)
+        return RequestedRejudge(
+            id=rejudge,
+            count=len(fact.items),
+            from_version=fact.from_number,
+            to_version=fact.to_number,
+        )
+
+    @router.post("/rejudges/{id}/{act}")
+    async def end(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        act: Literal["apply", "discard"],
+        body: ReasonRequest,
+        actor: Annotated[str, Depends(operator)],
+    ) -> DecisionResponse:
+        """Apply or discard the results of a rejudge."""
+        return decision_response(await rejudges.end(id, ENDS[act](body.reason), actor))
+
+    return router

@@ -1,0 +1,1 @@
+"""Submissions: accepting them, and what happens to them afterwards."""

@@ -1,0 +1,176 @@
+"""Admission control: limits on concurrent submissions and on the queue of each GPU type."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import NamedTuple
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ingest.ports import Lookups
+from shared.api.queues import QueueSnapshot
+from shared.errors import Failed, Refused
+from shared.metrics import metric_prefix
+
+RETRY_S = 2.0
+# The public client waits 60 s and never retries; others give up sooner and retry. Work for clients
+# that have left keeps the next ones waiting.
+WAIT_S_MAX = 10.0
+QUEUE_RETRY_S = 60.0
+LOOK_S_MAX = 1.0
+FRESH_S = 1.0
+
+
+class AdmissionLimits(NamedTuple):
+    """How many submissions are accepted at once, wait for that, and wait for a GPU type.
+
+    `of_one_max` limits one participant, so that nobody fills the queue alone.
+    """
+
+    at_once_max: int = 100
+    waiting_max: int = 300
+    queued_max: int = 10_000
+    of_one_max: int = 40
+
+
+DEFAULT_LIMITS = AdmissionLimits()
+
+
+class AdmissionQueue:
+    """Admits a number of submissions at once, first come first served; others wait briefly.
+
+    `turned_away` counts the ones that were refused.
+    """
+
+    def __init__(self, limits: AdmissionLimits, wait_s_max: float = WAIT_S_MAX) -> None:
+        self._slots = asyncio.Semaphore(limits.at_once_max)
+        self._waiting_max = limits.waiting_max
+        self._per_account_max = limits.of_one_max
+        self._wait_s_max = wait_s_max
+        self._per_account: Counter[str] = Counter()
+        self.under_way = 0
+        self.waiting = 0
+        self.turned_away = 0
+
+    @asynccontextmanager
+    async def admit(self, account: str) -> AsyncIterator[None]:
+        """Wait for a slot and hold it. Raises `Refused` (`queue_full`)."""
+        with self._reserve_for_account(account):
+            await self._wait_for_slot()
+            self.under_way += 1
+            try:
+                yield
+            finally:
+                self.under_way -= 1
+                self._slots.release()
+
+    @contextmanager
+    def _reserve_for_account(self, account: str) -> Iterator[None]:
+        if self._per_account[account] >= self._per_account_max:
+            self.turned_away += 1
+            message = (
+                f"{self._per_account_max} of your submissions are in progress: send this one again"
+            )
+            raise Refused("queue_full", message, retry_after_s=RETRY_S)
+        self._per_account[account] += 1
+        try:
+            yield
+        finally:
+            self._per_account[account] -= 1
+            if not self._per_account[account]:
+                del self._per_account[account]
+
+    async def _wait_for_slot(self) -> None:
+        if self._slots.locked() and self.waiting >= self._waiting_max:
+            raise self._queue_full()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s_max):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise self._queue_full() from error
+        finally:
+            self.waiting -= 1
+
+    def _queue_full(self) -> Refused:
+        self.turned_away += 1
+        message = f"{self.under_way} submissions are being processed and {self.waiting} are waiting"
+        return Refused("queue_full", f"{message}: send yours again", retry_after_s=RETRY_S)
+
+
+class GpuQueues:
+    """The number of submissions waiting for each GPU type, as the read side last reported.
+
+    The read side is asked at most once a second. If it does not answer, nobody is refused: only the
+    submissions of that time can exceed the limit. `turned_away` counts the ones that intake
+    refused.
+    """
+
+    def __init__(self, lookups: Lookups, queued_max: int) -> None:
+        self._lookups = lookups
+        self._queued_max = queued_max
+        self._lookups_by_gpu: dict[str, tuple[float, asyncio.Task[QueueSnapshot | None]]] = {}
+        self.turned_away = 0
+
+    async def full_queue_refusal(self, gpus: Iterable[str]) -> Refused | None:
+        """Return the refusal for a submission if a queue is full, or None."""
+        for gpu in gpus:
+            if (waiting := await self._waiting_count(gpu)) >= self._queued_max:
+                message = f"{waiting:,} submissions are waiting for {gpu}, which is the limit"
+                text = f"{message}: send yours again when some have finished"
+                return Refused("queue_full", text, "gpu", QUEUE_RETRY_S)
+        return None
+
+    def last_snapshot(self, gpu: str) -> QueueSnapshot | None:
+        """Return the last known queue of a GPU type, or None."""
+        _, task = self._lookups_by_gpu.get(gpu, (0.0, None))
+        return task.result() if task is not None and task.done() else None
+
+    async def _waiting_count(self, gpu: str) -> int:
+        now = asyncio.get_running_loop().time()
+        started_at, task = self._lookups_by_gpu.get(gpu, (now - FRESH_S, None))
+        if task is None or now - started_at >= FRESH_S:
+            task = asyncio.create_task(self._look_up(gpu))
+            self._lookups_by_gpu[gpu] = now, task
+        # The first caller may be cancelled; the others still need the result.
+        snapshot = await asyncio.shield(task)
+        return 0 if snapshot is None else snapshot.waiting
+
+    async def _look_up(self, gpu: str) -> QueueSnapshot | None:
+        with contextlib.suppress(Failed, TimeoutError):
+            async with asyncio.timeout(LOOK_S_MAX):
+                return await self._lookups.queue(gpu)
+        return None
+
+
+class AdmissionMetrics(Collector):
+    """Submissions admitted, waiting and refused; read on each scrape."""
+
+    def __init__(
+        self, admission: AdmissionQueue, queues: GpuQueues, registry: CollectorRegistry = REGISTRY
+    ) -> None:
+        self._admission = admission
+        self._queues = queues
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the current counts."""
+        prefix_ = f"{metric_prefix('ingest')}_submissions"
+        yield GaugeMetricFamily(
+            f"{prefix_}_under_way", "Submissions being taken in", value=self._admission.under_way
+        )
+        yield GaugeMetricFamily(
+            f"{prefix_}_waiting",
+            "Submissions that wait to be taken in",
+            value=self._admission.waiting,
+        )
+        refused = CounterMetricFamily(
+            f"{prefix_}_turned_away", "Submissions refused as queue_full", labels=["for_want_of"]
+        )
+        refused.add_metric(["room"], self._admission.turned_away)
+        refused.add_metric(["queue"], self._queues.turned_away)
+        yield refused

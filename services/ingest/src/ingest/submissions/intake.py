@@ -1,0 +1,378 @@
+"""Accepting submissions: load, decide, store the source, append, answer."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from msgspec import structs
+
+from ingest.access.callers import SCOPE_OF_MODE, Caller, check_scope
+from ingest.access.feed import AccessFeed
+from ingest.accounts import rules as accounts
+from ingest.accounts.rules import name_lost
+from ingest.consents import rules as consents
+from ingest.decisions import DECISIONS_MAX, back_off
+from ingest.ports import Note, Ports
+from ingest.problems import rules as problems
+from ingest.quotas import rules as quotas
+from ingest.quotas.service import Quotas, QuotaState
+from ingest.submissions import rules
+from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
+from shared import subjects
+from shared.api.submissions import Links, Receipt, SubmissionReceipts
+from shared.blobs import describe_blob
+from shared.clock import new_id
+from shared.errors import Failed, Refused
+from shared.event_log import Conflict, NewEvent
+from shared.events import Blob, ProblemPublished, QuotaTaken, SubmissionReceived
+from shared.ids import derive_id
+from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
+from shared.wire import EventMetadata, make_envelope
+
+GPUS_MAX = 8
+# For this long a key stands for the first request that used it.
+KEY_LIFE_S = 24 * 3600
+HTTP = "http"
+
+# A client that always sends the same key must choose another one after about a year.
+USES_MAX = 400
+PLATFORM = "platform"
+
+
+class SubmissionRequest(NamedTuple):
+    """A submit request; with `vouched_by` an operator it may come after the deadline."""
+
+    caller: Caller
+    problem: str
+    mode: str
+    gpus: Sequence[str]
+    name: str
+    source: bytes
+    via: str
+    idempotency_key: str | None
+    vouched_by: str = ""
+    note: Note = Note()
+    case: int = 0
+
+    @property
+    def blob(self) -> Blob:
+        """Return the blob of the source."""
+        return describe_blob(self.source, MEDIA[suffix(self.name)])
+
+    def scope(self) -> str:
+        """Return the scope that the submission ids are derived from.
+
+        With a key, it consists of the account, the channel and the key. No key and no account
+        contains a space.
+        """
+        key, account = self.idempotency_key, self.caller.id
+        if key is None:
+            return new_id()
+        return f"{account}/{key}" if self.via == HTTP else f"{account} {self.via} {key}"
+
+    def gpus_of(self, directives: Directives, published: ProblemPublished) -> list[str]:
+        """Return the GPU types to submit to, each once. Raises `Refused` (`unknown_gpu`)."""
+        gpus = list(dict.fromkeys(self.gpus or directives.gpus))
+        requested: list[str | None] = [*gpus] or [None]
+        if len(requested) > GPUS_MAX:
+            raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
+        chosen = [rules.choose_gpu(gpu, directives, published) for gpu in requested]
+        return list(dict.fromkeys(chosen))
+
+    def hash(self, slug: str, blob: Blob) -> str:
+        """Return the hash that two requests under one Idempotency-Key must share."""
+        note_values = self.note if self.note != Note() else ()
+        lines = [slug, self.mode, *sorted(self.gpus), self.name, blob.digest]
+        case_lines = [f"case {self.case}"] if self.case else []
+        text = "\n".join([*lines, *(value or "" for value in note_values), *case_lines])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class SubmissionBatch:
+    """The submissions of one request: all are accepted, or none.
+
+    `use` counts the earlier days on which its key was used. `full` is the refusal for a full queue;
+    it applies only if the request is not the repeat of one that was accepted.
+    """
+
+    upload: SubmissionRequest
+    scope: str
+    problem: str
+    wanted: Sequence[SubmissionReceived]
+    at: datetime
+    full: Refused | None = None
+    use: int = 0
+
+    @property
+    def account(self) -> str:
+        """Return the owner of the submissions."""
+        return self.upload.caller.id
+
+    @property
+    def has_key(self) -> bool:
+        """Return whether the request has an Idempotency-Key."""
+        return self.upload.idempotency_key is not None
+
+    @cached_property
+    def facts(self) -> Mapping[str, SubmissionReceived]:
+        """Return the events by submission id."""
+        scope = f"{self.scope} {self.use}" if self.use else self.scope
+        return {derive_id(scope, str(index)): fact for index, fact in enumerate(self.wanted)}
+
+    @property
+    def buckets(self) -> dict[str, str]:
+        """Return the quota bucket of each submission."""
+        return {
+            submission: quotas.bucket_name(fact.problem, fact.gpu, fact.mode)
+            for submission, fact in self.facts.items()
+        }
+
+    def stamp(self, submission: str) -> EventMetadata:
+        """Return the stamp of an event of this submission."""
+        return EventMetadata(new_id(), self.at, f"account:{self.account}", submission, "http")
+
+
+class Intake:
+    """Accepts submissions from every client."""
+
+    def __init__(
+        self, ports: Ports, quotas: Quotas, feed: AccessFeed, limits: AdmissionLimits
+    ) -> None:
+        self._ports = ports
+        self._quotas = quotas
+        self._feed = feed
+        self._histories = quotas.histories
+        self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.admission = AdmissionQueue(limits)
+        self.queues = GpuQueues(ports.lookups, limits.queued_max)
+
+    async def submit(self, upload: SubmissionRequest) -> SubmissionReceipts:
+        """Accept a submission, one for each GPU type. Raises `Refused` and `Failed`."""
+        batch, people = await self._prepare(upload), self._ports.people
+        # A note that could not be stored is refused before anything is accepted.
+        if upload.note != Note() and not await people.has_row(batch.account):
+            raise name_lost(batch.account)
+        async with self.admission.admit(batch.account):
+            receipts = await self._take_in(batch)
+            if upload.note != Note():
+                # After the log, which decides whether they exist: a client that gets an error here
+                # retries under the same key.
+                submission_ids = [receipt.id for receipt in receipts.submissions]
+                await people.begin_notes(batch.account, submission_ids, upload.note)
+        with_queues = [
+            structs.replace(receipt, queue=self.queues.last_snapshot(receipt.gpu))
+            for receipt in receipts.submissions
+        ]
+        return structs.replace(receipts, submissions=with_queues)
+
+    async def _prepare(self, upload: SubmissionRequest) -> SubmissionBatch:
+        """Return the batch of a request; refusals come in the order of the API contract.
+
+        Raises `Refused` and `Failed`.
+        """
+        slug, caller = upload.problem.lower(), upload.caller
+        account, at = caller.id, self._ports.clock()
+        _, problem, account_state = await asyncio.gather(
+            self.check_open(),
+            self._problem(slug),
+            self._histories.state(subjects.account(account), accounts.accounts),
+        )
+        rules.check_mode(upload.mode)
+        check_scope(caller, SCOPE_OF_MODE[upload.mode])
+        published = problems.newest_version(slug, problem)
+        self._feed.now().check_sees(caller, slug)
+        if upload.idempotency_key is None and not upload.vouched_by:
+            _check_in_time(slug, problem, at)
+        for gpu in upload.gpus:
+            rules.choose_gpu(gpu, Directives(), published)
+        text = rules.file_text(upload.name, upload.source, published)
+        directives = read_directives(text)
+        rules.check_directives(slug, directives)
+        gpus = upload.gpus_of(directives, published)
+        accounts.check_ban(account_state, at)
+        consents.check(account_state.consents, slug, published)
+        source = upload.blob
+        command = rules.Submit(
+            account=account,
+            problem=slug,
+            mode=upload.mode,
+            name=rules.safe_name(upload.name),
+            text=text,
+            source=source,
+            at=at,
+            via=upload.via,
+            request_hash=upload.hash(slug, source),
+            case=rules.check_case(upload.case, upload.mode, published),
+        )
+        facts = [rules.receive(command, published, gpu) for gpu in gpus]
+        full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
+        return SubmissionBatch(upload, upload.scope(), slug, facts, at, full_queue)
+
+    async def check_open(self) -> None:
+        """Refuse a submission while intake is paused. Raises `Refused` and `Failed`."""
+        rules.check_intake(await self._histories.state(subjects.audit(PLATFORM), rules.intake))
+
+    async def paused(self) -> str | None:
+        """Return why no submissions are accepted, None if they are. Raises `Failed`."""
+        state = await self._histories.state(subjects.audit(PLATFORM), rules.intake)
+        return state.paused
+
+    async def published(self, slug: str) -> ProblemPublished:
+        """Return the newest version of a problem.
+
+        Raises `Refused` (`unknown_leaderboard`) and `Failed`.
+        """
+        return problems.newest_version(slug, await self._problem(slug))
+
+    async def _problem(self, slug: str) -> problems.Problem:
+        try:
+            agg = subjects.problem(slug)
+        except ValueError:
+            return problems.Problem()
+        return await self._histories.state(agg, problems.problems)
+
+    async def _take_in(self, batch: SubmissionBatch) -> SubmissionReceipts:
+        """Decide on the quota and append, until the decision holds.
+
+        Requests of one account with a limited quota wait for each other in this process; the
+        version of the quota in the log detects those of other processes.
+        """
+        quotas_now = await self._quotas.load(batch.account, batch.at)
+        is_limited = any(
+            quotas.limit_for(bucket, quotas_now.own, quotas_now.everybody)
+            for bucket in batch.buckets.values()
+        )
+        account_lock = self._account_locks.setdefault(batch.account, asyncio.Lock())
+        async with account_lock if is_limited else contextlib.nullcontext():
+            for attempt in range(DECISIONS_MAX):
+                if is_limited or attempt:
+                    quotas_now = await self._quotas.load(batch.account, batch.at)
+                batch = replace(batch, at=self._ports.clock())
+                try:
+                    return await self._try_append(batch, quotas_now)
+                except (Refused, Conflict) as error:
+                    batch, receipts = await self._find_replay(batch, quotas_now)
+                    if receipts is not None:
+                        return receipts
+                    if isinstance(error, Refused):
+                        self.queues.turned_away += error is batch.full
+                        raise
+                    await back_off(attempt)
+        raise Failed(f"a quota changed {DECISIONS_MAX} times during the decision: try again")
+
+    async def _try_append(
+        self, batch: SubmissionBatch, quotas_now: QuotaState
+    ) -> SubmissionReceipts:
+        """Append the batch once.
+
+        Raises `Refused`, and `Conflict` if somebody used the quota meanwhile.
+        """
+        if not batch.upload.vouched_by:
+            # The time of the event decides, however long the upload took.
+            _check_in_time(batch.problem, await self._problem(batch.problem), batch.at)
+        uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
+        if batch.full is not None:
+            raise batch.full
+        await self._ports.blobs.put(batch.upload.source, batch.wanted[0].source.media)
+        last = await self._append(batch, uses, quotas_now.version)
+        quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, uses))
+        first = last - len(batch.facts) + 1
+        receipts = [
+            _receipt(quotas_left, submission, first + position, fact, batch.at)
+            for position, (submission, fact) in enumerate(batch.facts.items())
+        ]
+        version = batch.wanted[0].problem_number
+        return SubmissionReceipts(submissions=receipts, problem_version=version, replayed=False)
+
+    async def _append(
+        self, batch: SubmissionBatch, uses: Sequence[QuotaTaken], version: int
+    ) -> int:
+        """Append all events or none; return the sequence of the last.
+
+        Raises `Conflict` and `Failed`.
+        """
+        uses_by_submission = {use.submission: use for use in uses}
+        events = []
+        for position, use in enumerate(uses):
+            # Of several events of one aggregate in a batch, only the first names a version.
+            stamp = batch.stamp(use.submission)
+            agg = subjects.quota(batch.account)
+            events.append(NewEvent(make_envelope(use, agg, stamp), None if position else version))
+        for submission, fact in batch.facts.items():
+            use_paid = uses_by_submission.get(submission)
+            fact_with_cost = (
+                structs.replace(fact, bucket=use_paid.bucket, cost=use_paid.cost)
+                if use_paid
+                else fact
+            )
+            agg = subjects.submission(submission)
+            events.append(NewEvent(make_envelope(fact_with_cost, agg, batch.stamp(submission)), 0))
+        if len(events) == 1:
+            return await self._ports.log.append(events[0])
+        return await self._ports.log.append_all(events)
+
+    async def _find_replay(
+        self, batch: SubmissionBatch, quotas_now: QuotaState
+    ) -> tuple[SubmissionBatch, SubmissionReceipts | None]:
+        """Return the receipts of the same request within a day, so that nothing is paid twice.
+
+        Otherwise return the batch under unused ids and no receipts. Raises `Refused`.
+        """
+        for use in range(batch.use, USES_MAX if batch.has_key else batch.use):
+            batch = replace(batch, use=use)
+            history = await self._ports.log.history(subjects.submission(next(iter(batch.facts))))
+            if not history:
+                return batch, None
+            if (batch.at - history[0].envelope.at).total_seconds() < KEY_LIFE_S:
+                return batch, await self._replays(batch, quotas_now)
+        if batch.has_key:
+            message = f"this Idempotency-Key was used on {USES_MAX} days: choose a new one"
+            raise Refused("idempotency_key_reused", message)
+        return batch, None
+
+    async def _replays(self, batch: SubmissionBatch, quotas_now: QuotaState) -> SubmissionReceipts:
+        receipts, versions = [], []
+        for submission, requested in batch.facts.items():
+            history = await self._ports.log.history(subjects.submission(submission))
+            if not history:
+                continue
+            fact = history[0].fact
+            assert isinstance(fact, SubmissionReceived)
+            if fact.request_hash != requested.request_hash:
+                message = "this Idempotency-Key was used for a different request"
+                raise Refused("idempotency_key_reused", message)
+            receipts.append(_receipt(quotas_now, submission, history[0].seq, fact, batch.at))
+            versions.append(fact.problem_number)
+        return SubmissionReceipts(submissions=receipts, problem_version=versions[0], replayed=True)
+
+
+def _receipt(
+    quotas_now: QuotaState, submission: str, number: int, fact: SubmissionReceived, at: datetime
+) -> Receipt:
+    """Return the receipt of a submission in the log, with what is left of its quota."""
+    bucket, path = (
+        quotas.bucket_name(fact.problem, fact.gpu, fact.mode),
+        f"/v1/submissions/{number}",
+    )
+    return Receipt(
+        number=number,
+        id=submission,
+        gpu=fact.gpu,
+        state="received",
+        deadline_at=fact.deadline_at,
+        queue=None,
+        quota=quotas_now.left(bucket, at),
+        links=Links(self=path, events=f"{path}/events", cancel=f"{path}/cancel"),
+    )
+
+
+def _check_in_time(slug: str, problem: problems.Problem, at: datetime) -> None:
+    if late := problems.deadline_refusal(slug, problem, at):
+        raise late

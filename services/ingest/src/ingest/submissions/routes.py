@@ -1,0 +1,165 @@
+"""Submissions: submitting, cancelling, withdrawing, appeals and notes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
+from pydantic import Field
+
+from ingest.access.callers import Caller
+from ingest.http.auth import Authenticator
+from ingest.http.idempotency import idempotency_key
+from ingest.http.request_models import (
+    APPEAL_LENGTH_MAX,
+    PRINTABLE,
+    TEXT_LENGTH_MAX,
+    FormModel,
+    NoteText,
+    NumberInPath,
+    RequestModel,
+    Tag,
+    decision_response,
+)
+from ingest.ports import Note
+from ingest.quotas.routes import quota_headers
+from ingest.submissions.intake import Intake, SubmissionRequest
+from ingest.submissions.service import Submissions
+from shared.api.platform import DecisionResponse
+from shared.api.queues import IntakeStatus
+from shared.api.submissions import (
+    CancelledSubmission,
+    SubmissionNote,
+    SubmissionReceipts,
+    WithdrawnSubmission,
+)
+from shared.response_types import DocumentedRoute
+
+CASE = "The timed case to profile, counted from 1; 0 means all."
+
+
+class CancelRequest(RequestModel):
+    """Why a submission is cancelled; optional."""
+
+    reason: Annotated[str, Field(max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")] = ""
+
+
+class AppealRequest(RequestModel):
+    """The text of an appeal."""
+
+    text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
+
+
+class NoteRequest(RequestModel):
+    """A private note on a submission; empty fields remove it."""
+
+    note: NoteText = ""
+    tag: Tag = ""
+
+
+class SubmissionForm(FormModel):
+    """The form of a submission."""
+
+    file: UploadFile
+    problem: Annotated[str, Field(min_length=1)]
+    mode: str = "ranked"
+    gpu: list[str] | None = None
+    case: Annotated[int, Field(ge=0, description=CASE)] = 0
+    note: NoteText = ""
+    tag: Tag = ""
+
+
+def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
+    """The routes of participants."""
+    router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
+    _submit_routes(router, intake, auth)
+    _end_routes(router, submissions, auth)
+    _follow_up_routes(router, submissions, auth)
+    return router
+
+
+def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> None:
+    @router.post("/submissions", status_code=202)
+    async def submit(
+        caller: Annotated[Caller, Depends(auth.participant())],
+        form: Annotated[SubmissionForm, Form(media_type="multipart/form-data")],
+        request: Request,
+        response: Response,
+    ) -> SubmissionReceipts:
+        """Submit one source file; the response comes after it is in the log."""
+        upload = SubmissionRequest(
+            caller=caller,
+            problem=form.problem,
+            mode=form.mode,
+            gpus=[gpu for gpu in form.gpu or () if gpu],
+            name=form.file.filename or "submission.py",
+            source=await form.file.read(),
+            via="discord" if caller.kind == "discord" else "http",
+            idempotency_key=idempotency_key(request),
+            note=Note(form.note or None, form.tag or None),
+            case=form.case,
+        )
+        receipts = await intake.submit(upload)
+        response.headers.update(rate_limit_headers(receipts))
+        return receipts
+
+    @router.get("/intake")
+    async def state() -> IntakeStatus:
+        """Why no submissions are accepted now; null if they are."""
+        return IntakeStatus(paused=await intake.paused())
+
+
+def _end_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+    @router.post("/submissions/{number}/cancel", status_code=202)
+    async def cancel(
+        number: NumberInPath, request: Request, body: CancelRequest | None = None
+    ) -> CancelledSubmission:
+        """Cancel a submission, as its owner or an operator."""
+        reason = body.reason if body else ""
+        caller = await auth.participant_or_staff(request, "submit", "admin:submissions")
+        result = await submissions.cancel(number, caller, reason)
+        return CancelledSubmission(
+            number=number, state="cancelling", event=result.event, seq=result.seq
+        )
+
+    @router.delete("/submissions/{number}")
+    async def withdraw(
+        number: NumberInPath, request: Request, body: CancelRequest | None = None
+    ) -> WithdrawnSubmission:
+        """Withdraw a submission for ever; one that still runs is cancelled.
+
+        Its history stays, and its quota is not refunded.
+        """
+        caller = await auth.participant_or_staff(request, "delete:own", "admin:submissions")
+        reason = body.reason if body else ""
+        result = await submissions.withdraw(number, caller, reason)
+        return WithdrawnSubmission(
+            number=number, state="withdrawn", event=result.event, seq=result.seq
+        )
+
+
+def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+    @router.post("/submissions/{number}/appeal", status_code=201)
+    async def appeal(
+        number: NumberInPath,
+        body: AppealRequest,
+        caller: Annotated[Caller, Depends(auth.participant("submit"))],
+    ) -> DecisionResponse:
+        """Appeal against a decision about one's own submission."""
+        return decision_response(await submissions.appeal(number, caller, body.text))
+
+    @router.put("/submissions/{number}/note")
+    async def note(
+        number: NumberInPath,
+        body: NoteRequest,
+        caller: Annotated[Caller, Depends(auth.participant("submit"))],
+    ) -> SubmissionNote:
+        """Replace the private note on one's own submission."""
+        new_note = Note(body.note or None, body.tag or None)
+        await submissions.set_note(number, caller, new_note)
+        return SubmissionNote(number=number, note=new_note.note, tag=new_note.tag)
+
+
+def rate_limit_headers(receipts: SubmissionReceipts) -> dict[str, str]:
+    """Return headers with the tightest quota, and whether this repeats an earlier response."""
+    replay_headers = {"Idempotent-Replayed": "true"} if receipts.replayed else {}
+    balances = [receipt.quota for receipt in receipts.submissions if receipt.quota]
+    return replay_headers | quota_headers(balances)

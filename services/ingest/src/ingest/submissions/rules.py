@@ -1,0 +1,265 @@
+"""Rules for submissions: what is accepted, what is refused with which code, and cancelling."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from shared.decider import Decider
+from shared.errors import Refused
+from shared.events import (
+    MODES,
+    Blob,
+    Fact,
+    IntakePaused,
+    IntakeResumed,
+    ProblemPublished,
+    Requires,
+    SubmissionCancelRequested,
+    SubmissionFinished,
+    SubmissionReceived,
+    SubmissionRejected,
+)
+from shared.problems.submission_file import Directives, suffixes, toolchains
+
+QUEUE_WAIT_S_MAX = 3600.0
+STARTING_S_MAX = 60.0
+ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
+
+PAUSE_RETRY_S = 60.0
+
+
+@dataclass(frozen=True)
+class Submit:
+    """A submission of one file, for one problem, in one mode."""
+
+    account: str
+    problem: str
+    mode: str
+    name: str
+    text: str
+    source: Blob
+    at: datetime
+    via: str
+    request_hash: str
+    case: int = 0
+
+
+def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
+    """Return the text of a submitted file. Raises `Refused`, naming what is wrong with it."""
+    ends, bytes_max = suffixes(published.languages), published.source_bytes_max
+    if name.endswith(ARCHIVES):
+        raise Refused("archive_not_supported", f"{name} is an archive: send the one source file")
+    if not name.endswith(ends):
+        message = f"{name!r} does not end in {' or '.join(ends)}, which this problem takes"
+        raise Refused("bad_extension", message, "file")
+    if len(source) > bytes_max:
+        raise Refused(
+            "file_too_large",
+            f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}",
+            "file",
+        )
+    try:
+        text = source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
+        ) from error
+    if "\0" in text:
+        raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
+    if not text.strip():
+        raise Refused("empty_file", "the file is empty: it must define custom_kernel", "file")
+    return text
+
+
+def check_mode(mode: str) -> None:
+    """Refuse an unknown mode."""
+    if mode not in MODES:
+        raise Refused("unknown_mode", f"mode {mode!r} is not one of {', '.join(MODES)}", "mode")
+
+
+def check_case(case: int, mode: str, published: ProblemPublished) -> int:
+    """Return the case to profile, 0 for all. Raises `Refused` if it does not exist."""
+    if not case:
+        return 0
+    if mode != "profile":
+        message = f"a single case is only for mode profile, not for {mode}: leave it out"
+        raise Refused("invalid_request", message, "case")
+    # Where only the last case is ranked, it is the only one that is timed.
+    timed_count = (
+        1 if published.ranking_by == "last" else published.cases_count.get("benchmarks", 0)
+    )
+    if case > timed_count:
+        raise Refused("invalid_request", f"case {case} is none of 1 to {timed_count}", "case")
+    return case
+
+
+def choose_gpu(
+    requested_gpu: str | None, directives: Directives, published: ProblemPublished
+) -> str:
+    """Return the GPU type to run on: the requested one, else the only one of file or problem."""
+    candidates = [requested_gpu] if requested_gpu else list(directives.gpus) or published.gpus
+    if len(candidates) > 1:
+        raise Refused("unknown_gpu", f"choose a GPU type: one of {', '.join(candidates)}", "gpu")
+    spellings = {gpu.lower(): gpu for gpu in published.gpus}
+    if candidates[0].lower() not in spellings:
+        raise Refused(
+            "unknown_gpu",
+            f"GPU type {candidates[0]!r} is not on this leaderboard: {', '.join(published.gpus)}",
+            "gpu",
+        )
+    return spellings[candidates[0].lower()]
+
+
+def check_directives(slug: str, directives: Directives) -> None:
+    """Refuse a file that names another leaderboard than the request."""
+    if directives.leaderboard and directives.leaderboard.lower() != slug:
+        raise Refused(
+            "leaderboard_mismatch",
+            f"the file names leaderboard {directives.leaderboard!r}, the request {slug!r}",
+            "problem",
+        )
+
+
+def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
+    """Return the deadline of a submission: time in the queue, start, and all stage budgets."""
+    stages = {
+        "test": ("build", "test"),
+        "benchmark": ("build", "test", "benchmark"),
+        "profile": ("build", "test", "benchmark"),
+        "ranked": ("build", "test", "test", "ranked"),
+    }[mode]
+    budget_s = sum(budgets_s[stage] for stage in stages)
+    return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
+
+
+def required(name: str, text: str, requires: Requires) -> Requires:
+    """Return what an agent needs for a file: the problem's requirements and its compiler."""
+    combined = dict.fromkeys([*requires.toolchains, *toolchains(name, text)])
+    return structs.replace(requires, toolchains=list(combined))
+
+
+def receive(command: Submit, published: ProblemPublished, gpu: str) -> SubmissionReceived:
+    """Return the event of an accepted submission."""
+    return SubmissionReceived(
+        account=command.account,
+        problem=command.problem,
+        problem_number=published.number,
+        problem_digest=published.digest,
+        gpu=gpu,
+        mode=command.mode,
+        source=command.source,
+        name=command.name,
+        deadline_at=deadline(command.mode, published.budgets_s, command.at),
+        via=command.via,
+        request_hash=command.request_hash,
+        case=command.case,
+        requires=required(command.name, command.text, published.requires),
+    )
+
+
+def safe_name(name: str) -> str:
+    """Return the base name of a file in [A-Za-z0-9._-], at most 64 characters.
+
+    >>> safe_name("../my kernel.py")
+    'my_kernel.py'
+    """
+    base = name.replace("\\", "/").rpartition("/")[2]
+    cleaned = "".join(
+        character if character.isascii() and (character.isalnum() or character in "._-") else "_"
+        for character in base
+    )
+    return cleaned[-64:] or "submission"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The state of a submission; `account` is its owner."""
+
+    account: str = ""
+    is_cancelled: bool = False
+    is_over: bool = False
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Cancel a submission."""
+
+    reason: str
+
+
+def decide_cancel(command: Cancel, state: Submission) -> Sequence[Fact]:
+    """Return the cancel request, once. Raises `Refused` (`already_ended`)."""
+    if state.is_over:
+        raise Refused("already_ended", "this submission has ended: there is nothing to cancel")
+    return () if state.is_cancelled else (SubmissionCancelRequested(reason=command.reason),)
+
+
+def evolve_submission(state: Submission, fact: Fact) -> Submission:
+    """Return the submission after one more event."""
+    match fact:
+        case SubmissionReceived():
+            return replace(state, account=fact.account)
+        case SubmissionCancelRequested():
+            return replace(state, is_cancelled=True)
+        case SubmissionFinished() | SubmissionRejected():
+            return replace(state, is_over=True)
+    return state
+
+
+submissions = Decider[Cancel, Submission, Fact](Submission(), decide_cancel, evolve_submission)
+
+
+@dataclass(frozen=True)
+class PauseIntake:
+    """Stop accepting submissions."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ResumeIntake:
+    """Accept submissions again."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class IntakeState:
+    """Whether submissions are accepted; `paused` is the reason if not."""
+
+    paused: str | None = None
+
+
+def decide_intake(command: PauseIntake | ResumeIntake, state: IntakeState) -> Sequence[Fact]:
+    """Return the event. Raises `Refused` if intake is in that state already."""
+    if isinstance(command, PauseIntake):
+        if state.paused is not None:
+            raise Refused("wrong_state", f"intake is already paused: {state.paused}")
+        return (IntakePaused(reason=command.reason),)
+    if state.paused is None:
+        raise Refused("wrong_state", "intake is not paused")
+    return (IntakeResumed(reason=command.reason),)
+
+
+def evolve_intake(state: IntakeState, fact: Fact) -> IntakeState:
+    """Return the intake state after one more event."""
+    match fact:
+        case IntakePaused():
+            return IntakeState(fact.reason)
+        case IntakeResumed():
+            return IntakeState()
+    return state
+
+
+intake = Decider[PauseIntake | ResumeIntake, IntakeState, Fact](
+    IntakeState(), decide_intake, evolve_intake
+)
+
+
+def check_intake(state: IntakeState) -> None:
+    """Refuse a submission while intake is paused, with the reason."""
+    if state.paused is not None:
+        message = f"submissions are paused: {state.paused}"
+        raise Refused("submissions_paused", message, retry_after_s=PAUSE_RETRY_S)

@@ -1,0 +1,282 @@
+"""Webhooks: added, listed, tested and removed by their owners; ranker delivers the events."""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query
+from msgspec import structs
+from pydantic import Field
+
+from ingest.access.callers import Caller
+from ingest.access.feed import AccessFeed
+from ingest.accounts.routes import Slugs
+from ingest.attempt_limiter import AttemptLimiter
+from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.http.auth import Authenticator
+from ingest.http.request_models import IdInPath, RequestModel
+from ingest.ports import NewWebhook, WebhookStore
+from shared import subjects
+from shared.addresses import URL_LENGTH_MAX, parse_target
+from shared.api import webhooks as api
+from shared.clock import new_id
+from shared.decider import Decider
+from shared.errors import Failed, Refused
+from shared.events import Fact, WebhookAdded, WebhookRemoved
+from shared.response_types import DocumentedRoute
+
+WEBHOOKS_MAX = 20
+TESTS = "30/hour"
+SECRET = "wbhook_"  # noqa: S105  (what secrets begin with)
+SECRET_BYTES = 32
+
+LIMIT, LIMIT_MAX = 50, 200
+NUMBER_MAX = 2**63 - 1
+
+Kind = Literal[
+    "submission.ended",
+    "submission.ranked",
+    "submission.held",
+    "entry.overtaken",
+    "problem.opened",
+    "problem.deadline_moved",
+    "problem.closed",
+    "problem.version_published",
+    "rejudge.applied",
+]
+Secret = Annotated[str, Field(pattern=r"^[!-~]{16,200}$")]
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """The state of a webhook."""
+
+    added: WebhookAdded | None = None
+    is_removed: bool = False
+
+
+@dataclass(frozen=True)
+class Add:
+    """Notify an address of these kinds of events; an empty `problems` means all."""
+
+    account: str
+    problems: Sequence[str]
+    kinds: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Remove a webhook."""
+
+    account: str
+    reason: str
+
+
+def decide_webhook(command: Add | Remove, state: Webhook) -> Sequence[Fact]:
+    """Return the event, or nothing if it changes nothing. Raises `Refused` for another owner."""
+    if isinstance(command, Add):
+        assert state.added is None, "webhook ids are unique"
+        problems, kinds = list(command.problems), list(command.kinds)
+        return (WebhookAdded(account=command.account, problems=problems, kinds=kinds),)
+    if state.added is None or state.added.account != command.account:
+        raise unknown_webhook()
+    return () if state.is_removed else (WebhookRemoved(reason=command.reason),)
+
+
+def evolve_webhook(state: Webhook, fact: Fact) -> Webhook:
+    """Return the webhook after one more event."""
+    match fact:
+        case WebhookAdded():
+            return replace(state, added=fact)
+        case WebhookRemoved():
+            return replace(state, is_removed=True)
+    return state
+
+
+webhooks = Decider[Add | Remove, Webhook, Fact](Webhook(), decide_webhook, evolve_webhook)
+
+
+def unknown_webhook() -> Refused:
+    """Return the refusal for a webhook that the caller does not have."""
+    return Refused("unknown_webhook", "you have no such webhook", "id")
+
+
+@dataclass(frozen=True)
+class Webhooks:
+    """The commands about webhooks; with `is_local` they may point to this machine."""
+
+    decisions: Decisions
+    feed: AccessFeed
+    rows: WebhookStore
+    is_local: bool = False
+    tests: AttemptLimiter = field(
+        default_factory=lambda: AttemptLimiter(TESTS, "tests of this webhook")
+    )
+
+    async def add(self, caller: Caller, webhook: NewWebhook) -> tuple[api.Webhook, str]:
+        """Add a webhook and return it with its secret, which cannot be shown again.
+
+        Raises `Refused` and `Failed`.
+        """
+        parse_target(webhook.url, is_local=self.is_local)
+        self._check_problems(caller, webhook.problems)
+        secret = webhook.secret or SECRET + secrets.token_urlsafe(SECRET_BYTES)
+        id_ = new_id()
+        stored_webhook = webhook._replace(secret=secret)
+        if not await self.rows.add(caller.id, id_, stored_webhook, WEBHOOKS_MAX):
+            message = f"you have {WEBHOOKS_MAX} webhooks, which is the limit: remove one"
+            raise Refused("too_many_webhooks", message)
+        command = Add(caller.id, webhook.problems, webhook.kinds)
+        async with self._forget_on_error(id_):
+            result = await self._decide(id_, command, caller.actor)
+            assert result.seq is not None, "an added webhook is an event"
+            await self.rows.keep(id_, result.seq)
+        return await self.get_webhook(caller, id_), secret
+
+    async def list_webhooks(self, caller: Caller) -> Sequence[api.Webhook]:
+        """Return the caller's webhooks; a limited token sees those of its problems.
+
+        Raises `Failed`.
+        """
+        rows = [] if caller.account is None else await self.rows.listed(caller.account)
+        if not caller.problems:
+            return rows
+        return [row for row in rows if row.problems and caller.problems.issuperset(row.problems)]
+
+    async def get_webhook(self, caller: Caller, id_: str) -> api.Webhook:
+        """Return one of the caller's webhooks.
+
+        Raises `Refused` (`unknown_webhook`) and `Failed`.
+        """
+        for row in await self.list_webhooks(caller):
+            if row.id == id_:
+                return row
+        raise unknown_webhook()
+
+    async def remove(self, caller: Caller, id_: str) -> DecisionResult:
+        """Remove a webhook and everything stored about it. Raises `Refused` and `Failed`."""
+        await self.get_webhook(caller, id_)
+        result = await self._decide(id_, Remove(caller.id, "removed by its owner"), caller.actor)
+        await self.rows.forget(id_)
+        return result
+
+    async def test(self, caller: Caller, id_: str) -> str:
+        """Send a test event and return its id. Raises `Refused` and `Failed`."""
+        await self.get_webhook(caller, id_)
+        self.tests.take(id_)
+        event = new_id()
+        await self.rows.test(id_, event)
+        return event
+
+    async def deliveries(
+        self, caller: Caller, id_: str, before: int, limit: int
+    ) -> Sequence[api.Delivery]:
+        """Return the deliveries of a webhook, newest first. Raises `Refused` and `Failed`."""
+        await self.get_webhook(caller, id_)
+        return await self.rows.deliveries(id_, before, limit)
+
+    def _check_problems(self, caller: Caller, problems: Sequence[str]) -> None:
+        if caller.problems and not problems:
+            message = (
+                f"your token is limited to {', '.join(sorted(caller.problems))}: name problems"
+            )
+            raise Refused("scope_missing", message, "problems")
+        access = self.feed.now()
+        for slug in problems:
+            access.check_sees(caller, slug)
+
+    @asynccontextmanager
+    async def _forget_on_error(self, id_: str) -> AsyncIterator[None]:
+        """Remove a webhook that is not, or perhaps not, in the log: it gets no events."""
+        try:
+            yield
+        except (Refused, Failed):
+            await self.rows.forget(id_)
+            raise
+
+    async def _decide(self, id_: str, command: Add | Remove, actor: str) -> DecisionResult:
+        by = CommandContext(actor, id_)
+        return await self.decisions.make(subjects.webhook(id_), webhooks, command, by)
+
+
+class WebhookRequest(RequestModel):
+    """A webhook: its URL, events, problems and secret."""
+
+    url: Annotated[str, Field(max_length=URL_LENGTH_MAX)]
+    events: Annotated[list[Kind], Field(min_length=1)]
+    problems: Slugs = Field(default_factory=list)
+    secret: Secret | None = None
+
+    def to_new_webhook(self) -> NewWebhook:
+        """Return the webhook to add."""
+        problems = dict.fromkeys(slug.lower() for slug in self.problems)
+        return NewWebhook(self.url, list(dict.fromkeys(self.events)), list(problems), self.secret)
+
+
+def webhooks_router(service: Webhooks, auth: Authenticator) -> APIRouter:
+    """The routes, each for the owner of the webhooks."""
+    router = APIRouter(prefix="/v1/webhooks", route_class=DocumentedRoute)
+    _webhook_routes(router, service, auth)
+    _delivery_routes(router, service, auth)
+    return router
+
+
+def _webhook_routes(router: APIRouter, service: Webhooks, auth: Authenticator) -> None:
+    holder = auth.participant("webhooks")
+
+    @router.post("", status_code=201)
+    async def add(
+        body: WebhookRequest, caller: Annotated[Caller, Depends(holder)]
+    ) -> api.CreatedWebhook:
+        """Add a webhook; its secret is shown once."""
+        row, secret = await service.add(caller, body.to_new_webhook())
+        return api.CreatedWebhook(**structs.asdict(row), secret=secret)
+
+    @router.get("")
+    async def listed(caller: Annotated[Caller, Depends(holder)]) -> api.Webhooks:
+        """One's webhooks, oldest first, without their secrets."""
+        return api.Webhooks(items=list(await service.list_webhooks(caller)))
+
+    @router.get("/{id}")
+    async def one(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        caller: Annotated[Caller, Depends(holder)],
+    ) -> api.Webhook:
+        """One webhook; if it is off, its notice says why."""
+        return await service.get_webhook(caller, id)
+
+    @router.delete("/{id}")
+    async def remove(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        caller: Annotated[Caller, Depends(holder)],
+    ) -> api.RemovedWebhook:
+        """Remove a webhook and its deliveries."""
+        result = await service.remove(caller, id)
+        return api.RemovedWebhook(id=id, state="removed", event=result.event, seq=result.seq)
+
+
+def _delivery_routes(router: APIRouter, service: Webhooks, auth: Authenticator) -> None:
+    holder = auth.participant("webhooks")
+
+    @router.post("/{id}/test", status_code=202)
+    async def test(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        caller: Annotated[Caller, Depends(holder)],
+    ) -> api.WebhookTest:
+        """Send a test event once; a webhook that is off and accepts it is on again."""
+        return api.WebhookTest(id=id, event_id=await service.test(caller, id))
+
+    @router.get("/{id}/deliveries")
+    async def deliveries(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        caller: Annotated[Caller, Depends(holder)],
+        cursor: Annotated[int, Query(ge=1, le=NUMBER_MAX)] = NUMBER_MAX,
+        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    ) -> api.Deliveries:
+        """The deliveries of a webhook with their responses, newest first."""
+        rows = await service.deliveries(caller, id, cursor, limit + 1)
+        page = rows[:limit]
+        after = str(page[-1].number) if len(rows) > limit else None
+        return api.Deliveries(items=list(page), next_cursor=after)

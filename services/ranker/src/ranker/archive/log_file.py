@@ -1,0 +1,188 @@
+"""An exported log: gzipped JSON lines with the events byte for byte, chained line by line."""
+
+import base64
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ranker.domain.stored_log import DamagedCopy, StoredEvent
+from shared import wire
+from shared.errors import Refused
+
+FORMAT = "warpboard-log/1"
+LEVEL = 6
+LINE_BYTES_MAX = 1024 * 1024
+
+
+class Header(msgspec.Struct):
+    """The first line: what follows, and the public key of the seals if there is one."""
+
+    format: str
+    count: int
+    h: str
+    key: str | None = None
+
+
+class End(msgspec.Struct):
+    """The last line: the number of events, and the chain up to the last."""
+
+    end: int
+    h: str
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    """One event; a body that is not one plain line of JSON is stored in base64."""
+
+    seq: int
+    subject: str
+    id: str
+    body: msgspec.Raw = msgspec.Raw()
+    base64: str = ""
+
+
+_decode_header = msgspec.json.Decoder(Header).decode
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_end = msgspec.json.Decoder(End).decode
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+
+Decoded = TypeVar("Decoded")
+
+
+class LogFileWriter:
+    """Writes events in order; the file is complete only after `close`."""
+
+    def __init__(self, path: Path, count: int, key: str | None) -> None:
+        self._path = path
+        self._part = path.with_name(f"{path.name}.part")
+        self._file = gzip.open(self._part, "wb", LEVEL)  # noqa: SIM115  (closed in `close`)
+        self._chain = wire.CHAIN_START
+        self._seq = 0
+        self._write_line(Header(FORMAT, count, wire.CHAIN_START.hex(), key))
+
+    def write(self, stored: StoredEvent) -> None:
+        """Write the next event."""
+        assert stored.seq == self._seq + 1, f"event {stored.seq} follows event {self._seq}"
+        line = _Line(stored.seq, stored.subject, stored.id, msgspec.Raw(stored.body))
+        if not _is_plain(stored.body):
+            line = _Line(
+                stored.seq, stored.subject, stored.id, base64=base64.b64encode(stored.body).decode()
+            )
+        self._write_line(line)
+        self._seq, self._chain = stored.seq, wire.extend_chain(self._chain, stored.link)
+
+    def close(self) -> str:
+        """Finish the file and rename it into place; returns its chain in hex."""
+        self._write_line(End(self._seq, self._chain.hex()))
+        self._file.close()
+        self._part.replace(self._path)
+        return self._chain.hex()
+
+    def drop(self) -> None:
+        """Delete an unfinished file."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def _write_line(self, line: msgspec.Struct) -> None:
+        self._file.write(msgspec.json.encode(line) + b"\n")
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether a body can be written as it is and is read back as the same bytes."""
+    try:
+        return b"\n" not in body and bytes(_decode_raw(body)) == body
+    except msgspec.DecodeError:
+        return False
+
+
+class LogFileReader:
+    """Reads an exported log, any number of times; `end` is set after all events were read.
+
+    Raises Damaged with the last event before the damage.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end: End | None = None
+        with self._lines() as lines:
+            self.header = _parse_next(_decode_header, lines, 0)
+        if self.header.format != FORMAT:
+            raise DamagedCopy(0, f"{path} has the format {self.header.format!r}, not {FORMAT!r}")
+
+    def events(self) -> Iterator[StoredEvent]:
+        """Every event in the file's order; then checks that the file is complete."""
+        seq, count = 0, 0
+        with self._lines() as lines:
+            _parse_next(_decode_header, lines, 0)
+            while True:
+                text = _read_line(lines, seq)
+                if text.startswith(b'{"end":'):
+                    break
+                stored = _decode_event(text, seq)
+                seq, count = stored.seq, count + 1
+                yield stored
+        end = _decode(_decode_end, text, seq)
+        if not count == end.end == self.header.count:
+            counts = f"{self.header.count} at its start and {end.end} at its end"
+            raise DamagedCopy(seq, f"the file says that it has {counts} events, but has {count}")
+        self.end = end
+
+    @property
+    def last_h(self) -> str | None:
+        """The chain in the last line, once it was read."""
+        return None if self.end is None else self.end.h
+
+    @contextmanager
+    def _lines(self) -> Iterator["_Lines"]:
+        try:
+            with gzip.open(self.path, "rb") as file:
+                yield _Lines(file)
+        except FileNotFoundError as error:
+            raise Refused("no_file", f"there is no file {self.path}", "file") from error
+
+
+class _Lines:
+    """The lines of a gzip file, each of bounded length."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+
+    def read_line(self, seq: int) -> bytes:
+        """The next line, empty at the end. Raises Damaged."""
+        try:
+            text = self._file.readline(LINE_BYTES_MAX)
+        except (EOFError, OSError, zlib.error) as error:
+            raise DamagedCopy(seq, f"the file cannot be read after event {seq}: {error}") from error
+        if len(text) == LINE_BYTES_MAX:
+            raise DamagedCopy(seq, f"the line after event {seq} is over {LINE_BYTES_MAX} bytes")
+        return text
+
+
+def _read_line(lines: _Lines, seq: int) -> bytes:
+    text = lines.read_line(seq)
+    if not text:
+        raise DamagedCopy(seq, f"the file ends after event {seq}, before its last line")
+    return text
+
+
+def _decode_event(text: bytes, seq: int) -> StoredEvent:
+    line = _decode(_decode_line, text, seq)
+    body = base64.b64decode(line.base64) if line.base64 else bytes(line.body)
+    return StoredEvent(line.seq, line.subject, line.id, body)
+
+
+def _parse_next(decode: Callable[[bytes], Decoded], lines: _Lines, seq: int) -> Decoded:
+    return _decode(decode, _read_line(lines, seq), seq)
+
+
+def _decode(decode: Callable[[bytes], Decoded], text: bytes, seq: int) -> Decoded:
+    try:
+        return decode(text)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise DamagedCopy(
+            seq, f"the line after event {seq} is not in the expected format: {error}"
+        ) from error

@@ -1,0 +1,234 @@
+"""The audit command: of the running platform, or of an exported file alone."""
+
+import asyncio
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ranker.archive.archiver import read_own_key
+from ranker.archive.log_file import LogFileReader as FileReader
+from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
+from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
+from ranker.audit.report import AuditReport
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.stored_log import DamagedCopy, Finding, PublishedSeal, StoredEvent
+from ranker.domain.ties import assign_places
+from ranker.postgres import Reader
+from ranker.service.leaderboard import make_scored_entries, read_ladder, read_page
+from ranker.service.ports import Reads
+from ranker.settings import Settings
+from shared import wire
+from shared.clock import now
+from shared.errors import Failed, Refused
+from shared.event_log import EventLog, Feed, Gap, RecordedEvent
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.postgres import create_pool, migrate
+from shared.signing import verify_verdict
+
+CATCH_UP_S_MAX = 30.0
+POLL_S = 0.05
+ENTRIES_MAX = 1_000_000
+LOOKS_MAX = 100
+
+
+def _make_request(
+    options: Namespace, published: Sequence[PublishedSeal], known_key: str | None
+) -> AuditRequest:
+    return AuditRequest(
+        problem=options.problem,
+        gpu=options.gpu,
+        version=options.version,
+        as_of=options.as_of,
+        as_of_seq=options.as_of_seq,
+        keys=[*options.key, *([known_key] if known_key else [])],
+        published=published,
+    )
+
+
+async def audit_live(
+    settings: Settings, schema: str, options: Namespace, published: Sequence[PublishedSeal]
+) -> AuditReport:
+    """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
+    request = _make_request(options, published, read_own_key(settings))
+    dsn = settings.postgres_dsn
+    for package, schema_name in (("shared", "accounts"), ("ranker", schema), (PACKAGE, SCHEMA)):
+        await asyncio.to_thread(migrate, dsn, package, schema_name)
+    nc = await connect(settings.nats_url, "ranker-audit")
+    try:
+        async with (
+            create_pool(dsn, 1, 1, schema) as connections,
+            open_archive(dsn) as archive_store,
+        ):
+            live = None
+            if request.as_of is None and request.as_of_seq is None:
+                live = await _read_live(Reader(connections), request)
+                await _wait_for_archive(archive_store, live.seq)
+                request = replace(request, as_of_seq=live.seq)
+            return await audit(
+                request, ArchiveCopy(archive_store, NatsLog(nc)), verify_verdict, live
+            )
+    finally:
+        await nc.close()
+
+
+async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> AuditReport:
+    """Audit an exported file; without other keys, seals are checked with the file's own."""
+    try:
+        reader = FileReader(options.file)
+    except DamagedCopy as damaged:
+        raise Refused("bad_export", damaged.reason, "file") from damaged
+    known_key = None if options.key else reader.header.key
+    return await audit(
+        _make_request(options, published, known_key), FileCopy(reader), verify_verdict
+    )
+
+
+async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
+    """What readers see at one moment: read again if something was folded meanwhile."""
+    problems = await reader.rows("newest_version", slug=request.problem)
+    number = request.version or (problems[0]["number"] if problems else 0)
+    for _ in range(LOOKS_MAX):
+        (before,), at = await reader.rows("checkpoint"), now()
+        entries = await read_entries(
+            reader, LeaderboardKey(request.problem, request.gpu, number), at
+        )
+        (after,) = await reader.rows("checkpoint")
+        if before == after and not before["seq"]:
+            raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
+        if before == after:
+            return LiveLeaderboard(after["seq"], at, entries)
+    raise Failed("the read models kept changing: audit with --as-of-seq")
+
+
+async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> list[dict[str, Any]]:
+    """Read the entries with the places and confirmations that readers see."""
+    page = await read_page(reader, board, range(ENTRIES_MAX), at)
+    if page.holds:
+        entries = [
+            placed.row
+            | {
+                "rank": placed.place.rank,
+                "is_tied": placed.place.is_tied,
+                "duel": placed.place.duel,
+            }
+            for placed in page.placed
+        ]
+    else:
+        entries = add_duels(await read_ladder(reader, board, ENTRIES_MAX, at))
+    rows = await reader.rows(
+        "confirmations_shown",
+        problem=board.problem,
+        gpu=board.gpu,
+        number=board.problem_number,
+    )
+    confirmations = {row["submission"]: row["shown"] for row in rows}
+    return [
+        entry | {"confirmation": confirmations.get(entry["submission"], "")} for entry in entries
+    ]
+
+
+def add_duels(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to each entry what is shown of its duel."""
+    duels = {place.number: place.duel for place in assign_places(make_scored_entries(entries))}
+    return [entry | {"duel": duels[entry["number"]]} for entry in entries]
+
+
+async def _wait_for_archive(archive_store: Archive, seq: int) -> None:
+    until = time.monotonic() + CATCH_UP_S_MAX
+    while (archived := await archive_store.checkpoint()) < seq:
+        if time.monotonic() > until:
+            raise Failed(f"the archive is at event {archived}, the read models are at {seq}")
+        await asyncio.sleep(POLL_S)
+
+
+PAGE = 2000
+
+
+class ArchiveCopy:
+    """The events of the archive, each compared with the same event of the log."""
+
+    def __init__(self, archive: Archive, log: EventLog) -> None:
+        self._archive = archive
+        self._log = log
+        self._findings: list[Finding] = []
+        self._log_page: Iterator[RecordedEvent] = iter(())
+        self._last = 0
+        self._read = 0
+
+    def findings(self) -> Sequence[Finding]:
+        """The first difference between the log and the archive."""
+        return self._findings
+
+    async def events(self) -> AsyncIterator[StoredEvent]:
+        """Every event of the archive up to its checkpoint at the start."""
+        end, read_seq = await self._archive.checkpoint(), 0
+        self._last = await self._log.last()
+        if self._last < end:
+            reason = f"the log ends at {self._last}, but its archive has {end} events"
+            self._findings.append(Finding(self._last + 1, reason))
+        feed = self._log.follow(0)
+        try:
+            while page := await self._archive.page(read_seq, min(PAGE, max(end - read_seq, 1))):
+                for stored in page[: end - read_seq]:
+                    await self._compare_with_log(feed, stored)
+                    yield stored
+                read_seq = page[-1].seq
+                if read_seq >= end:
+                    break
+        finally:
+            await feed.close()
+        if read_seq < end:
+            self._findings.append(
+                Finding(read_seq + 1, f"the archive ends at {read_seq}, not at {end}")
+            )
+
+    async def _compare_with_log(self, feed: Feed, stored: StoredEvent) -> None:
+        """Compare up to the first difference; from there on only the archive is read."""
+        while not self._findings and stored.seq <= self._last:
+            event = await self._next_logged(feed)
+            if event is None or event.seq == stored.seq:
+                if event is not None and event.body != stored.body:
+                    reason = "the log and its archive have different events here"
+                    self._findings.append(Finding(stored.seq, reason))
+                return
+
+    async def _next_logged(self, feed: Feed) -> RecordedEvent | None:
+        event = next(self._log_page, None)
+        if event is not None:
+            return event
+        try:
+            page = await feed.take(PAGE)
+        except Gap as error:
+            self._findings.append(Finding(self._read + 1, f"the log cannot be read: {error}"))
+            return None
+        self._read, self._log_page = page[-1].seq, iter(page)
+        return next(self._log_page)
+
+
+class FileCopy:
+    """The events of an exported file; needs no server."""
+
+    def __init__(self, lines: FileReader) -> None:
+        self._lines = lines
+        self._findings: list[Finding] = []
+
+    def findings(self) -> Sequence[Finding]:
+        """Where the file is damaged or contradicts itself."""
+        return self._findings
+
+    async def events(self) -> AsyncIterator[StoredEvent]:
+        """Every event up to the first damage."""
+        h, seq = wire.CHAIN_START, 0
+        try:
+            for stored in self._lines.events():
+                h, seq = wire.extend_chain(h, stored.link), stored.seq
+                yield stored
+        except DamagedCopy as damaged:
+            self._findings.append(Finding(damaged.seq + 1, damaged.reason))
+            return
+        if self._lines.last_h != h.hex():
+            self._findings.append(Finding(seq, "the chain is not the one in the last line"))

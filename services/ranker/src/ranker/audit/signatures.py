@@ -1,0 +1,312 @@
+"""Verifies that the results on a leaderboard follow from runs signed by enrolled agents."""
+
+from collections.abc import Callable, Iterable
+from math import isclose
+from typing import Any, NamedTuple
+
+from ranker.domain.attestation import Fault, RunOrigin, find_fault
+from ranker.domain.confirmation import compare_repetition
+from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
+from ranker.domain.score import compute_score, tie_share
+from ranker.domain.stored_log import Finding, Verify
+from shared import events
+from shared.event_log import RecordedEvent
+from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
+from shared.ids import confirmation_job_id, duel_job_id
+from shared.subjects import history_of, last_token
+from shared.wire import is_genuine
+
+# The logarithm of another machine may differ in the last bits.
+SCORE_TOLERANCE = 1e-9
+
+
+class _Run(NamedTuple):
+    """A run of this leaderboard: its verdict's event, its fault if any, and its times."""
+
+    seq: int
+    fault: Fault | None
+    verdict: str
+    timed: tuple[events.CaseResult, ...]
+    sigma_run: float
+    tie_us: float
+    order: events.JobAssigned | None = None
+    duel: events.DuelResult | None = None
+    agent: str = ""
+
+
+class ResultVerifier:
+    """Verifies the runs behind one leaderboard while the log is folded."""
+
+    def __init__(self, problem: str, gpu: str, verify: Verify) -> None:
+        self.verified = 0
+        self.refused: list[Finding] = []
+        self._faults: dict[tuple[str, int], Finding] = {}
+        self._problem = problem
+        self._gpu = gpu
+        self._verify = verify
+        self._keys: dict[str, str | None] = {}
+        self._harness_codes: dict[str, str] = {}
+        self._key_commits: dict[str, str] = {}
+        self._tokens: dict[str, int] = {}
+        self._leased: dict[str, str] = {}
+        self._runs: dict[str, _Run] = {}
+        self._rules: dict[int, str] = {}
+        self._floors: dict[int, dict[str, float]] = {}
+        self._versions: dict[str, int] = {}
+        self._rejudges: dict[str, int] = {}
+        self._orders: dict[str, events.JobAssigned] = {}
+        self._duels: dict[str, events.DuelRequested] = {}
+        self._duel_faults: dict[tuple[int, frozenset[str]], Finding] = {}
+        self._confirmations: dict[str, events.ConfirmationRequested] = {}
+        self._confirmation_faults: dict[tuple[str, int], Finding] = {}
+
+    def fold(self, event: RecordedEvent) -> None:
+        """Fold the next event."""
+        check = _CHECKS.get(event.envelope.type)
+        if check is not None and is_genuine(event.envelope):
+            check(self, event, event.fact)
+
+    def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
+        """The findings on the results of these submissions under a problem version."""
+        results = (self._faults.get((submission, number)) for submission in counting)
+        duels = (fault for (version, _), fault in self._duel_faults.items() if version == number)
+        repeated = (
+            fault for (_, version), fault in self._confirmation_faults.items() if version == number
+        )
+        return [*(fault for fault in results if fault is not None), *duels, *repeated]
+
+    def enrolled(self, event: RecordedEvent, fact: events.AgentEnrolled) -> None:
+        """Record an agent's key."""
+        self._keys[last_token(event.envelope.agg)] = fact.sign_key
+
+    def revoked(self, event: RecordedEvent, _fact: object) -> None:
+        """Forget a revoked agent's key."""
+        self._keys[last_token(event.envelope.agg)] = None
+
+    def registered(self, event: RecordedEvent, fact: events.AgentRegistered) -> None:
+        """Record the harness code that an agent runs from now on."""
+        agent = last_token(event.envelope.agg)
+        self._harness_codes[agent] = fact.details.get(HARNESS_CODE, "")
+
+    def published(self, event: RecordedEvent, fact: events.ProblemPublished) -> None:
+        """Record a version's ranking rule and floors."""
+        if last_token(event.envelope.agg) == self._problem:
+            self._rules[fact.number] = fact.ranking_by
+            self._floors[fact.number] = case_floors_us(fact.roofs, self._gpu)
+
+    def received(self, event: RecordedEvent, fact: events.SubmissionReceived) -> None:
+        """Record the problem version of a submission."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            self._versions[last_token(event.envelope.agg)] = fact.problem_number
+
+    def leased(self, _event: RecordedEvent, fact: events.JobLeased) -> None:
+        """Record a lease: only the run that it names counts, and only from its agent."""
+        self._leased[fact.run] = f"run.{fact.agent}.{fact.run}"
+
+    def assigned(self, event: RecordedEvent, fact: events.JobAssigned) -> None:
+        """Record the order, whose sequence the agent's signature covers."""
+        agg = event.envelope.agg
+        if self._leased.get(last_token(agg)) != agg:
+            return
+        if fact.submission in self._versions and fact.mode in ("ranked", DUEL):
+            self._tokens[agg] = event.seq
+            if fact.mode == DUEL or fact.job in self._confirmations:
+                self._orders[agg] = fact
+        else:
+            del self._leased[last_token(agg)]
+
+    def started(self, event: RecordedEvent, fact: events.RunStarted) -> None:
+        """Record the key that a run committed to first."""
+        agg = history_of(event.envelope.agg)
+        if agg in self._tokens:
+            self._key_commits.setdefault(agg, fact.key_commit)
+
+    def completed(self, event: RecordedEvent, fact: events.RunCompleted) -> None:
+        """Check the verdict now, so that its bytes need not be stored."""
+        agg = history_of(event.envelope.agg)
+        token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
+        order = self._orders.pop(agg, None)
+        run = last_token(agg)
+        if token is None or self._leased.pop(run, None) != agg:
+            return
+        agent = agg.split(".")[1]
+        sign_key, code = self._keys.get(agent), self._harness_codes.get(agent, "")
+        origin = RunOrigin(agent, run, token, sign_key, key_commit, code)
+        fault = find_fault(event.envelope, fact.key, fact.environment, origin, self._verify)
+        self.verified += fault is None
+        if fault is not None:
+            self.refused.append(Finding(event.seq, fault.reason))
+        timed = tuple(case for case in fact.cases if case.stage == "time")
+        spread = fact.sigma_run, fact.tie_us
+        self._runs[run] = _Run(
+            event.seq, fault, fact.verdict, timed, *spread, order, fact.duel, agent
+        )
+
+    def finished(self, event: RecordedEvent, fact: SubmissionFinished) -> None:
+        """Check that the decision follows from a signed run."""
+        submission = last_token(event.envelope.agg)
+        if submission in self._versions:
+            self._check_result((submission, self._versions[submission]), event.seq, fact)
+
+    def duel_requested(self, event: RecordedEvent, fact: events.DuelRequested) -> None:
+        """Record which two sources are to be timed."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            self._duels.setdefault(last_token(event.envelope.agg), fact)
+
+    def duel_judged(self, event: RecordedEvent, fact: events.DuelJudged) -> None:
+        """Check that the winner follows from a signed run of this duel."""
+        duel = last_token(event.envelope.agg)
+        requested = self._duels.pop(duel, None)
+        run = self._runs.pop(fact.run or "", None)
+        if requested is None or fact.result is None or fact.result.ratio is None:
+            return
+        sources = frozenset((requested.first.source.digest, requested.second.source.digest))
+        pair = requested.problem_number, sources
+        self._duel_faults.pop(pair, None)
+        if run is None:
+            reason = f"it orders two entries, but no leased run {fact.run} ended before it"
+            self._duel_faults[pair] = Finding(event.seq, reason)
+        elif run.fault is not None:
+            self._duel_faults[pair] = Finding(run.seq, run.fault.reason)
+        elif not _is_of_duel(run, duel, requested) or run.duel != fact.result:
+            reason = f"its winner does not follow from its run (event {run.seq})"
+            self._duel_faults[pair] = Finding(event.seq, reason)
+
+    def confirmation_requested(
+        self, event: RecordedEvent, fact: events.ConfirmationRequested
+    ) -> None:
+        """Record which run is to be repeated."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            job = confirmation_job_id(last_token(event.envelope.agg))
+            self._confirmations.setdefault(job, fact)
+
+    def confirmation_judged(self, event: RecordedEvent, fact: events.ConfirmationJudged) -> None:
+        """Check that the result follows from a signed run on another agent."""
+        job = confirmation_job_id(last_token(event.envelope.agg))
+        requested = self._confirmations.pop(job, None)
+        result = fact.result
+        if requested is None or result is None:
+            return
+        run = self._runs.pop(result.run or "", None)
+        entry = requested.item.submission, requested.problem_number
+        self._confirmation_faults.pop(entry, None)
+        if run is None or run.order is None:
+            reason = f"its confirmation names run {result.run}, which no lease gave to an agent"
+            self._confirmation_faults[entry] = Finding(event.seq, reason)
+        elif run.fault is not None:
+            self._confirmation_faults[entry] = Finding(run.seq, run.fault.reason)
+        elif not (
+            _is_repetition(run, job, requested, fact.agent)
+            and self._follows_from_repetition(fact, result, run, requested)
+        ):
+            reason = f"its confirmation does not follow from its run (event {run.seq})"
+            self._confirmation_faults[entry] = Finding(event.seq, reason)
+
+    def _follows_from_repetition(
+        self,
+        fact: events.ConfirmationJudged,
+        result: SubmissionFinished,
+        run: _Run,
+        requested: events.ConfirmationRequested,
+    ) -> bool:
+        is_score_right = result.outcome != "passed" or self._follows(
+            result, run, requested.problem_number
+        )
+        compared = compare_repetition(requested.score_us, result)
+        is_same = result.verdict == run.verdict and compared == (fact.code, fact.ratio)
+        return is_score_right and is_same
+
+    def rejudge(self, event: RecordedEvent, fact: events.RejudgeRequested) -> None:
+        """Record the version that the new results are for."""
+        self._rejudges[last_token(event.envelope.agg)] = fact.to_number
+
+    def judged(self, event: RecordedEvent, fact: events.RejudgeJudged) -> None:
+        """Check that a new result follows from a signed run."""
+        number = self._rejudges.get(last_token(event.envelope.agg))
+        if fact.submission in self._versions and number is not None:
+            self._check_result((fact.submission, number), event.seq, fact.result)
+
+    def _check_result(self, key: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
+        """Check that a rankable result has a signed run that gives this score."""
+        run = self._runs.pop(fact.run or "", None)
+        self._faults.pop(key, None)
+        # A result held for a time under its floor counts once it is released, so it is checked now.
+        if not fact.is_eligible and (fact.code != BELOW_FLOOR or fact.score_us is None):
+            return
+        if run is None or run.order is not None:
+            fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
+            self._faults[key] = fault
+        elif run.fault is not None:
+            self._faults[key] = Finding(run.seq, run.fault.reason)
+        elif not self._follows(fact, run, key[1]):
+            fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
+            self._faults[key] = fault
+        elif fact.is_eligible and find_below_floor(run.timed, self._floors[key[1]]):
+            fault = Finding(seq, f"it counts, but its run (event {run.seq}) is under a floor")
+            self._faults[key] = fault
+
+    def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:
+        if run.verdict != "passed" or number not in self._rules:
+            return False
+        rule = self._rules[number]
+        score = compute_score(rule, run.timed, run.sigma_run)
+        if score is None or fact.score_us is None:
+            return False
+        computed = [score.score_us, score.error, score.freedom, run.sigma_run, *score.process_us]
+        stated = [fact.score_us, fact.error, fact.freedom, fact.sigma_run, *fact.process_us]
+        # No signed event has the timing tier: the tie share may be either of two.
+        deltas = [
+            tie_share(rule, run.timed, run.sigma_run, run.tie_us, tier) for tier in ("", "G1")
+        ]
+        return (
+            len(computed) == len(stated)
+            and all(map(_is_equal, computed, stated))
+            and (fact.delta is None or any(_is_equal(fact.delta, delta) for delta in deltas))
+        )
+
+
+def _is_of_duel(run: _Run, duel: str, requested: events.DuelRequested) -> bool:
+    """Whether a run was ordered for this duel, with its two sources."""
+    order = run.order
+    if order is None or order.rival is None or order.job != duel_job_id(duel):
+        return False
+    is_same = order.problem_digest == requested.problem_digest
+    sources = requested.first.source.digest, requested.second.source.digest
+    return is_same and (order.source.digest, order.rival.digest) == sources
+
+
+def _is_repetition(
+    run: _Run, job: str, requested: events.ConfirmationRequested, agent: str
+) -> bool:
+    """Whether a run was ordered for this confirmation, with its source, on another agent."""
+    order = run.order
+    if order is None or run.agent != agent or agent == requested.agent:
+        return False
+    ordered = order.job, order.problem_digest, order.source.digest
+    return ordered == (job, requested.problem_digest, requested.item.source.digest)
+
+
+def _is_equal(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return isclose(first, second, rel_tol=SCORE_TOLERANCE)
+
+
+_CHECKS: dict[str, Callable[[ResultVerifier, RecordedEvent, Any], None]] = {
+    "AgentEnrolled": ResultVerifier.enrolled,
+    "AgentRevoked": ResultVerifier.revoked,
+    "AgentRegistered": ResultVerifier.registered,
+    "ProblemPublished": ResultVerifier.published,
+    "SubmissionReceived": ResultVerifier.received,
+    "JobLeased": ResultVerifier.leased,
+    "JobAssigned": ResultVerifier.assigned,
+    "RunStarted": ResultVerifier.started,
+    "RunCompleted": ResultVerifier.completed,
+    "SubmissionFinished": ResultVerifier.finished,
+    "DuelRequested": ResultVerifier.duel_requested,
+    "DuelJudged": ResultVerifier.duel_judged,
+    "ConfirmationRequested": ResultVerifier.confirmation_requested,
+    "ConfirmationJudged": ResultVerifier.confirmation_judged,
+    "RejudgeRequested": ResultVerifier.rejudge,
+    "RejudgeJudged": ResultVerifier.judged,
+}

@@ -1,0 +1,206 @@
+"""`python -m ranker COMMAND`: parses the arguments, runs one command, returns its exit code.
+
+0: success. 1: something differs or was changed. 2: the request is invalid. 3: a server is
+unreachable. 130: interrupted.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from signal import SIGINT
+from typing import Any
+
+import msgspec
+
+from ranker.audit.command import audit_file, audit_live
+from ranker.domain.stored_log import PublishedSeal
+from ranker.export.backup import export_log, import_log
+from ranker.export.manifest import ACCOUNTS, BLOBS
+from ranker.export.repair import repair_log, scrub_log
+from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
+from ranker.settings import load
+from shared.errors import Failed, Refused
+
+OK, DIFFERS, REFUSED, FAILED = range(4)
+INTERRUPTED = 128 + SIGINT
+
+
+def main(arguments: Sequence[str], schema: str) -> int:
+    """Run one command; `schema` is that of the live read models."""
+    options = _make_parser().parse_args(arguments)
+    # A connection closed at the end is not worth a log line.
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    try:
+        return asyncio.run(_run(options, schema))
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return REFUSED
+    except Failed as failed:
+        sys.stderr.write(f"{failed}\n")
+        return FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+
+
+async def _run(options: Namespace, schema: str) -> int:
+    match options.command:
+        case "audit":
+            return await _audit(options, schema)
+        case "export":
+            summary = await export_log(load(), options.file, options.source, options.left_out)
+        case "import":
+            allowed = options.is_incomplete_allowed
+            summary = await import_log(
+                load(), options.file, options.actor, is_incomplete_allowed=allowed
+            )
+        case "scrub":
+            return await _scrub()
+        case "repair":
+            summary = await repair_log(
+                load(),
+                options.file,
+                options.actor,
+                overwrite=options.overwrite,
+                accept_loss=options.accept_loss,
+            )
+        case _:
+            return await _replay(options, schema)
+    _print_json(summary)
+    return OK
+
+
+async def _audit(options: Namespace, schema: str) -> int:
+    published = _read_seals(options.seals)
+    if options.file is None:
+        report = await audit_live(load(), schema, options, published)
+    else:
+        report = await audit_file(options, published)
+    if options.json:
+        _print_json(report.data())
+    else:
+        _print_lines(report.lines())
+    return OK if report.is_clean else DIFFERS
+
+
+async def _scrub() -> int:
+    report = await scrub_log(load())
+    _print_json(report.data())
+    return OK if report.is_clean else DIFFERS
+
+
+async def _replay(options: Namespace, schema: str) -> int:
+    summary = await replay_projection(load(), schema, options)
+    _print_json(summary)
+    return OK if summary["is_equal"] else DIFFERS
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    _print_lines([json.dumps(value, default=str)])
+
+
+def _read_seals(path: Path | None) -> list[PublishedSeal]:
+    """Read seals that were saved from GET /v1/audit/seals. Raises Refused."""
+    if path is None:
+        return []
+    try:
+        items = msgspec.json.decode(path.read_bytes())["items"]
+        return [PublishedSeal(int(item["sealed_seq"]), str(item["chain"])) for item in items]
+    except (OSError, msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+        expected = "expected the response of GET /v1/audit/seals"
+        raise Refused("bad_seals", f"--seals {path}: {expected}: {error}", "seals") from error
+
+
+def _parse_instant(text: str) -> datetime:
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(text)
+    return instant
+
+
+# argparse shows this name in its error message: "invalid instant value".
+_parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
+
+
+def _make_parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m ranker")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _audit_arguments(commands.add_parser("audit", help="check a leaderboard and its log"))
+    replay_parser = commands.add_parser("replay", help="fold a projection beside the live one")
+    replay_parser.add_argument("--projection", choices=PROJECTIONS, default="ranker")
+    replay_parser.add_argument("--source", choices=SOURCES, default="stream")
+    replay_parser.add_argument("--file", type=Path, help="an exported log, for --source file")
+    replay_parser.add_argument(
+        "--switch", action="store_true", help="replace the live projection with it"
+    )
+    rebuild_parser = commands.add_parser(
+        "rebuild", help="replay ranker's read models and only compare"
+    )
+    rebuild_parser.set_defaults(projection="ranker", source="stream", file=None, switch=False)
+    export_parser = commands.add_parser(
+        "export", help="back up the log, its blobs and the accounts"
+    )
+    export_parser.add_argument("file", type=Path)
+    export_parser.add_argument("--source", choices=("stream", "archive"), default="stream")
+    for part in (BLOBS, ACCOUNTS):
+        export_parser.add_argument(
+            f"--without-{part}",
+            dest="left_out",
+            action="append_const",
+            const=part,
+            default=[],
+            help=f"leave out the {part}; the manifest records it",
+        )
+    # Blobs are always exported now; the old option is still accepted.
+    export_parser.add_argument("--blobs", action="store_true", help=SUPPRESS)
+    commands.add_parser("scrub", help="compare the log with its archive, event by event")
+    repair_parser = commands.add_parser(
+        "repair", help="put back what the log lacks, from its archive"
+    )
+    repair_parser.add_argument(
+        "file", type=Path, help="a new file: the repaired log is written there first"
+    )
+    repair_parser.add_argument(
+        "--overwrite", action="store_true", help="where events differ, take the archive's"
+    )
+    repair_parser.add_argument(
+        "--accept-loss", action="store_true", help="continue without events that are in neither"
+    )
+    repair_parser.add_argument(
+        "--actor", default="service:ranker", help="who runs the command, for the record"
+    )
+    import_parser = commands.add_parser("import", help="restore a backup into an empty log")
+    import_parser.add_argument("file", type=Path)
+    import_parser.add_argument(
+        "--incomplete",
+        dest="is_incomplete_allowed",
+        action="store_true",
+        help="restore what is there and report what is missing",
+    )
+    import_parser.add_argument(
+        "--actor", default="service:ranker", help="who runs the command, for the record"
+    )
+    return parser
+
+
+def _audit_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("problem")
+    parser.add_argument("gpu")
+    parser.add_argument("--version", type=int, help="problem version; default: the newest")
+    parser.add_argument("--as-of", type=_parse_instant, help="the leaderboard at this instant")
+    parser.add_argument("--as-of-seq", type=int, help="the leaderboard after this event")
+    parser.add_argument("--file", type=Path, help="an exported log; no server is needed")
+    parser.add_argument(
+        "--key", action="append", default=[], help="a public key of seals, in base64"
+    )
+    parser.add_argument("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
+    parser.add_argument("--json", action="store_true")

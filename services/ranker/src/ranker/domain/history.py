@@ -1,0 +1,157 @@
+"""The public history of a submission: public event names and fields."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared import events
+from shared.event_log import RecordedEvent
+from shared.events import Fact, SubmissionFinished
+from shared.wire import UnknownEvent
+
+PublicEvent = dict[str, Any]
+RANKED = "ranked"
+# Public names of events that have another name in the log.
+PUBLIC_NAMES = {
+    "JobLeased": "JobAssigned",
+    "RunStageFinished": "StageCompleted",
+    "SubmissionRejected": "SubmissionEnded",
+    "RejudgeApplied": "SubmissionRejudged",
+}
+# The fields of each event that its owner sees; events that are not listed are never shown.
+OWNER_FIELDS: dict[str, tuple[str, ...]] = {
+    "SubmissionReceived": ("problem", "gpu", "mode", "name", "deadline_at"),
+    "SubmissionCancelRequested": ("reason",),
+    "SubmissionRejected": ("code", "reason"),
+    "SubmissionFinished": ("outcome", "verdict", "code", "reason", "grade", "is_provisional"),
+    "JobQueued": ("gpu", "mode", "attempts_max"),
+    "JobLeased": ("agent", "attempt", "lease_until_at"),
+    "JobRequeued": ("reason",),
+    "JobGivenUp": ("attempts", "reason"),
+    "JobCancelled": ("reason",),
+    "RunStarted": ("harness", "level", "tier", "key_commit"),
+    "RunStageFinished": ("stage", "verdict", "took_s", "cases"),
+    "RunCompleted": ("verdict", "stage", "reason", "took_s", "stages"),
+    "RunFailed": ("stage", "code", "reason", "stages"),
+    "RunCancelled": ("reason",),
+    "JobExpired": ("reason",),
+    "SubmissionHeld": ("rule", "reason"),
+    "SubmissionReleased": ("reason",),
+    "SubmissionDisqualified": ("rule", "reason"),
+    "SubmissionRestored": ("reason",),
+    "SubmissionWithdrawn": ("reason",),
+    "AppealFiled": (),
+    "AppealDecided": ("is_accepted", "reason"),
+    "RejudgeApplied": ("reason",),
+}
+# The fields that others see of a ranked submission; they do not see the other events.
+PUBLIC_FIELDS: dict[str, tuple[str, ...]] = {
+    "SubmissionReceived": ("problem", "gpu", "mode"),
+    "SubmissionRejected": ("code",),
+    "SubmissionFinished": ("outcome", "verdict", "code", "grade", "is_provisional"),
+    "JobLeased": ("attempt",),
+    "RunStarted": ("level", "tier"),
+    "RunCompleted": ("verdict", "took_s"),
+    "SubmissionHeld": (),
+    "SubmissionReleased": (),
+    "SubmissionDisqualified": (),
+    "SubmissionRestored": (),
+    "SubmissionWithdrawn": (),
+    "RejudgeApplied": (),
+}
+
+
+def make_public_history(
+    history: Iterable[RecordedEvent], mode: str, *, is_own: bool
+) -> list[PublicEvent]:
+    """What a reader may see of a submission's events, each with its sequence."""
+    fields = OWNER_FIELDS if is_own else PUBLIC_FIELDS
+    public_events = (_make_public(event, mode, fields) for event in history)
+    return [event for event in public_events if event is not None]
+
+
+def _make_public(
+    event: RecordedEvent, mode: str, fields: dict[str, tuple[str, ...]]
+) -> PublicEvent | None:
+    envelope = event.envelope
+    if envelope.type not in fields:
+        return None
+    try:
+        fact = event.fact
+    except (msgspec.MsgspecError, UnknownEvent):
+        return None  # Unreadable bytes from an agent, which the fold ignored.
+    head = {
+        "id": event.seq,
+        "type": _find_name(fact, mode),
+        "at": envelope.at,
+        "version": envelope.v,
+    }
+    return (
+        head | {name: getattr(fact, name) for name in fields[envelope.type]} | _extra_fields(fact)
+    )
+
+
+class SubmissionEnd(NamedTuple):
+    """What the name of an end depends on: the mode, and the decision."""
+
+    mode: str
+    outcome: str | None
+    is_held: bool
+    is_eligible: bool
+
+
+def public_name(kind: str, end: SubmissionEnd) -> str:
+    """The public name of an event.
+
+    >>> public_name("JobLeased", SubmissionEnd("test", "passed", False, True))
+    'JobAssigned'
+    """
+    if kind != "SubmissionFinished":
+        return PUBLIC_NAMES.get(kind, kind)
+    if end.outcome == "cancelled":
+        return "SubmissionCancelled"
+    if end.is_held:
+        return "SubmissionHeld"
+    if end.mode != RANKED:
+        return "SubmissionEnded"
+    return "SubmissionRanked" if end.is_eligible else "SubmissionNotRanked"
+
+
+def _find_name(fact: Fact, mode: str) -> str:
+    end = SubmissionEnd(mode, None, False, False)
+    if isinstance(fact, SubmissionFinished):
+        end = SubmissionEnd(mode, fact.outcome, fact.is_held, fact.is_eligible)
+    return public_name(type(fact).__name__, end)
+
+
+def _extra_fields(fact: Fact) -> PublicEvent:
+    """Public fields that are not fields of the event itself."""
+    make = _EXTRA_FIELDS.get(type(fact).__name__)
+    return make(fact) if make else {}
+
+
+def _received(fact: events.SubmissionReceived) -> PublicEvent:
+    return {"problem_version": fact.problem_number}
+
+
+def _completed(fact: events.RunCompleted) -> PublicEvent:
+    failed = sum(case.verdict not in ("passed", "skipped") for case in fact.cases)
+    return {"cases": len(fact.cases), "cases_failed": failed}
+
+
+def _rejected(_: events.SubmissionRejected) -> PublicEvent:
+    return {"outcome": "failed", "verdict": None, "eligible": False, "is_over": True}
+
+
+def _finished(fact: SubmissionFinished) -> PublicEvent:
+    score = None if fact.score_us is None else fact.score_us / 1e6
+    return {"eligible": fact.is_eligible, "score": score, "is_over": True}
+
+
+_EXTRA_FIELDS: dict[str, Callable[[Any], PublicEvent]] = {
+    "SubmissionReceived": _received,
+    "RunCompleted": _completed,
+    "SubmissionRejected": _rejected,
+    "SubmissionFinished": _finished,
+}

@@ -1,0 +1,189 @@
+"""A stored copy of the log: its events, its chain, its seals, and whether it is complete."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from shared import wire
+from shared.event_log import RecordedEvent
+from shared.events import AuditSealed
+from shared.subjects import aggregate, subject
+from shared.wire import UNREADABLE, ChainLink, UnknownEvent, read_envelope
+
+
+class DamagedCopy(Exception):  # noqa: N818
+    """A copy is cut off or foreign; `seq` is the last good event."""
+
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(reason)
+        self.seq = seq
+        self.reason = reason
+
+
+class StoredEvent(NamedTuple):
+    """One event of a copy, with the chain hash that the copy claims for it, if any."""
+
+    seq: int
+    subject: str
+    id: str
+    body: bytes
+    h: bytes | None = None
+
+    @property
+    def link(self) -> ChainLink:
+        """The part of the event that is chained."""
+        return ChainLink(self.seq, self.subject, self.id, self.body)
+
+    @property
+    def recorded(self) -> RecordedEvent:
+        """The event itself."""
+        return RecordedEvent(
+            self.seq, read_envelope(aggregate(self.subject), self.seq, self.body), self.body
+        )
+
+
+def to_stored_event(event: RecordedEvent) -> StoredEvent:
+    """Convert an event of the log to the form in which copies store it."""
+    return StoredEvent(event.seq, subject(event.envelope.agg), event.envelope.id, event.body)
+
+
+SEAL_AGGREGATE = "audit.seal"
+
+
+class Verify(Protocol):
+    """Whether the holder of a key signed these bytes; see shared.signing."""
+
+    def __call__(self, sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
+        """The key, the event's aggregate, token and raw data, and its signature."""
+        ...
+
+
+class SealInterval(NamedTuple):
+    """A seal is due after `events` new events, or after `s` seconds if there was any."""
+
+    events: int
+    s: float
+
+
+def is_seal_due(seq: int, last: RecordedEvent | None, at: datetime, rhythm: SealInterval) -> bool:
+    """Whether the chain up to `seq` is due for a seal; a seal itself is not a new event.
+
+    >>> is_seal_due(0, None, datetime(2026, 1, 1), SealInterval(10, 60)), is_seal_due(1, None,
+    ...     datetime(2026, 1, 1),
+    ...     SealInterval(10, 60))
+    (False, True)
+    """
+    if last is None:
+        return seq > 0
+    fact = last.fact
+    assert isinstance(fact, AuditSealed), "the seal subject has only AuditSealed events"
+    new_events = seq - max(last.seq, fact.seq)
+    is_late = (at - last.envelope.at).total_seconds() >= rhythm.s
+    return new_events > 0 and (is_late or seq - fact.seq >= rhythm.events)
+
+
+FINDINGS_MAX = 100
+H_BYTES = 32
+
+
+class Finding(NamedTuple):
+    """What is wrong, and the first sequence where it shows."""
+
+    seq: int
+    what: str
+
+
+class PublishedSeal(NamedTuple):
+    """A seal that was published elsewhere: the chain up to a sequence, in hex."""
+
+    seq: int
+    chain: str
+
+
+class ChainVerifier:
+    """Checks every event of a copy in order and computes the chain from the first byte.
+
+    A seal must be signed with one of the `keys`; without keys, signatures of seals are not checked.
+    """
+
+    def __init__(self, keys: Sequence[str], verify: Verify) -> None:
+        self.seq = 0
+        self.seals = 0
+        self.findings: list[Finding] = []
+        self.keys = keys
+        self._verify = verify
+        self._chain = wire.CHAIN_START
+        # 32 bytes per event: a seal may name any sequence before its own.
+        self._hashes = bytearray()
+
+    @property
+    def chain(self) -> str:
+        """The chain up to the last event, in hex."""
+        return self._chain.hex()
+
+    def find(self, seq: int, what: str) -> None:
+        """Add a finding, up to 100."""
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(Finding(seq, what))
+
+    def look(self, event: StoredEvent) -> RecordedEvent | None:
+        """Check the next event; None if it cannot be decoded."""
+        self._check_sequence(event)
+        self._check_chain(event)
+        recorded = event.recorded
+        is_read = recorded.envelope.type != UNREADABLE
+        if event.id != recorded.envelope.id:
+            reason = "its id is not the one in its body" if is_read else "the event cannot be read"
+            self.find(event.seq, reason)
+        try:
+            if recorded.envelope.agg == SEAL_AGGREGATE:
+                self._check_seal(recorded)
+        except (msgspec.DecodeError, UnknownEvent) as error:
+            self.find(event.seq, f"the event cannot be read: {error}")
+            return None
+        return recorded
+
+    def compare(self, published: Iterable[PublishedSeal]) -> None:
+        """Check that the log still has the chains that were published."""
+        for seal in published:
+            if seal.seq > self.seq:
+                self.find(self.seq + 1, f"the log ends, but was sealed up to event {seal.seq}")
+            elif self._chain_at(seal.seq) != seal.chain:
+                self.find(seal.seq, "the chain is not the one that was sealed and published")
+
+    def _check_sequence(self, event: StoredEvent) -> None:
+        expected = self.seq + 1
+        if event.seq != expected:
+            self.find(expected, f"the event is missing: after {self.seq} comes {event.seq}")
+            self._hashes += bytes(H_BYTES * max(event.seq - expected, 0))
+        self.seq = event.seq
+
+    def _check_chain(self, event: StoredEvent) -> None:
+        """Each event is checked by itself: after a broken link, the copy's own hash is used."""
+        computed = wire.extend_chain(self._chain, event.link)
+        if event.h is not None and computed != event.h:
+            self.find(event.seq, "the hash chain breaks here: the event is not what was archived")
+        self._chain = computed if event.h is None else event.h
+        self._hashes += self._chain
+
+    def _check_seal(self, event: RecordedEvent) -> None:
+        fact, envelope = event.fact, event.envelope
+        if not isinstance(fact, AuditSealed):
+            self.find(event.seq, "what lies among the seals is none")
+            return
+        self.seals += 1
+        if (
+            fact.seq >= event.seq
+            or self._chain_at(fact.seq) != fact.chain
+            or fact.count != fact.seq
+        ):
+            self.find(fact.seq, f"the chain is not the one that event {event.seq} sealed")
+        data, sig = bytes(envelope.data), envelope.sig or ""
+        known = (self._verify(key, SEAL_AGGREGATE, fact.seq, data, sig) for key in self.keys)
+        if self.keys and not any(known):
+            self.find(event.seq, "the seal is not signed with a known key")
+
+    def _chain_at(self, seq: int) -> str:
+        return bytes(self._hashes[H_BYTES * (seq - 1) : H_BYTES * seq]).hex()

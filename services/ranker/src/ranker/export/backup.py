@@ -1,0 +1,319 @@
+"""The backup and restore commands: the log, its blobs, and the tables of accounts."""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ranker.archive.archiver import read_own_key
+from ranker.archive.log_file import LogFileReader, LogFileWriter
+from ranker.archive.postgres import open_archive
+from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
+from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
+from ranker.export.manifest import (
+    ACCOUNTS,
+    BLOBS,
+    FORMAT,
+    LOG,
+    Manifest,
+    describe_parts,
+    manifest_path,
+    part_path,
+    verify_backup,
+    write_manifest,
+)
+from ranker.export.postgres import AccountsCopy, save_accounts
+from ranker.replay.sources import ArchiveLog
+from ranker.settings import Settings
+from shared import subjects, wire
+from shared.clock import now
+from shared.errors import Failed, Refused
+from shared.event_log import EventLog, Gap, NewEvent
+from shared.events import LogImported
+from shared.ids import derive_id
+from shared.nats.blobs import NatsBlobStore
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.repair import append_raw
+from shared.nats.streams import ensure_streams
+from shared.signing import verify_verdict
+from shared.wire import EventMetadata, make_envelope
+
+Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
+BATCH_MAX = 500
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+
+Store = Callable[[Sequence[StoredEvent], int], Awaitable[None]]
+
+
+class RestoreResult(NamedTuple):
+    """How many events there are now, how many were stored just now, and their chain."""
+
+    events: int
+    stored: int
+    chain: str
+
+
+class RestorePlan(NamedTuple):
+    """A file that may be restored: its chain, and how many events the log has already."""
+
+    chain: bytes
+    have: int
+
+
+async def restore_log(reader: LogFileReader, log: EventLog, store: Store) -> RestoreResult:
+    """Store a file's events with their sequences, ids and bytes; harmless to repeat.
+
+    `store` stores a batch after a sequence, byte for byte. Raises Refused if the file is incomplete
+    or changed, or the log has other events; Failed.
+    """
+    return await store_events(reader, log, store, await check_restorable(reader, log))
+
+
+async def check_restorable(reader: LogFileReader, log: EventLog) -> RestorePlan:
+    """Check a file and its log without changing anything. Raises Refused or Failed."""
+    h = _check_file(reader)
+    have = await log.last()
+    await _check_prefix(reader, log, have)
+    return RestorePlan(h, have)
+
+
+async def store_events(
+    reader: LogFileReader, log: EventLog, store: Store, plan: RestorePlan
+) -> RestoreResult:
+    """Store the events of a checked file. Raises Failed."""
+    stored = 0
+    for batch in _batches(event for event in reader.events() if event.seq > plan.have):
+        await store(batch, batch[0].seq - 1)
+        stored += len(batch)
+    count = plan.have + stored
+    if await _compute_chain(log, count) != plan.chain:
+        raise Failed("the log differs from the file after the import: do not use it")
+    return RestoreResult(count, stored, plan.chain.hex())
+
+
+def _check_file(reader: LogFileReader) -> bytes:
+    """The chain of a valid file. Raises Refused."""
+    verifier = ChainVerifier((), verify_verdict)
+    try:
+        for stored in reader.events():
+            verifier.look(stored)
+    except DamagedCopy as damaged:
+        raise Refused("bad_export", damaged.reason, "file") from damaged
+    if reader.end is not None and reader.end.h != verifier.chain:
+        verifier.find(verifier.seq, "the chain is not the one in the file's last line")
+    if verifier.findings:
+        seq, reason = verifier.findings[0]
+        raise Refused("bad_export", f"event {seq}: {reason}", "file")
+    return bytes.fromhex(verifier.chain)
+
+
+async def _check_prefix(reader: LogFileReader, log: EventLog, have: int) -> None:
+    """A log that is not empty must be a prefix of the file. Raises Refused."""
+    if have == 0:
+        return
+    log_chain = await _compute_chain(log, have)
+    file_chain, seq = wire.CHAIN_START, 0
+    for stored in reader.events():
+        if seq == have:
+            break
+        file_chain, seq = wire.extend_chain(file_chain, stored.link), stored.seq
+    if (log_chain, have) != (file_chain, seq):
+        reason = f"the log has {have} events that are not the beginning of the file's"
+        raise Refused("log_not_empty", f"{reason}: import into an empty one")
+
+
+async def _compute_chain(log: EventLog, upto: int) -> bytes:
+    """The chain over the log up to a sequence."""
+    h, seq = wire.CHAIN_START, 0
+    feed = log.follow(0)
+    try:
+        while seq < upto:
+            for event in await feed.take(upto - seq):
+                h, seq = wire.extend_chain(h, to_stored_event(event).link), event.seq
+    finally:
+        await feed.close()
+    return h
+
+
+def _batches(events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
+    """Split events into batches that may be stored at once."""
+    batch: list[StoredEvent] = []
+    size = 0
+    for stored in events:
+        if batch and (len(batch) == BATCH_MAX or size + len(stored.body) > BATCH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(stored)
+        size += len(stored.body)
+    if batch:
+        yield batch
+
+
+async def export_log(
+    settings: Settings, file: Path, source: str, left_out: Collection[str] = ()
+) -> dict[str, Any]:
+    """Back up everything except the parts in `left_out`; returns a summary.
+
+    The log comes first and the manifest last, so that everything an event of the copied log refers
+    to is copied too. Raises Refused or Failed.
+    """
+    nc = await connect(settings.nats_url, "ranker-export")
+    parts, missing = [LOG], list[str]()
+    try:
+        manifest_path(file).unlink(missing_ok=True)
+        async with _open_source(settings, source, NatsLog(nc)) as log:
+            summary, digests = await _write_log(log, file, read_own_key(settings))
+        if BLOBS not in left_out:
+            tar = part_path(file, BLOBS)
+            count, missing = await save_blobs(tar, digests, NatsBlobStore(nc))
+            summary |= {"blobs": count, "blobs_missing": missing}
+            parts.append(BLOBS)
+        if ACCOUNTS not in left_out:
+            participants = await save_accounts(part_path(file, ACCOUNTS), settings.postgres_dsn)
+            summary |= {"participants": participants}
+            parts.append(ACCOUNTS)
+        described, absent = describe_parts(file, parts), sorted(left_out)
+        events, chain = summary["events"], summary["chain"]
+        manifest = Manifest(FORMAT, now(), events, chain, described, absent, missing)
+        write_manifest(file, manifest)
+    except Gap as gap:
+        raise Failed(f"the log cannot be exported: {gap}") from gap
+    except OSError as error:
+        raise Refused("bad_file", f"{file} cannot be written: {error}", "file") from error
+    finally:
+        await nc.close()
+    return summary | {"left_out": absent}
+
+
+@asynccontextmanager
+async def _open_source(settings: Settings, source: str, log: EventLog) -> AsyncIterator[EventLog]:
+    if source == "stream":
+        yield log
+        return
+    async with open_archive(settings.postgres_dsn) as opened:
+        yield ArchiveLog(opened)
+
+
+async def _write_log(
+    log: EventLog, file: Path, key: str | None
+) -> tuple[dict[str, Any], dict[str, None]]:
+    """Write the file; also returns every digest that its events refer to, in order."""
+    count = await log.last()
+    digests: dict[str, None] = {}
+    writer = LogFileWriter(file, count, key)
+    try:
+        async with aclosing(_events(log, count)) as events:
+            async for stored in events:
+                writer.write(stored)
+                digests |= dict.fromkeys(find_blob_digests(stored.recorded.envelope))
+        chain = writer.close()
+    finally:
+        writer.drop()
+    return {"file": str(file), "events": count, "chain": chain}, digests
+
+
+async def _events(log: EventLog, until: int) -> AsyncGenerator[StoredEvent, None]:
+    feed, seq = log.follow(0), 0
+    try:
+        while seq < until:
+            for event in await feed.take():
+                if event.seq <= until:
+                    yield to_stored_event(event)
+                seq = event.seq
+    finally:
+        await feed.close()
+
+
+async def import_log(
+    settings: Settings, file: Path, actor: str, *, is_incomplete_allowed: bool = False
+) -> dict[str, Any]:
+    """Restore a backup into an empty log and an empty database; returns a summary.
+
+    Nothing is changed before the whole set is verified. Raises Refused or Failed.
+    """
+    backup = verify_backup(file, is_incomplete_allowed=is_incomplete_allowed)
+    try:
+        reader = LogFileReader(file)
+    except DamagedCopy as damaged:
+        raise Refused("bad_export", damaged.reason, "file") from damaged
+    tar, accounts = part_path(file, BLOBS), part_path(file, ACCOUNTS)
+    stored_blobs = check_blobs(tar) if BLOBS in backup.parts else set[str]()
+    copy = AccountsCopy(accounts) if ACCOUNTS in backup.parts else None
+    nc = await connect(settings.nats_url, "ranker-import")
+    try:
+        await ensure_streams(nc)
+        log = NatsLog(nc)
+        plan = await check_restorable(reader, log)
+        missing = sorted(_find_digests(reader) - stored_blobs)
+        is_there = copy is not None and await copy.is_there(settings.postgres_dsn)
+        count = await load_blobs(tar, NatsBlobStore(nc)) if BLOBS in backup.parts else 0
+        if copy is not None and not is_there:
+            await copy.load(settings.postgres_dsn, reader.header.count)
+        imported = await import_events(log, partial(append_raw, nc), reader, actor, plan)
+    finally:
+        await nc.close()
+    return {
+        **imported,
+        "blobs": count,
+        "blobs_missing": missing,
+        "participants": copy.participants if copy is not None else 0,
+        "lacking": list(backup.lacking),
+    }
+
+
+async def import_events(
+    log: EventLog,
+    append: Append,
+    reader: LogFileReader,
+    actor: str,
+    plan: RestorePlan | None = None,
+) -> dict[str, Any]:
+    """Store the events of a file that the log lacks, and record their origin.
+
+    `append` stores (subject, id, body) right after a sequence. Raises the same as import_log.
+    """
+    ids: set[str] = set()
+
+    async def store(batch: Sequence[StoredEvent], after: int) -> None:
+        await append([_draft(stored, ids) for stored in batch], after)
+
+    plan = plan or await check_restorable(reader, log)
+    result = await store_events(reader, log, store, plan)
+    return {**result._asdict(), "recorded_seq": await _record_import(log, result, actor)}
+
+
+def _find_digests(reader: LogFileReader) -> set[str]:
+    """Every digest that the events of a file refer to."""
+    return {
+        digest
+        for stored in reader.events()
+        for digest in find_blob_digests(stored.recorded.envelope)
+    }
+
+
+def _draft(stored: StoredEvent, ids: set[str]) -> tuple[str, str, bytes]:
+    """The message of an event; an id that was stored twice must not count as a repetition."""
+    id_ = f"{stored.id}.{stored.seq}" if stored.id in ids else stored.id
+    ids.add(stored.id)
+    return stored.subject, id_, stored.body
+
+
+async def _record_import(log: EventLog, result: RestoreResult, actor: str) -> int:
+    """Record where this log comes from."""
+    fact, agg = LogImported(chain=result.chain, count=result.events), subjects.audit("import")
+    history = await log.history(agg)
+    stamp = EventMetadata(derive_id(result.chain, "LogImported"), now(), actor, "", "")
+    return await log.append(
+        NewEvent(make_envelope(fact, agg, stamp), history[-1].seq if history else 0)
+    )

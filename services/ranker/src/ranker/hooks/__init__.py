@@ -1,1 +1,0 @@
-"""Webhooks: what participants want told to addresses of their own, told safely."""

@@ -1,0 +1,225 @@
+"""Agents, the queue of each GPU type, what a submission waits for, and counts of runs."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from msgspec import convert
+
+from ranker.http.access import CurrentReader, ReaderView, ReadSources, require_staff
+from ranker.http.responses import find_parked
+from ranker.live import Live
+from ranker.service.ports import Reads
+from shared.api import queues as models
+from shared.api.agents import Agent, Agents
+from shared.clock import now
+from shared.errors import Refused
+from shared.events import FIRST_MODES
+from shared.response_types import DocumentedRoute
+
+REASON_LENGTH_MAX = 1000
+WAITING = ("received", "queued")
+ANY_MODE = ""
+DAY_S = 86400.0
+STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
+
+Row = dict[str, Any]
+
+
+def queues_router(sources: ReadSources) -> APIRouter:
+    """The routes of agents and queues, and the counts that ingest asks for."""
+    router, reads, live = APIRouter(route_class=DocumentedRoute), sources.reads, sources.live
+
+    @router.get("/v1/agents")
+    async def agents() -> Agents:
+        """Registered agents: which are alive, and decisions about them."""
+        rows = await reads.rows("agents")
+        items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
+        return Agents(items=convert(items, list[Agent]), as_of=sources.progress.seq)
+
+    @router.get("/v1/admin/agents")
+    async def agents_for_operators(reader: CurrentReader) -> Agents:
+        """Agents for operators; refused for others."""
+        require_staff(reader)
+        return await agents()
+
+    @router.get("/v1/queue")
+    async def queue(reader: CurrentReader) -> models.Queues:
+        """Unfinished submissions by GPU type and state, and how long each queue takes."""
+        items = await reads.rows("waiting")
+        paused = {row["gpu"]: row["paused"] for row in await reads.rows("pools")}
+        gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
+        pools = [_make_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
+        await _add_numbers(
+            [job for pool in pools for job in pool["forecast"]], sources.view(reader)
+        )
+        return models.Queues(
+            items=convert(items, list[models.Depth]),
+            pools=convert(pools, list[models.Pool]),
+            as_of=sources.progress.seq,
+            parked=find_parked(sources.progress),
+        )
+
+    @router.get("/v1/queue/{gpu}")
+    async def read_queue(gpu: str) -> models.QueueOfGpu:
+        """The queue that a new submission for a GPU type would join."""
+        rows = {row["gpu"].lower(): row["gpu"] for row in await reads.rows("gpus")}
+        if gpu.lower() not in rows:
+            raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
+        name = rows[gpu.lower()]
+        items = [row for row in await reads.rows("waiting") if row["gpu"] == name]
+        depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
+        paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
+        queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
+        return convert(queue_state | {"waiting": depth, "items": items}, models.QueueOfGpu)
+
+    _add_stats_route(router, reads)
+    return router
+
+
+def _add_stats_route(router: APIRouter, reads: Reads) -> None:
+    @router.get("/internal/stats")
+    async def read_stats(
+        problem: Annotated[str | None, Query()] = None, *, is_last_day: bool = False
+    ) -> dict[str, Any]:
+        """Counts in total and by GPU type, and the last day's run time by participant."""
+        since = now() - timedelta(seconds=DAY_S) if is_last_day else None
+        filters = {"problem": problem, "since": since}
+        (counts,) = await reads.rows("stats", **filters)
+        for row in await reads.rows("stats_by_gpu", **filters):
+            gpu = row.pop("gpu")
+            counts |= {f"{name}.{gpu}": value for name, value in row.items()}
+        if is_last_day:
+            for row in await reads.rows("stats_by_account", **filters):
+                counts[f"total.{row['account']}"] = row["total"]
+        return counts
+
+
+def _describe_agent(row: Row, offer: Row | None) -> Row:
+    """Whether an agent is alive and free, and the most severe decision about it."""
+    standing = next((name for name in STANDINGS if row[name] is not None), None)
+    return {
+        "is_alive": offer is not None,
+        "is_free": bool(offer and offer.get("is_free")),
+        "standing": standing or ("enrolled" if row["is_enrolled"] else "not_enrolled"),
+        "standing_reason": row[standing] if standing else None,
+    }
+
+
+def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Row:
+    """The queue of one GPU type: its depth, its agents, and the scheduler's forecast."""
+    forecast = live.queues.get(gpu, {})
+    run_s = forecast.get("run_s") or {}
+    depth = sum(
+        row["submissions"] for row in items if row["gpu"] == gpu and row["state"] in WAITING
+    )
+    jobs = [
+        dict.fromkeys(JOB) | dict(zip(JOB, job, strict=False)) for job in forecast.get("jobs", [])
+    ]
+    return {
+        "gpu": gpu,
+        "depth": depth,
+        "paused": forecast.get("paused") or paused,
+        "agents_online": len(_find_online(live, gpu)),
+        "agents_free": forecast.get("free"),
+        "agents_busy": forecast.get("busy"),
+        "run_s_p50": run_s.get("p50"),
+        "run_s_p90": run_s.get("p90"),
+        "forecast_at": forecast.get("at"),
+        "forecast": jobs,
+    }
+
+
+async def _add_numbers(jobs: list[Row], view: ReaderView) -> None:
+    """Add submission numbers for the reader's own jobs; others stay anonymous."""
+    rows = await view.rows("numbers", submissions=[job["submission"] for job in jobs])
+    known = {row["id"]: row["number"] for row in rows if view.owns(row)}
+    for job in jobs:
+        job["number"] = known.get(job["submission"])
+        if job["number"] is None:
+            job["submission"] = None
+
+
+JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
+
+
+def describe_wait(live: Live, row: Row) -> models.Queue | None:
+    """What a submission waits for: place, expected time, and why no agent takes it.
+
+    The place comes from the scheduler's forecast, None until then: the order is not that of
+    arrival.
+    """
+    if row["state"] not in WAITING:
+        return None
+    forecast = _find_forecast(live, row["gpu"], row["id"])
+    position = forecast.get("position")
+    eta_s, eta_p90_s = forecast.get("eta_s"), forecast.get("eta_p90_s")
+    queue = _make_queue(live, row["gpu"], row["mode"], None) | {
+        "position": position,
+        "ahead": None if position is None else max(0, position - 1),
+        "eta_s": eta_s,
+        "eta_p90_s": eta_p90_s,
+        "wait_s": None if eta_s is None else {"p50": eta_s, "p90": eta_p90_s},
+        "why": forecast.get("why") or None,
+    }
+    return convert(queue, models.Queue)
+
+
+def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
+    """The queue of a GPU type for a mode, without a place in it."""
+    forecast = live.queues.get(gpu, {})
+    online = _find_online(live, gpu)
+    suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
+    paused = paused or forecast.get("paused")
+    reason = None if suitable else _explain_no_agent(online, gpu, mode)
+    run_s = forecast.get("run_s") or None
+    return {
+        "gpu": gpu,
+        "pool": gpu,
+        "state": "paused" if paused else "queued" if suitable else "no_agent",
+        "position": None,
+        "ahead": None,
+        "wait_s": None,
+        "run_s": run_s and {"p50": run_s.get("p50"), "p90": run_s.get("p90")},
+        "agents_online": len(online),
+        "agents_busy": sum(not offer.get("is_free") for offer in suitable),
+        "reason": f"paused: {paused}" if paused else reason,
+        "as_of": forecast.get("at") or now(),
+    }
+
+
+def _find_forecast(live: Live, gpu: str, submission: str) -> Row:
+    """The scheduler's newest forecast for a submission; empty if there is none."""
+    for job in live.queues.get(gpu, {}).get("jobs", []):
+        if job[0] == submission:
+            return dict(zip(JOB, job, strict=False))
+    return {}
+
+
+def _find_online(live: Live, gpu: str) -> dict[str, Row]:
+    return {
+        name: offer
+        for name, offer in live.agents.items()
+        if offer.get("registration", {}).get("gpu") == gpu
+    }
+
+
+def _explain_no_agent(online: Mapping[str, Row], gpu: str, mode: str) -> str:
+    """Why no agent can take a job."""
+    if not online:
+        return f"no agent with {gpu} is alive"
+    reasons = "; ".join(
+        f"agent {name}: {_find_refusal(offer, mode)}" for name, offer in online.items()
+    )
+    return f"no living agent with {gpu} takes mode {mode}: {reasons}"[:REASON_LENGTH_MAX]
+
+
+def _find_refusal(offer: Row, mode: str) -> str | None:
+    """Why an agent does not take a mode, None if it does."""
+    registration = offer["registration"]
+    if registration.get("quarantine"):
+        return f"in quarantine: {registration['quarantine']}"
+    if mode == ANY_MODE or mode in registration.get("modes", FIRST_MODES):
+        return None
+    return str(registration.get("details", {}).get(f"{mode}_not_offered", "not offered"))

@@ -1,0 +1,186 @@
+"""The rank of a submission, or why it is not ranked."""
+
+from collections import Counter
+from typing import Any
+
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.ties import assign_places
+from ranker.http.read_snapshots import ReadSnapshot
+from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_ladder, read_standing
+
+RANKED = "ranked"
+US = 1e-6
+
+Row = dict[str, Any]
+
+
+class Ladder:
+    """The ranks of a leaderboard, computed again; `standing` is that of one account."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = {row["account"]: row for row in rows}
+        self._scores_us = [row["score_us"] for row in rows]
+        self._ranks = {
+            place.number: place.rank for place in assign_places(make_scored_entries(rows))
+        }
+        self._shared = Counter(self._ranks.values())
+
+    def standing(self, account: str) -> Row:
+        """The rank of an account, and the slowest score of the rank before."""
+        best_us = self._scores_us[0] if self._scores_us else None
+        entry = self._rows.get(account)
+        if entry is None:
+            return {"number": None, "best_us": best_us}
+        rank = self._ranks[entry["number"]]
+        ahead_us = self._scores_us[rank - 2] if rank > 1 else None
+        shared = self._shared[rank]
+        return {**entry, "rank": rank, "shared": shared, "best_us": best_us, "ahead_us": ahead_us}
+
+
+async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Row | None:
+    """The rank of a submission or why it has none; None if it is not a ranked one."""
+    if row["state"] != "finished":
+        return _make_pending(row) if row["mode"] == RANKED else None
+    result = _make_result(row)
+    decision = _find_decision(decided)
+    if decision is not None:
+        return result | decision
+    if not row["is_eligible"]:
+        return result
+    board = LeaderboardKey(row["problem"], row["gpu"], row["result_version"])
+    result["own_best_us"] = await _own_best_us(snapshot, row, board)
+    standing = await _read_standing(snapshot, board, row["account"])
+    return result | {"status": "ranked"} | _make_place(row, standing)
+
+
+def us_to_s(time_us: float | None) -> float | None:
+    """Convert microseconds to seconds."""
+    return None if time_us is None else time_us * US
+
+
+def _make_pending(row: Row) -> Row:
+    reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
+    pending = {"status": "pending", "eligible": None, "code": "awaiting_runs", "reason": reason}
+    return _make_blank(row) | pending
+
+
+def _make_blank(row: Row) -> Row:
+    """All fields of the result, without values."""
+    return {
+        "status": "not_ranked",
+        "eligible": None,
+        "code": None,
+        "reason": None,
+        "evidence": {},
+        "gpu": row["gpu"],
+        "rank": None,
+        "is_tied": False,
+        "tied_with": None,
+        "score_us": None,
+        "run_us": None,
+        "pooled_over": [],
+        "interval_us": None,
+        "score": None,
+        "ci95": None,
+        "best_number": None,
+        "delta_to_best": None,
+        "own_best_us": None,
+        "delta_to_next": None,
+        "problem_version": row["result_version"],
+        "decided_at": row["finished_at"],
+        "appeal_url": None,
+    }
+
+
+def _make_result(row: Row) -> Row:
+    """What the decision on a submission says."""
+    is_bounded = row["low_us"] is not None
+    bounds = [row["low_us"], row["high_us"]] if is_bounded else None
+    return _make_blank(row) | {
+        "status": "held" if row["is_held"] else "not_ranked",
+        "eligible": row["is_eligible"],
+        "code": row["code"],
+        "reason": row["reason"],
+        "evidence": _find_evidence(row),
+        "score_us": row["score_us"],
+        "run_us": row["run_us"],
+        "pooled_over": row["pooled_over"],
+        "interval_us": bounds,
+        "score": us_to_s(row["score_us"]),
+        "ci95": bounds and [us_to_s(bound) for bound in bounds],
+        "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
+    }
+
+
+def _find_evidence(row: Row) -> Row:
+    """The first failure; of a hidden case only its verdict."""
+    if row["verdict"] in (None, "passed"):
+        return {}
+    failed = (case for case in row["cases"] if case["verdict"] not in ("passed", "skipped"))
+    case = next(failed, {"stage": row["stage"], "verdict": row["verdict"], "name": None})
+    name = "a hidden case" if case.get("is_hidden") else case["name"]
+    return {"stage": case["stage"], "case": name, "verdict": case["verdict"]}
+
+
+def _find_decision(decided: Row) -> Row | None:
+    """Moderators' decisions against a submission or its participant, with the reason."""
+    if decided["is_withdrawn"]:
+        reason = decided["withdrawn_reason"] or "it was withdrawn"
+        return {"status": "removed", "code": "withdrawn", "reason": reason}
+    if decided["is_disqualified"]:
+        return {"status": "removed", "code": "disqualified", "reason": decided["reason"]}
+    if decided["is_held"]:
+        return {"status": "held", "code": "manual_hold", "reason": decided["reason"]}
+    if decided["banned_at"] is not None:
+        return {"status": "removed", "code": "banned", "reason": decided["ban_reason"]}
+    return None
+
+
+async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> float | None:
+    """The participant's best score before this submission."""
+    key = {**board._asdict(), "account": row["account"], "before": row["number"]}
+    key["source"] = row["source_digest"]
+    (best,) = await snapshot.reads.rows("own_best", **key)
+    score_us: float | None = best["score_us"]
+    return score_us
+
+
+async def _read_standing(snapshot: ReadSnapshot, board: LeaderboardKey, account: str) -> Row:
+    """The place of an account: the stored one, unless a ban ended by the clock alone."""
+    standing = await read_standing(snapshot.reads, board, account, snapshot.at)
+    if standing is not None:
+        return standing
+    ladder = await snapshot.find_once(board, lambda: _read_ladder(snapshot, board))
+    return ladder.standing(account)
+
+
+async def _read_ladder(snapshot: ReadSnapshot, board: LeaderboardKey) -> Ladder:
+    return Ladder(await read_ladder(snapshot.reads, board, RANKED_MAX, snapshot.at))
+
+
+def _make_place(row: Row, standing: Row) -> Row:
+    """The place of the submission, of its source, or of the participant's better entry."""
+    if standing["number"] is None:
+        return {}
+    place: Row = {"best_number": standing["number"]}
+    if standing["source"] != row["source_digest"]:
+        superseded = {
+            "code": "superseded",
+            "reason": "a better entry of the same participant is ranked",
+        }
+        return place | _distances(row["score_us"], standing["best_us"]) | superseded
+    if standing["submission"] != row["id"]:
+        place["code"] = "pooled"
+    rank, others = standing["rank"], standing["shared"] - 1
+    rank_fields = {"rank": rank, "is_tied": others > 0, "tied_with": others}
+    # Entries that share a rank are not behind each other: their difference means nothing.
+    best_us = standing["score_us"] if rank == 1 else standing["best_us"]
+    return place | rank_fields | _distances(standing["score_us"], best_us, standing["ahead_us"])
+
+
+def _distances(score_us: float, best_us: float, ahead_us: float | None = None) -> Row:
+    """The distance to the best score and to the next better rank, in seconds."""
+    return {
+        "delta_to_best": max(0.0, score_us - best_us) * US,
+        "delta_to_next": None if ahead_us is None else (score_us - ahead_us) * US,
+    }

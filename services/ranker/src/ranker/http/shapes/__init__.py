@@ -1,1 +1,0 @@
-"""What reads answer, theme by theme; the OpenAPI document shows it."""

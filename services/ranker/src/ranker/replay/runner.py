@@ -1,0 +1,244 @@
+"""The replay command: fills a fresh schema from event 1, compares it with the live, switches."""
+
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from ranker.archive.archiver import run_archiver
+from ranker.archive.log_file import LogFileReader as FileReader
+from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, open_archive
+from ranker.domain.stored_log import DamagedCopy
+from ranker.postgres import PROJECTION, open_read_models
+from ranker.replay.postgres import Schemas, open_schemas
+from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
+from ranker.service.ports import Unfoldable
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
+from ranker.settings import Settings
+from shared import subjects
+from shared.clock import new_id, now
+from shared.errors import Refused
+from shared.event_log import EventLog, Gap, NewEvent, RecordedEvent
+from shared.events import ProjectionSwitched, SubmissionFinished
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.subprocess_feed import SubprocessFeed
+from shared.postgres import migrate
+from shared.wire import EventMetadata, make_envelope
+
+DIFFERENCES_MAX = 20
+# Each round folds the events that arrived during the round before.
+ROUNDS_MAX = 10
+NEAR = 1000
+
+
+class ReplayInput(NamedTuple):
+    """How a fresh schema is created and filled, and the last sequence of its source."""
+
+    make: Callable[[str], object]
+    fill: Callable[[str, int], Awaitable[None]]
+    last: Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """How the fresh projection compares at one sequence, and whether it is live now."""
+
+    seq: int
+    rows: Mapping[str, int]
+    differences: list[dict[str, Any]]
+    is_compared: bool
+    is_switched: bool
+
+
+async def replay_schema(schemas: Schemas, source: ReplayInput, *, switch: bool) -> ReplayResult:
+    """Fold everything again beside the live tables and compare the two.
+
+    Raises Refused if another replay is running, or the source ends before the live tables do;
+    Failed.
+    """
+    await schemas.take_turn()
+    try:
+        return await _fill_and_compare(schemas, source, switch=switch)
+    finally:
+        await schemas.end_turn()
+
+
+async def _fill_and_compare(schemas: Schemas, source: ReplayInput, *, switch: bool) -> ReplayResult:
+    source.make(schemas.fresh)
+    is_live = await schemas.exists()
+    async for until in _rounds(schemas, source, is_live=is_live):
+        await source.fill(schemas.fresh, until)
+    async with schemas.held():
+        if is_live:
+            await source.fill(schemas.fresh, await schemas.checkpoint(schemas.live))
+        seq, row_counts = (
+            await schemas.checkpoint(schemas.fresh),
+            await schemas.tables(schemas.fresh),
+        )
+        differences = await _find_differences(schemas, row_counts) if is_live else []
+        if switch:
+            await schemas.switch()
+    return ReplayResult(seq, row_counts, differences[:DIFFERENCES_MAX], is_live, switch)
+
+
+async def _rounds(schemas: Schemas, source: ReplayInput, *, is_live: bool) -> AsyncIterator[int]:
+    """The sequences to fold up to, until little is left for when the projector waits."""
+    for _ in range(ROUNDS_MAX):
+        last = await source.last()
+        until = await schemas.checkpoint(schemas.live) if is_live else last
+        if until > last:
+            raise Refused(
+                "source_too_short", f"the live tables are at {until}, the source ends at {last}"
+            )
+        behind = until - await schemas.checkpoint(schemas.fresh)
+        if behind > 0:
+            yield until
+        if behind < NEAR:
+            return
+
+
+async def _find_differences(schemas: Schemas, fresh: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Rows that only one of the two has; a changed row counts in both."""
+    differences: list[dict[str, Any]] = []
+    live = await schemas.tables(schemas.live)
+    for table in fresh:
+        only_live = await schemas.lacking(schemas.live, schemas.fresh, table, DIFFERENCES_MAX)
+        differences += [{"kind": table, "live": row, "rebuilt": None} for row in only_live]
+        # If no row is missing and the counts are equal, the other direction cannot differ.
+        if only_live or live[table] != fresh[table]:
+            only_fresh = await schemas.lacking(schemas.fresh, schemas.live, table, DIFFERENCES_MAX)
+            differences += [{"kind": table, "live": None, "rebuilt": row} for row in only_fresh]
+    return differences
+
+
+PROJECTIONS = ("ranker", "archive")
+SOURCES = ("stream", "archive", "file")
+ACTOR = "service:ranker"
+CLIENT = "ranker-replay"
+
+Fill = Callable[[EventLog, str, str, int], Awaitable[None]]
+
+
+class SilentMetrics:
+    """Metrics that count nothing: nobody scrapes a process that ends by itself."""
+
+    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
+        """Count nothing."""
+
+    def parked(self, events: int) -> None:
+        """Count nothing."""
+
+    def decided(self, end: SubmissionFinished) -> None:
+        """Count nothing."""
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Count nothing."""
+
+    def sealed(self) -> None:
+        """Count nothing."""
+
+
+class _Projection(NamedTuple):
+    """The schema of a projection, and how its tables are created and filled."""
+
+    schema: str
+    package: str
+    name: str
+    fill: Fill
+
+
+async def replay_projection(settings: Settings, schema: str, options: Namespace) -> dict[str, Any]:
+    """Fold, compare and, with `--switch`, switch; returns a summary. Raises Refused or Failed."""
+    projection = _choose_projection(options.projection, schema)
+    dsn = settings.postgres_dsn
+    nc = await connect(settings.nats_url, CLIENT)
+    try:
+        log = NatsLog(nc)
+        async with (
+            _open_source(settings, options, log) as source,
+            open_schemas(dsn, projection.schema, projection.name) as tables,
+        ):
+            replay_input = ReplayInput(
+                make=partial(migrate, dsn, projection.package),
+                fill=partial(projection.fill, source, dsn),
+                last=source.last,
+            )
+            result = await replay_schema(tables, replay_input, switch=options.switch)
+            if result.is_switched:
+                await _record_switch(log, projection, tables.old, result)
+    except (Gap, Unfoldable) as broken:
+        raise Refused("bad_source", str(broken), "source") from broken
+    finally:
+        await nc.close()
+    return _summarise(result)
+
+
+def _choose_projection(name: str, schema: str) -> _Projection:
+    if name == "archive":
+        return _Projection(SCHEMA, PACKAGE, NAME, _fill_archive)
+    return _Projection(schema, "ranker", PROJECTION, _fill_models)
+
+
+async def _fill_models(source: EventLog, dsn: str, schema: str, until: int) -> None:
+    async with open_read_models(dsn, schema) as models:
+        async for _ in project(source, models, ProjectionProgress(), SilentMetrics(), until=until):
+            pass
+
+
+async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> None:
+    async with open_archive(dsn, schema) as fresh:
+        await run_archiver(source, fresh, SilentMetrics(), until=until)
+
+
+@asynccontextmanager
+async def _open_source(
+    settings: Settings, options: Namespace, log: EventLog
+) -> AsyncIterator[EventLog]:
+    """The log, archive or file to read from. Raises Refused."""
+    if options.source == "stream":
+        open_feed = partial(SubprocessFeed, settings.nats_url, f"{CLIENT}-reader")
+        async with StreamLog(log, open_feed).begun() as stream:
+            yield stream
+    elif options.source == "archive":
+        async with open_archive(settings.postgres_dsn) as archive_store:
+            yield ArchiveLog(archive_store)
+    else:
+        yield _open_file(options)
+
+
+def _open_file(options: Namespace) -> EventLog:
+    if options.file is None:
+        raise Refused("no_file", "--source file needs --file FILE", "file")
+    try:
+        reader = FileReader(options.file)
+    except DamagedCopy as damaged:
+        raise Refused("bad_export", damaged.reason, "file") from damaged
+    return FileLog(reader.events, reader.header.count)
+
+
+async def _record_switch(
+    log: EventLog, projection: _Projection, old: str, result: ReplayResult
+) -> None:
+    """Record that readers see other tables now."""
+    fact = ProjectionSwitched(
+        name=projection.name,
+        from_schema=old,
+        to_schema=projection.schema,
+        seq=result.seq,
+        is_equal=not result.differences,
+    )
+    stamp = EventMetadata(new_id(), now(), ACTOR, "", "")
+    await log.append(NewEvent(make_envelope(fact, subjects.audit("projection"), stamp), None))
+
+
+def _summarise(result: ReplayResult) -> dict[str, Any]:
+    """The result, with entries and submissions counted separately for people to read."""
+    counts = {
+        "entries": result.rows.get("entry", 0),
+        "submissions": result.rows.get("submission", 0),
+    }
+    return {"is_equal": not result.differences, **counts, **asdict(result)}

@@ -1,0 +1,115 @@
+"""Announces records and podium changes once each, and never while catching up."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ranker.domain import records
+from ranker.domain.records import AnnouncedRecord, AnnouncedState, Leader
+from ranker.domain.rows import LeaderboardKey
+from ranker.service.append import EventCause, append_event
+from ranker.service.leaderboard import PlacedEntry, key_values, read_top
+from ranker.service.podium_jobs import PodiumJobs
+from ranker.service.ports import Reads
+from shared import subjects
+from shared.clock import now
+from shared.event_log import EventLog
+from shared.events import Fact, RecordSet
+
+BANS_PAUSE_S = 1.0
+
+
+@dataclass
+class Announcements:
+    """Compares leaderboards with what was announced of them, and appends what is new."""
+
+    log: EventLog
+    reads: Reads
+    looked_at: datetime | None = None
+    podium_jobs: Sequence[PodiumJobs] = ()
+
+    async def announce(self, keys: Iterable[LeaderboardKey] | None) -> set[LeaderboardKey]:
+        """Announce what is new on some leaderboards or all; return those to check again.
+
+        The end of a ban changes a leaderboard without an event: it is announced with the next event
+        of any. Raises Failed.
+        """
+        at = now()
+        pending = await self._read_keys("boards") if keys is None else set(keys)
+        since = self.looked_at or at
+        if (at - since).total_seconds() > BANS_PAUSE_S:
+            pending |= await self._read_keys("boards_of_bans_over", since=since, at=at)
+            since = at
+        self.looked_at = since
+        return {board for board in sorted(pending) if not await self._announce(board, at)}
+
+    async def _read_keys(self, statement: str, **values: object) -> set[LeaderboardKey]:
+        return {LeaderboardKey(**row) for row in await self.reads.rows(statement, **values)}
+
+    async def _announce(self, board: LeaderboardKey, at: datetime) -> bool:
+        """Announce what is new on a leaderboard; False if another appended meanwhile."""
+        placed = await read_top(self.reads, board, records.PODIUM_SIZE, at)
+        announced = await self.reads.rows("announced", **key_values(board))
+        accounts = [(entry.place, entry.row["account"]) for entry in placed]
+        leader = await self._read_leader(board, placed)
+        known = AnnouncedState(
+            announced[0]["accounts"] or () if announced else (),
+            await self._read_records(board, at),
+            await self._read_best_of_others_us(board, leader, placed),
+        )
+        movers = await self._read_movers(board, [account for _, account in accounts])
+        version = announced[0]["seq"] if announced else 0
+        for fact in records.find_announcements(
+            board.problem_number, accounts, leader, known, movers
+        ):
+            version = await self._append(board, fact, version)
+            if not version:
+                return False
+        for jobs in self.podium_jobs:
+            await jobs.request(board, placed)
+        return True
+
+    async def _read_records(self, board: LeaderboardKey, at: datetime) -> list[AnnouncedRecord]:
+        rows = await self.reads.rows("records_known", at=at, **key_values(board))
+        return [AnnouncedRecord(**row) for row in rows]
+
+    async def _read_best_of_others_us(
+        self, board: LeaderboardKey, leader: Leader | None, placed: list[PlacedEntry]
+    ) -> float | None:
+        if leader is None:
+            return None
+        row = placed[0].row
+        (best,) = await self.reads.rows(
+            "best_of_others",
+            account=row["account"],
+            source=row["source"],
+            seq=leader.seq,
+            **key_values(board),
+        )
+        score_us: float | None = best["score_us"]
+        return score_us
+
+    async def _read_movers(self, board: LeaderboardKey, accounts: list[str]) -> set[str]:
+        """The accounts that may owe their places to a run of their own."""
+        rows = await self.reads.rows("movers", accounts=accounts, **key_values(board))
+        return {row["account"] for row in rows}
+
+    async def _read_leader(self, board: LeaderboardKey, placed: list[PlacedEntry]) -> Leader | None:
+        if not placed or placed[0].place.is_tied:
+            return None
+        row = placed[0].row
+        runs = await self.reads.rows(
+            "leader", account=row["account"], source=row["source"], **key_values(board)
+        )
+        if not runs:  # The leaderboard changed; the batch that changed it comes here too.
+            return None
+        score_us = row["score_us"]
+        return Leader(row["submission"], runs[0]["run"], row["account"], score_us, runs[0]["seq"])
+
+    async def _append(self, board: LeaderboardKey, fact: Fact, version: int) -> int:
+        """Append to the history of a leaderboard; returns the new version, 0 on a conflict."""
+        agg = subjects.ranking(board.problem, board.gpu)
+        cause = f"{agg}/{version}"
+        if isinstance(fact, RecordSet):
+            cause = f"{fact.submission}/{board.problem_number}"
+        return await append_event(self.log, agg, fact, version, EventCause(cause))

@@ -1,0 +1,37 @@
+"""Appends ranker's own events to the log, once each."""
+
+import logging
+from typing import NamedTuple
+
+from shared.clock import now
+from shared.event_log import Conflict, EventLog, NewEvent
+from shared.events import Fact
+from shared.ids import derive_id
+from shared.wire import EventMetadata, make_envelope
+
+logger = logging.getLogger(__name__)
+
+ACTOR = "service:ranker"
+
+
+class EventCause(NamedTuple):
+    """Why an event is appended.
+
+    Its id is derived from `effect`, by default the cause, so that repeating it changes nothing.
+    `corr` is what it belongs to, by default its aggregate.
+    """
+
+    cause: str
+    corr: str | None = None
+    effect: str | None = None
+
+
+async def append_event(log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause) -> int:
+    """Append to a history that is still at `version`; the new version, 0 on a conflict."""
+    id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
+    stamp = EventMetadata(id_, now(), ACTOR, cause.corr or agg, cause.cause)
+    try:
+        return await log.append(NewEvent(make_envelope(fact, agg, stamp), version))
+    except Conflict:
+        logger.info("another process appended to %s after version %s", agg, version)
+        return 0

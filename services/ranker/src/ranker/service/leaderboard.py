@@ -1,0 +1,176 @@
+"""The places of a leaderboard, as stored or ranked again from its fastest entries."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.ties import Place, ScoredEntry, assign_places, place_group
+from ranker.service.ports import Reads
+from shared.presentation.units import difference_text
+
+RANKED_MAX = 10_000
+STEP = 200
+GROWTH = 4
+# Entries around a page whose duels may affect it.
+MARGIN = 4
+
+Row = dict[str, Any]
+
+
+class PlacedEntry(NamedTuple):
+    """An entry and its place."""
+
+    place: Place
+    row: Row
+
+
+class LeaderboardPage(NamedTuple):
+    """Some places of a leaderboard at a sequence, and its total number of entries.
+
+    If a ban ended by the clock alone, or an entry changed since the requested sequence, it does not
+    hold (`holds`) and has no places.
+    """
+
+    seq: int
+    placed: list[PlacedEntry]
+    total: int
+    holds: bool
+
+
+async def read_page(
+    reads: Reads, board: LeaderboardKey, positions: range, at: datetime, as_of: int | None = None
+) -> LeaderboardPage:
+    """The stored places at some positions; `as_of` is the sequence that they must be of.
+
+    The cost does not grow with the leaderboard: it reads those entries and the few around them that
+    a duel may have moved across the page's ends.
+    """
+    margin = MARGIN
+    while True:
+        first = max(0, positions.start - margin)
+        limit = positions.stop + margin - first
+        rows = await reads.rows(
+            "page", **key_values(board), offset=first, limit=limit, at=at, as_of=as_of
+        )
+        state = rows[0]
+        holds = state["is_settled"] and not state["is_changed"]
+        entries = [row for row in rows if row["number"] is not None]
+        if not holds or not entries:
+            return LeaderboardPage(state["seq"], [], state["total"], holds)
+        placed = _place_rows(entries, first, positions, state["total"])
+        if placed is not None:
+            return LeaderboardPage(state["seq"], placed, state["total"], holds)
+        if first == 0 and len(entries) < limit:
+            # The tables were edited by hand: the counts do not match the entries.
+            return LeaderboardPage(state["seq"], [], state["total"], holds=False)
+        margin *= GROWTH
+
+
+async def read_standing(
+    reads: Reads, board: LeaderboardKey, account: str, at: datetime
+) -> Row | None:
+    """The stored place of an account; None where a ban ended by the clock alone.
+
+    Its `number` is None if the account has no entry.
+    """
+    (row,) = await reads.rows("standing", **key_values(board), account=account, at=at)
+    return row if row["is_settled"] else None
+
+
+async def read_top(
+    reads: Reads, board: LeaderboardKey, limit: int, at: datetime
+) -> list[PlacedEntry]:
+    """The first places of a leaderboard at an instant, as stored if that holds."""
+    page = await read_page(reads, board, range(limit), at)
+    return page.placed if page.holds else (await rank_top(reads, board, limit, at))[:limit]
+
+
+def _place_rows(
+    rows: Sequence[Row], first: int, positions: range, total: int
+) -> list[PlacedEntry] | None:
+    """The places at some positions; None if a duel from outside the read rows may affect them."""
+    by_position: dict[int, PlacedEntry] = {}
+    end = first + len(rows)
+    known = {row["number"]: row for row in rows}
+    for start, size in _group_positions(rows[0]["before"], rows[0]["sizes"]):
+        part = [*range(max(start, first), min(start + size, end))]
+        # No entry passes one that lost no duel: the orders before and behind it are independent.
+        firm = [at for at in part if not rows[at - first]["is_beaten"]]
+        if start < first:
+            part = [at for at in part if firm and at > firm[0]]
+        if end < start + size:
+            part = [at for at in part if firm and at <= firm[-1]]
+        if not part:
+            continue
+        group = make_scored_entries([rows[at - first] for at in part])
+        for at, place in zip(part, place_group(group, start + 1, is_tied=size > 1), strict=True):
+            by_position[at] = PlacedEntry(place, known[place.number])
+    needed = range(positions.start, min(positions.stop, total))
+    # The entry after the last tells whether the last is ahead of it by a duel.
+    following = range(needed.stop, min(needed.stop + 1, total))
+    if any(at not in by_position for at in (*needed, *following)):
+        return None
+    return [by_position[at] for at in needed]
+
+
+def _group_positions(before: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The position of each group's first entry, and its number of entries."""
+    for size in sizes:
+        yield before, size
+        before += size
+
+
+async def rank_top(
+    reads: Reads, board: LeaderboardKey, limit: int, at: datetime
+) -> list[PlacedEntry]:
+    """The first `limit` places and all that share the rank of the last, ranked at an instant.
+
+    Ranks are made from the top, and a group of ties is directly behind its leader: so it is enough
+    to read until the group that the limit falls into is complete.
+    """
+    size = limit + STEP
+    while True:
+        ladder = await read_ladder(reads, board, size, at)
+        placed = assign_places(make_scored_entries(ladder), limit)
+        # A group at the end of the read entries may continue after them.
+        if len(placed) < len(ladder) or len(ladder) < size or size >= RANKED_MAX:
+            rows = {row["number"]: row for row in ladder}
+            return [PlacedEntry(place, rows[place.number]) for place in placed]
+        size = min(GROWTH * size, RANKED_MAX)
+
+
+async def read_ladder(reads: Reads, board: LeaderboardKey, limit: int, at: datetime) -> list[Row]:
+    """The fastest entries of a leaderboard."""
+    return await reads.rows("ladder", **key_values(board), limit=limit, at=at)
+
+
+async def read_ladder_before(
+    reads: Reads, board: LeaderboardKey, limit: int, as_of: int
+) -> list[Row]:
+    """The fastest entries after an event; none if that state is no longer stored."""
+    return await reads.rows("ladder_before", **key_values(board), limit=limit, as_of=as_of)
+
+
+def key_values(board: LeaderboardKey) -> Row:
+    """The key of a leaderboard as statements name it."""
+    return {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
+
+
+def make_scored_entries(ladder: Sequence[Row]) -> list[ScoredEntry]:
+    """The values that ranks are computed from."""
+    return [
+        ScoredEntry(
+            row["number"],
+            row["score_us"],
+            row["error"],
+            row["freedom"],
+            row["delta"],
+            row["source"],
+            {
+                win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
+                for win in row["wins"]
+            },
+        )
+        for row in ladder
+    ]

@@ -1,0 +1,127 @@
+"""The progress of the read models, for readers who wait for them."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.errors import Failed
+from shared.event_log import RecordedEvent
+
+# Followers read new events at once; a moment later the archive has them.
+RECENT_MAX = 2000
+RECENT_BYTES_MAX = 32 * 1024 * 1024
+# How long a reader waits for the read models to catch up.
+CATCH_UP_S_MAX = 5.0
+
+
+class ParkedEvent(NamedTuple):
+    """The event at which the projection is stopped, and why."""
+
+    seq: int
+    error: str
+
+
+@dataclass
+class ProjectionProgress:
+    """Wakes readers who wait for the checkpoint to move, or for a submission's next event."""
+
+    seq: int = 0
+    at: datetime | None = None
+    behind: int = 0
+    parked: ParkedEvent | None = None
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    is_over: bool = False
+    recent: OrderedDict[int, RecordedEvent] = field(default_factory=OrderedDict)
+    recent_bytes: int = 0
+    followers: dict[str, set[asyncio.Event]] = field(default_factory=dict)
+
+    def end(self) -> None:
+        """Wake all waiting readers: the process is stopping."""
+        self.is_over = True
+        self.moved.set()
+        for signals in self.followers.values():
+            for signal in signals:
+                signal.set()
+
+    def advance(self, seq: int) -> None:
+        """Record that the checkpoint moved to `seq`."""
+        self.seq, self.parked = seq, None
+        self._wake()
+
+    def record(self, batch: Sequence[RecordedEvent], behind: int = 0) -> None:
+        """Record folded events: keep the newest, and wake followers of their submissions."""
+        self.behind = behind
+        for event in batch[-RECENT_MAX:]:
+            if event.seq not in self.recent:
+                self.recent[event.seq] = event
+                self.recent_bytes += len(event.body)
+        while len(self.recent) > RECENT_MAX or self.recent_bytes > RECENT_BYTES_MAX:
+            _, dropped = self.recent.popitem(last=False)
+            self.recent_bytes -= len(dropped.body)
+        self.at = batch[-1].envelope.at if batch else self.at
+        if self.followers:
+            for event in batch:
+                # This only wakes readers: the fold decides which submission an event belongs to.
+                for signal in self.followers.get(event.envelope.corr, ()):
+                    signal.set()
+
+    @contextmanager
+    def follow(self, submission: str) -> Iterator[asyncio.Event]:
+        """A signal that is set whenever the submission may have changed, inside the block."""
+        moved = asyncio.Event()
+        if self.is_over:
+            moved.set()
+        self.followers.setdefault(submission, set()).add(moved)
+        try:
+            yield moved
+        finally:
+            signals = self.followers[submission]
+            signals.discard(moved)
+            if not signals:
+                del self.followers[submission]
+
+    def lag_s(self, at: datetime) -> float:
+        """The age of the read models at an instant; 0 if everything is folded."""
+        if self.at is None or not (self.behind or self.parked):
+            return 0.0
+        return max(0.0, (at - self.at).total_seconds())
+
+    def park(self, seq: int, error: str) -> None:
+        """Record that the projection is stopped at `seq` until an operator continues it."""
+        self.parked = ParkedEvent(seq, error)
+        self._wake()
+
+    async def wait_until_folded(self, seq: int, log_end: Callable[[], Awaitable[int]]) -> None:
+        """Wait until the read models have folded everything up to `seq`.
+
+        For readers who ask for a number right after receiving it. Raises Failed if it takes too
+        long.
+        """
+        if self.seq >= seq or seq > await log_end():
+            return
+        until = time.monotonic() + CATCH_UP_S_MAX
+        while self.seq < seq:
+            remaining_s = until - time.monotonic()
+            if self.parked is not None:
+                reason = f"the read models are stopped at event {self.parked.seq}"
+                raise Failed(f"{reason}: an operator must resolve it")
+            if remaining_s <= 0 or self.is_over:
+                raise Failed("the read models are behind; try again")
+            await self.wait(remaining_s)
+
+    async def wait(self, within_s: float) -> None:
+        """Return when something changes, or after a while."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self.moved.wait()
+        except TimeoutError:
+            return
+
+    def _wake(self) -> None:
+        self.moved.set()
+        self.moved = asyncio.Event()

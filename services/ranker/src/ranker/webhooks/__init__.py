@@ -1,0 +1,1 @@
+"""Webhooks: notify participants' own addresses of events, safely."""

@@ -1,0 +1,264 @@
+"""Follows the log and stores deliveries, once the read models have the events too."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec import MsgspecError
+
+from ranker.domain.rows import LeaderboardKey
+from ranker.metrics import HookMetrics
+from ranker.service.leaderboard import rank_top, read_standing
+from ranker.service.ports import Reads
+from ranker.service.progress import ProjectionProgress
+from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore
+from ranker.webhooks.sender import WebhookClient, WebhookSender
+from ranker.webhooks.subscriptions import (
+    AGGREGATES,
+    CHANGES,
+    OVERTAKEN,
+    PROBLEM_TYPES,
+    RANKED,
+    REJUDGED,
+    REPORTED_AGGREGATES,
+    SUBMISSION_TYPES,
+    TYPES,
+    Payload,
+    Subscriptions,
+    Webhook,
+    deadline_payload,
+    evolve,
+    kinds_for_event,
+    overtaken_payload,
+    problem_payloads,
+    rejudge_payload,
+    submission_payload,
+)
+from shared.clock import now
+from shared.errors import Failed
+from shared.event_log import Branch, BranchSource, EventLog, RecordedEvent
+from shared.lifecycle import run_until_first
+from shared.outages import Outage
+from shared.postgres import CheckpointConflict, create_pool
+from shared.subjects import last_token
+from shared.wire import UnknownEvent, is_genuine
+
+log = logging.getLogger(__name__)
+
+# Interval between checks of the clock for deadlines.
+TICK_S = 1.0
+LOOK_S = 0.05
+# Events without deliveries are read again after a crash, rather than storing each position.
+KEEP_AFTER_S = 1.0
+# This many events may wait for the read models; then reading the log pauses.
+WAITING_MAX = 20_000
+RANK_MAX = 100
+
+
+class BranchedLog(EventLog, BranchSource, Protocol):
+    """The log with its branches."""
+
+
+@dataclass
+class WebhookWatcher:
+    """Finds deliveries event by event and stores them with the position."""
+
+    log: BranchedLog
+    store: WebhookStore
+    reads: Reads
+    progress: ProjectionProgress
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
+
+    async def load_subscriptions(self) -> None:
+        """Fold all webhooks from event 1, before anything is sent."""
+        branch = self.log.branch(self.subscriptions.seq, *AGGREGATES)
+        read = asyncio.create_task(branch.take())
+        try:
+            while True:
+                await asyncio.wait({read}, timeout=LOOK_S)
+                if read.done():
+                    self._fold_subscriptions(read.result())
+                    read = asyncio.create_task(branch.take())
+                if branch.behind == 0:
+                    return
+        finally:
+            await _stop_reading(read, branch)
+
+    async def run(self) -> None:
+        """Follow for ever. Raises Gap, Failed, or Fenced if another instance follows."""
+        position = stored_position = await self.store.place(await self.log.last(), now())
+        branch = self.log.branch(position.seq, *AGGREGATES, *REPORTED_AGGREGATES)
+        read = asyncio.create_task(branch.take())
+        waiting: list[RecordedEvent] = []
+        try:
+            while True:
+                is_room = len(waiting) < WAITING_MAX
+                looking = [read] if is_room else []
+                await _wait_for_any(looking, LOOK_S if waiting else TICK_S)
+                if read.done() and is_room:
+                    batch = read.result()
+                    read = asyncio.create_task(branch.take())
+                    self._fold_subscriptions(batch)
+                    waiting += batch
+                # The read models have the outcome of an event: it waits until they have folded it.
+                folded = [event for event in waiting if event.seq <= self.progress.seq]
+                del waiting[: len(folded)]
+                position, deliveries = await self._step(position, folded)
+                age_s = (position.looked_at - stored_position.looked_at).total_seconds()
+                if deliveries or (position.seq > stored_position.seq and age_s >= KEEP_AFTER_S):
+                    await self.store.store_deliveries(stored_position.seq, position, deliveries)
+                    stored_position = position
+        finally:
+            await _stop_reading(read, branch)
+
+    def _fold_subscriptions(self, batch: Sequence[RecordedEvent]) -> None:
+        for event in batch:
+            if event.envelope.type in CHANGES and _is_readable(event):
+                evolve(self.subscriptions, event)
+        self.subscriptions.seq = max(self.subscriptions.seq, batch[-1].seq)
+
+    async def _step(
+        self, position: WatchPosition, batch: Sequence[RecordedEvent]
+    ) -> tuple[WatchPosition, list[tuple[Webhook, Payload]]]:
+        """The deliveries of a batch and of the time that passed, and the position after them."""
+        at = now()
+        messages = await self._make_payloads(batch)
+        deadlines_passed = self.subscriptions.deadlines_passed(position.looked_at, at)
+        messages += [deadline_payload(slug, ended_at) for slug, ended_at in deadlines_passed]
+        deliveries = [
+            (hook, payload)
+            for payload in messages
+            for hook in self.subscriptions.recipients(payload, at)
+        ]
+        return WatchPosition(batch[-1].seq if batch else position.seq, at), deliveries
+
+    async def _make_payloads(self, batch: Sequence[RecordedEvent]) -> list[Payload]:
+        if not self.subscriptions.hooks:
+            return []
+        readable = [event for event in batch if _is_reported(event) and _is_readable(event)]
+        rows = await self._read_submissions(readable)
+        messages: list[Payload] = []
+        for event in readable:
+            kind, id_ = event.envelope.type, last_token(event.envelope.agg)
+            if kind in PROBLEM_TYPES:
+                messages += problem_payloads(event)
+            elif kind == REJUDGED:
+                applied = await self.store.rows("rejudge", id=id_)
+                messages += [rejudge_payload(event, row) for row in applied]
+            elif id_ in rows and kind in SUBMISSION_TYPES:
+                messages += await self._submission_payloads(event, rows[id_])
+        return messages
+
+    async def _read_submissions(self, batch: Iterable[RecordedEvent]) -> dict[str, Row]:
+        """The submissions that a batch may report on."""
+        ids = {
+            last_token(event.envelope.agg)
+            for event in batch
+            if event.envelope.type in SUBMISSION_TYPES
+        }
+        rows = await self.store.rows("submissions", ids=list(ids)) if ids else []
+        return {row["id"]: row for row in rows}
+
+    async def _submission_payloads(self, event: RecordedEvent, row: Row) -> list[Payload]:
+        messages: list[Payload] = []
+        for kind in kinds_for_event(event, row):
+            is_ranked = kind == RANKED
+            if row["account"] in self.subscriptions.subscribers(kind):
+                rank = await self._read_rank(row) if is_ranked else None
+                messages.append(submission_payload(event, kind, row, rank))
+            if is_ranked:
+                messages += [
+                    overtaken_payload(event, row, passed)
+                    for passed in await self._find_overtaken(row)
+                ]
+        return messages
+
+    async def _find_overtaken(self, row: Row) -> list[Row]:
+        accounts = list(self.subscriptions.subscribers(OVERTAKEN))
+        if not accounts:
+            return []
+        submission_key = {"submission": row["id"], "problem_number": row["problem_number"]}
+        return await self.store.rows("passed", accounts=accounts, at=now(), **submission_key)
+
+    async def _read_rank(self, row: Row) -> int | None:
+        """The rank of an account's entry, None below the first hundred."""
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+        place = await read_standing(self.reads, board, row["account"], now())
+        if place is not None:
+            rank: int | None = place["rank"]
+            return rank if rank is not None and rank <= RANK_MAX else None
+        placed = await rank_top(self.reads, board, RANK_MAX, now())
+        ranks = [
+            placed_entry.place.rank
+            for placed_entry in placed
+            if placed_entry.row["account"] == row["account"]
+        ]
+        return ranks[0] if ranks else None
+
+
+async def _wait_for_any(
+    tasks: Sequence["asyncio.Task[list[RecordedEvent]]"], within_s: float
+) -> None:
+    """Return once one of the tasks is done, or after a while."""
+    if tasks:
+        await asyncio.wait(tasks, timeout=within_s)
+    else:
+        await asyncio.sleep(within_s)
+
+
+def _is_reported(event: RecordedEvent) -> bool:
+    """Whether an event is of a reported type and genuine."""
+    return event.envelope.type in TYPES and is_genuine(event.envelope)
+
+
+def _is_readable(event: RecordedEvent) -> bool:
+    """Whether the event can be decoded; unknown events of newer versions are skipped."""
+    try:
+        _ = event.fact
+    except (MsgspecError, UnknownEvent) as error:
+        log.warning("event %s is not sent to webhooks: %s", event.seq, error)
+        return False
+    return True
+
+
+async def _stop_reading(read: "asyncio.Task[list[RecordedEvent]]", branch: Branch) -> None:
+    read.cancel()
+    await asyncio.gather(read, return_exceptions=True)
+    await branch.close()
+
+
+POOL_MAX = 3
+# Another instance sends: this one waits for it to end.
+STANDBY_S = 5.0
+
+
+@dataclass(frozen=True)
+class WebhookSources:
+    """The inputs of webhooks: the log, the read models in a schema, and their progress."""
+
+    log: BranchedLog
+    reads: Reads
+    progress: ProjectionProgress
+    dsn: str
+    schema: str
+
+
+async def run_webhooks(sources: WebhookSources, *, is_local: bool) -> None:
+    """Send webhooks for ever. Gap stops the process."""
+    metrics, client, outage = HookMetrics(), WebhookClient(is_local=is_local), Outage("webhooks")
+    while True:
+        try:
+            async with create_pool(sources.dsn, 1, POOL_MAX, sources.schema) as connections:
+                store = WebhookStore(connections)
+                watcher = WebhookWatcher(sources.log, store, sources.reads, sources.progress)
+                await watcher.load_subscriptions()
+                outage.end()
+                sender = WebhookSender(store, watcher.subscriptions, client.send, metrics)
+                await run_until_first(watcher.run(), sender.run())
+        except Failed as failed:
+            await outage.wait(failed)
+        except CheckpointConflict as fenced:
+            log.warning("webhooks are standing by: %s", fenced)
+            await asyncio.sleep(STANDBY_S)

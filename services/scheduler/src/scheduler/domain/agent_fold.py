@@ -1,0 +1,265 @@
+"""The second half of the fold: what each event changes of runs, agents and pools."""
+
+import statistics
+from typing import TypeAlias, assert_never
+
+from scheduler.domain import queue
+from scheduler.domain.state import Agent, Canary, Job, Run, SchedulerState, next_run
+from shared import events
+from shared.event_log import RecordedEvent
+from shared.subjects import last_token
+from shared.wire import is_written_by_agent
+
+CANARY_TIMES_MAX = 50
+# An agent may fill an event with text; our own event that quotes it has to fit into one as well.
+REASON_LENGTH_MAX = 2000
+WORD_LENGTH_MAX = 64
+# The codes of a run whose submission took its agent or its harness down.
+DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
+# The code of a leader's run whose gang lost a member.
+GANG_BROKEN = "gang_broken"
+# An operator took the agent away; the submission is not to blame.
+REPEATED = ("agent_revoked",)
+# Codes that do not count against the agent.
+BLAMELESS = ("problem_fault", "memory", "drained", "overdue_running", GANG_BROKEN, *REPEATED)
+
+
+RegistrationFact: TypeAlias = (
+    events.AgentRegistered
+    | events.AgentEnrolled
+    | events.AgentRevoked
+    | events.AgentCordoned
+    | events.AgentDrained
+    | events.AgentQuarantined
+    | events.AgentReleased
+)
+
+
+def record_canary_queued(state: SchedulerState, job: Job) -> None:
+    """Record that an agent's next canary is queued."""
+    agent = state.agent(job.agent)
+    agent.canaries += 1
+    agent.canary_at, agent.canary_job = job.queued_at, job.id
+
+
+def record_canary_end(state: SchedulerState, job: Job) -> None:
+    """Record that an agent's canary is over, if the job is one."""
+    agent = state.agents.get(job.agent)
+    if agent is not None and agent.canary_job == job.id:
+        agent.canary_job = ""
+
+
+def reserve_agent(state: SchedulerState, job: Job) -> None:
+    """Reserve a lone agent that has a lease but no order yet."""
+    agent = state.agent(job.agents[0])
+    if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
+        agent.run = job.run
+
+
+def release_reservation(state: SchedulerState, job: Job) -> None:
+    """Free the agent of a lease that ended before its order came."""
+    agent = state.agents.get(job.agents[0]) if job.agents else None
+    if agent is not None and agent.run == job.run and agent.run not in state.runs:
+        agent.run = ""
+
+
+def apply_assignment(
+    state: SchedulerState, event: RecordedEvent, fact: events.JobAssigned, id_: str
+) -> None:
+    """Start a run of a leased job; an order that no lease names changes nothing else."""
+    name, job = _writing_agent(event), state.jobs.get(fact.job)
+    if job is None or job.run is None or not _is_leased(state, job, name, id_):
+        advance_run_version(state, event)
+        return
+    state.runs[id_] = Run(
+        id=id_,
+        agent=name,
+        job=fact.job,
+        version=event.seq,
+        session=fact.session,
+        leader=job.run,
+        assigned_at=event.envelope.at,
+        lease_until_at=fact.lease_until_at,
+    )
+    agent = state.agent(name)
+    agent.run = agent.last_run = id_
+
+
+def _writing_agent(event: RecordedEvent) -> str:
+    """Return the agent on whose subject a run's event lies."""
+    return event.envelope.agg.split(".")[1]
+
+
+def _is_leased(state: SchedulerState, job: Job, name: str, id_: str) -> bool:
+    """Whether the job's lease, which no agent can write, names this run of this agent."""
+    if id_ in state.runs or name not in job.agents:
+        return False
+    if name == job.agents[0]:
+        return id_ == job.run
+    return id_ == next_run(name, state.agent(name).last_run)
+
+
+def advance_run_version(state: SchedulerState, event: RecordedEvent) -> None:
+    """Advance the version of the run whose subject holds an event without other effect."""
+    if not is_written_by_agent(event.envelope):
+        return
+    id_ = last_token(event.envelope.agg)
+    run = state.runs.get(id_)
+    if run is None or run.agent != _writing_agent(event):
+        _record_spoilt_name(state, event, id_)
+    elif run.end is None:
+        run.version = event.seq
+
+
+def apply_run_event(
+    state: SchedulerState, event: RecordedEvent, fact: events.RunFact, id_: str
+) -> None:
+    """Apply an event of a run after its assignment; a terminal one ends the run."""
+    run = state.runs.get(id_)
+    if run is None or run.agent != _writing_agent(event):
+        _record_spoilt_name(state, event, id_)
+        return
+    if run.end is not None:
+        return
+    run.version = event.seq
+    if isinstance(fact, events.RunStarted):
+        run.has_begun = True
+    elif type(fact).is_terminal:
+        run.end = event.envelope.type
+        run.code = getattr(fact, "code", "")[:WORD_LENGTH_MAX]
+        run.reason = getattr(fact, "reason", "")[:REASON_LENGTH_MAX]
+        run.verdict = getattr(fact, "verdict", "")[:WORD_LENGTH_MAX]
+        _end_run(state, event, run, fact)
+
+
+def _record_spoilt_name(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
+    """An agent wrote where its next order belongs: use the next name, and count a failure."""
+    agent = state.agents.get(_writing_agent(event))
+    if agent is not None and id_ == next_run(_writing_agent(event), agent.last_run):
+        agent.last_run = id_
+        agent.failures += 1
+
+
+def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact) -> None:
+    agent, job = state.agent(run.agent), state.jobs.get(run.job)
+    if agent.run == run.id:
+        agent.run = ""
+    _judge_agent(agent, run, fact)
+    if run.is_member or job is None:
+        del state.runs[run.id]
+    if job is None:
+        return
+    if run.is_member:
+        _end_member_run(state, job, run)
+    else:
+        _end_leader_run(state, event, run, fact, job)
+
+
+def _end_leader_run(
+    state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
+) -> None:
+    # By the agent's clock, which is trusted up to the deadline.
+    took_s = (min(event.envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
+    took_s = max(0.0, took_s)
+    queue.settle_charge(state.pool(job.gpu), job, took_s)
+    job.took_down += run.code in DEADLY
+    if isinstance(fact, events.RunCompleted) and fact.verdict == "passed":
+        run.time_us = _time_us(fact)
+    if isinstance(fact, events.RunCompleted) and job.class_ != "canary":
+        queue.record_run_time(state.pool(job.gpu), job, took_s)
+    if job.is_over:
+        # The run was the last thing that kept this job.
+        state.runs.pop(run.id, None)
+    elif isinstance(fact, events.RunCompleted) and not job.is_side:
+        _end_job(state, event, job)
+
+
+def _end_job(state: SchedulerState, event: RecordedEvent, job: Job) -> None:
+    """A verdict ends a submission's job; older logs repeat that with JobFinished."""
+    job.is_over = True
+    # By the agent's clock, which must not delay the decision.
+    job.over_at = min(event.envelope.at, job.deadline_at)
+    forget_job(state, job)
+
+
+def forget_job(state: SchedulerState, job: Job) -> None:
+    """Drop a job when it and its submission are over."""
+    if not job.is_over or (not job.is_side and job.submission in state.submissions):
+        return
+    del state.jobs[job.id]
+    run = state.runs.get(job.run or "")
+    if run is not None and run.job == job.id and run.end is not None:
+        del state.runs[run.id]
+
+
+def _judge_agent(agent: Agent, run: Run, fact: events.Fact) -> None:
+    if run.end == "RunCompleted":
+        agent.failures = 0
+    elif isinstance(fact, events.RunFailed) and fact.has_passed_self_test:
+        return
+    elif run.end in ("RunFailed", "JobExpired") and run.code not in BLAMELESS:
+        agent.failures += 1
+
+
+def _end_member_run(state: SchedulerState, job: Job, run: Run) -> None:
+    """A gang that lost a member is broken: let its leader's run expire, by the member's fault.
+
+    If an operator took the member away, nobody is at fault.
+    """
+    leader = state.runs.get(run.leader)
+    if leader is not None and leader.end is None and job.run == leader.id:
+        leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
+        leader.code = run.code if run.code in REPEATED else GANG_BROKEN
+        job.avoid = sorted({*job.avoid, run.agent})
+
+
+def _time_us(fact: events.RunCompleted) -> float:
+    """Return the geometric mean over the timed cases, 0 if there is no time."""
+    times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
+    return statistics.geometric_mean(times) if times and min(times) > 0 else 0.0
+
+
+def apply_agent_event(
+    state: SchedulerState, event: RecordedEvent, fact: RegistrationFact, id_: str
+) -> None:
+    """Apply an event of an agent's history; each one advances its version."""
+    agent = state.agent(id_)
+    agent.version = event.seq
+    match fact:
+        case events.AgentRegistered():
+            agent.registration = fact
+        case events.AgentEnrolled():
+            agent.is_enrolled, agent.revoked = True, ""
+        case events.AgentRevoked():
+            agent.is_enrolled, agent.revoked = False, fact.reason or "revoked"
+        case events.AgentCordoned():
+            agent.cordon = fact.reason or "cordoned"
+        case events.AgentDrained():
+            agent.drain = fact.reason or "drained"
+        case events.AgentQuarantined():
+            agent.quarantine = fact.reason or "quarantined"
+        case events.AgentReleased():
+            agent.cordon = agent.drain = agent.quarantine = ""
+            agent.failures = 0
+        case _:
+            assert_never(fact)
+
+
+def record_judgement(
+    state: SchedulerState, event: RecordedEvent, fact: events.CanaryJudged, id_: str
+) -> None:
+    """Record how an agent's canary was judged; a good one's time counts for the pool."""
+    state.agent(id_).version = event.seq
+    run = state.runs.get(fact.run)
+    job = run and state.jobs.get(run.job)
+    canary = job and state.pool(job.gpu).canary
+    if run and canary and fact.is_good:
+        canary.times_us = [*canary.times_us, run.time_us][-CANARY_TIMES_MAX:]
+
+
+def choose_canary(state: SchedulerState, gpu: str, canary: Canary | None) -> None:
+    """Replace the canary of a pool, or remove it; the old one's jobs are cancelled."""
+    for job in state.jobs.values():
+        if job.class_ == "canary" and job.gpu == gpu:
+            job.cancel = "the pool has another canary, or none"
+    state.pool(gpu).canary = canary

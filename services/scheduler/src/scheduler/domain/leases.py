@@ -1,0 +1,352 @@
+"""Lease the next jobs to free agents that fit; a gang is leased all at once.
+
+Side jobs end no submission: canaries, rejudges, duels and confirmations.
+"""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from scheduler.domain import queue
+from scheduler.domain.match import Candidate, FreeAgents, job_need, team_gpus
+from scheduler.domain.queue import Policy
+from scheduler.domain.state import (
+    Agent,
+    Decision,
+    Job,
+    Pool,
+    Run,
+    SchedulerState,
+    World,
+    append_to_agent,
+    append_to_job,
+    canary_job,
+    next_run,
+    rejudge_job,
+)
+from shared import events, subjects
+from shared.decider import Append
+from shared.events import DUEL, Requires
+from shared.ids import BASELINE_ACCOUNT, confirmation_job_id, duel_job_id
+
+START_S_MAX = 30.0
+# An author who publishes a problem is about to submit to it: a new baseline lets them go first. An
+# older one waits while anybody else does, until it has waited long enough to take its turn.
+BASELINE_PAUSE_S = 30.0
+BASELINE_TURN_S = 3600.0
+# The scheduler that appended a lease has this long to append its order before others do.
+ORDER_S_MAX = 2.0
+
+
+def assign_jobs(
+    state: SchedulerState, world: World, policy: Policy, alive: dict[str, list[Candidate]]
+) -> Iterator[Decision]:
+    """Lease every job that can start now, in every pool that is not paused."""
+    for gpu, pool in state.pools.items():
+        if pool.is_waited_for and pool.paused is None and gpu in alive:
+            # The other agents are about to be quarantined.
+            trusted = [
+                candidate
+                for candidate in alive[gpu]
+                if candidate.agent.failures < policy.quarantine_after
+            ]
+            yield from _assign_pool(state, pool, policy, FreeAgents(trusted), world.now)
+
+
+def _assign_pool(
+    state: SchedulerState, pool: Pool, policy: Policy, free_agents: FreeAgents, now: datetime
+) -> Iterator[Decision]:
+    taken: set[str] = set()
+    due_gangs = set(queue.gangs_due(pool, policy))
+    if not free_agents.free_count:
+        return
+    is_quiet = _is_quiet(pool)
+    for id_ in queue.order_jobs(
+        pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_])
+    ):
+        job = state.jobs[id_]
+        if not _may_start(state, job, now):
+            continue
+        if job.is_baseline and not _is_due(job, now, is_quiet=is_quiet):
+            continue
+        need = job_need(job)
+        team = free_agents.take(need, job.avoid)
+        if team:
+            taken.add(id_)
+            yield _lease(job, team, now)
+        elif id_ in due_gangs and free_agents.keep(need):
+            due_gangs.clear()
+        if not free_agents.free_count:
+            return
+
+
+def _may_start(state: SchedulerState, job: Job, now: datetime) -> bool:
+    """Whether the job is neither cancelled nor past its deadline."""
+    if job.cancel or now >= job.deadline_at:
+        return False
+    submission = state.submissions.get(job.submission)
+    return job.is_side or (submission is not None and submission.cancel is None)
+
+
+def _is_quiet(pool: Pool) -> bool:
+    """Whether only baselines wait for a pool."""
+    return all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
+
+
+def _is_due(baseline: Job, now: datetime, *, is_quiet: bool) -> bool:
+    """Whether a baseline delays nobody, or has waited long enough."""
+    waited_s = (now - baseline.queued_at).total_seconds()
+    return waited_s >= (BASELINE_PAUSE_S if is_quiet else BASELINE_TURN_S)
+
+
+def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
+    """Return the job's lease and each agent's order.
+
+    A job cannot be leased twice, because the lease expects the job's version. An agent cannot get
+    two orders, because its next run has a fixed id and the order expects an empty history (ADR
+    0031).
+    """
+    names = [candidate.name for candidate in team]
+    runs = [next_run(candidate.name, candidate.agent.last_run) for candidate in team]
+    gang_agents, lease_until_at = names if len(names) > 1 else [], _lease_end(job, now)
+    leased = events.JobLeased(
+        run=runs[0],
+        agent=names[0],
+        attempt=job.attempt + 1,
+        lease_until_at=lease_until_at,
+        agents=gang_agents,
+    )
+    orders = [
+        msgspec.structs.replace(
+            _build_order(job, candidate.offer.session, job.attempt + 1, lease_until_at),
+            gang=gang_agents,
+            gpus=team_gpus(team),
+        )
+        for candidate in team
+    ]
+    order_appends = [
+        Append(subjects.run(name, run), order, 0, job.id, job.submission)
+        for name, run, order in zip(names, runs, orders, strict=True)
+    ]
+    # Its id names this run: the log keeps a repeated lease once and refuses another as a conflict.
+    return (
+        Append(subjects.job(job.id), leased, job.version, runs[0], job.submission),
+        *order_appends,
+    )
+
+
+def complete_leases(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
+    """Append the missing order of a lone agent's lease, whose scheduler may have died.
+
+    Every scheduler builds the same event, so the log keeps one. If the agent's run with that id
+    belongs to another job, the lease ends instead.
+    """
+    if len(job.agents) != 1 or job.run is None or job.leased_at is None:
+        return  # A gang's orders are stored in one batch with its lease.
+    (name,) = job.agents
+    if job.run != next_run(name, state.agents[name].last_run):
+        reason = f"agent {name} was given another run at the same moment"
+        requeued = events.JobRequeued(run=job.run, reason=reason, avoid_agents=job.avoid)
+        yield (append_to_job(job, requeued),)
+        return
+    offer = world.offers.get(name)
+    is_heard = offer is not None or world.is_settled
+    if is_heard and world.now >= job.leased_at + timedelta(seconds=ORDER_S_MAX):
+        # If the agent is gone, the rule for lost agents ends this run.
+        session = offer.session if offer is not None else ""
+        order = _build_order(job, session, job.attempt, _lease_end(job, world.now))
+        yield (Append(subjects.run(name, job.run), order, 0, job.id, job.submission),)
+
+
+def _lease_end(job: Job, now: datetime) -> datetime:
+    return min(now + timedelta(seconds=START_S_MAX), job.deadline_at)
+
+
+def _build_order(
+    job: Job, session: str, attempt: int, lease_until_at: datetime
+) -> events.JobAssigned:
+    return events.JobAssigned(
+        job=job.id,
+        submission=job.submission,
+        attempt=attempt,
+        problem=job.problem,
+        problem_digest=job.problem_digest,
+        source=job.source,
+        name=job.name,
+        gpu=job.gpu,
+        mode=job.mode,
+        session=session,
+        lease_until_at=lease_until_at,
+        deadline_at=job.deadline_at,
+        class_=job.class_,
+        case=job.case,
+        rival=job.rival,
+        rival_name=job.rival_name,
+    )
+
+
+CANARY_S_MAX = 900.0
+CANARY_MODE = "benchmark"
+# This many good canaries define the usual time; before that, a slow one is no drift.
+CANARY_FIRST = 3
+CANARY_PAUSE_S_MIN = 1.0
+# Keeps a time that an agent claims within what JSON can hold.
+CANARY_RATIO_MAX = 1e6
+REJUDGE_S_MAX = 24 * 3600.0
+REJUDGE_BATCH_MAX = 100
+REJUDGE_ATTEMPTS_MAX = 3
+# The longest wait of a duel or a confirmation, which come after all jobs that await a verdict.
+REPEAT_S_MAX = 24 * 3600.0
+# It is repeated once if the platform failed, then it ends without a result.
+REPEAT_ATTEMPTS_MAX = 2
+REPEAT_CLASS = "rejudge"
+
+
+def queue_rejudges(state: SchedulerState, world: World) -> Iterator[Decision]:
+    """Queue a job for each submission of a rejudge that has none yet."""
+    for id_, rejudge in state.rejudges.items():
+        requires = state.requires.get(rejudge.to_digest, Requires())
+        deadline_at = world.now + timedelta(seconds=REJUDGE_S_MAX)
+        appends = []
+        for item in rejudge.items[:REJUDGE_BATCH_MAX]:
+            queued = events.JobQueued(
+                submission=item.submission,
+                account=item.account,
+                problem=rejudge.problem,
+                problem_digest=rejudge.to_digest,
+                gpu=item.gpu,
+                mode="ranked",
+                deadline_at=deadline_at,
+                attempts_max=REJUDGE_ATTEMPTS_MAX,
+                class_="rejudge",
+                requires=requires,
+                rejudge=id_,
+                source=item.source,
+                name=item.name,
+            )
+            job = rejudge_job(id_, item.submission)
+            appends.append(Append(subjects.job(job), queued, 0, job, id_))
+        yield tuple(appends)
+
+
+def queue_duels(state: SchedulerState, world: World) -> Iterator[Decision]:
+    """Queue a job for each duel that has none yet, behind all jobs that await a verdict."""
+    for id_, duel in state.duels.items():
+        queued = events.JobQueued(
+            submission=duel.first.submission,
+            account=duel.first.account,
+            problem=duel.problem,
+            problem_digest=duel.problem_digest,
+            gpu=duel.gpu,
+            mode=DUEL,
+            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
+            attempts_max=REPEAT_ATTEMPTS_MAX,
+            class_=REPEAT_CLASS,
+            requires=state.requires.get(duel.problem_digest, Requires()),
+            source=duel.first.source,
+            name=duel.first.name,
+            duel=id_,
+            rival=duel.second.source,
+            rival_name=duel.second.name,
+        )
+        job = duel_job_id(id_)
+        yield (Append(subjects.job(job), queued, 0, job, id_),)
+
+
+def queue_confirmations(state: SchedulerState, world: World) -> Iterator[Decision]:
+    """Queue a job for each confirmation that has none yet, for any agent but the first."""
+    for id_, requested in state.confirmations.items():
+        queued = events.JobQueued(
+            submission=requested.item.submission,
+            account=requested.item.account,
+            problem=requested.problem,
+            problem_digest=requested.problem_digest,
+            gpu=requested.gpu,
+            mode="ranked",
+            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
+            attempts_max=REPEAT_ATTEMPTS_MAX,
+            class_=REPEAT_CLASS,
+            requires=state.requires.get(requested.problem_digest, Requires()),
+            source=requested.item.source,
+            name=requested.item.name,
+            confirmation=id_,
+            excluded_agents=[requested.agent],
+        )
+        job = confirmation_job_id(id_)
+        yield (Append(subjects.job(job), queued, 0, job, id_),)
+
+
+def queue_canaries(
+    state: SchedulerState, world: World, alive: dict[str, list[Candidate]]
+) -> Iterator[Decision]:
+    """Queue the next canary of every agent that is due for one, cordoned ones included."""
+    for gpu, pool in state.pools.items():
+        if pool.canary is None or pool.paused is not None:
+            continue
+        for candidate in alive.get(gpu, ()):
+            is_able = not candidate.out_of_service and CANARY_MODE in candidate.registration.modes
+            if is_able and _is_canary_due(candidate.agent, pool, world):
+                yield (_queue_canary(state, pool, candidate, world),)
+
+
+def _is_canary_due(agent: Agent, pool: Pool, world: World) -> bool:
+    assert pool.canary is not None, "called only for a pool with a canary"
+    if agent.canary_job or not agent.version:
+        return False
+    every_s = max(pool.canary.chosen.every_s, CANARY_PAUSE_S_MIN)
+    return agent.canary_at is None or world.now >= agent.canary_at + timedelta(seconds=every_s)
+
+
+def _queue_canary(state: SchedulerState, pool: Pool, candidate: Candidate, world: World) -> Append:
+    assert pool.canary is not None, "called only for a pool with a canary"
+    chosen = pool.canary.chosen
+    queued = events.JobQueued(
+        submission=chosen.submission,
+        account=chosen.account,
+        problem=chosen.problem,
+        problem_digest=chosen.problem_digest,
+        gpu=candidate.registration.gpu,
+        mode=CANARY_MODE,
+        deadline_at=world.now + timedelta(seconds=CANARY_S_MAX),
+        attempts_max=1,
+        class_="canary",
+        requires=state.requires.get(chosen.problem_digest, Requires()),
+        agent=candidate.name,
+        source=chosen.source,
+        name=chosen.name,
+    )
+    job = canary_job(candidate.name, candidate.agent.canaries)
+    return Append(subjects.job(job), queued, 0, job, chosen.submission)
+
+
+def judge_canary(state: SchedulerState, job: Job, run: Run) -> Decision:
+    """Judge an agent by its finished canary, and end the canary; empty for other jobs.
+
+    An agent that is slower than usual is quarantined at once. While the usual time is unknown, no
+    agent is: a canary that fails then is the fault of the operator who chose it.
+    """
+    canary = state.pools[job.gpu].canary
+    if job.class_ != "canary" or canary is None or job.cancel:
+        return ()
+    usual_times = canary.times_us
+    ratio = (
+        min(run.time_us / statistics.median(usual_times), CANARY_RATIO_MAX) if usual_times else 1.0
+    )
+    ratio = round(ratio, 4) if run.time_us > 0 else 0.0
+    is_drift = ratio > canary.chosen.ratio_max and len(usual_times) >= CANARY_FIRST
+    is_good = run.verdict == "passed" and run.time_us > 0 and not is_drift
+    judgement = events.CanaryJudged(run=run.id, ratio=ratio, is_good=is_good)
+    finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
+    is_trusted = is_good or len(usual_times) < CANARY_FIRST or state.agents[run.agent].quarantine
+    quarantined = () if is_trusted else (_quarantined(state, run, ratio),)
+    return (append_to_agent(state, run.agent, judgement), *quarantined, finished)
+
+
+def _quarantined(state: SchedulerState, run: Run, ratio: float) -> Append:
+    agent = state.agents[run.agent]
+    why = f"took {ratio:g} times as long as usual" if ratio else f"ended {run.verdict}"
+    fact = events.AgentQuarantined(reason=f"its canary {why}", failures=agent.failures)
+    # After CanaryJudged in the same batch, which is where the version is expected.
+    return Append(subjects.agent(run.agent), fact, None, run.id, run.agent)

@@ -1,0 +1,361 @@
+"""Order the waiting jobs: lanes by class and mode, and the least charged participant in a lane.
+
+The fold keeps the counters (`enqueue_job`, `dequeue_job`, `charge_lease`, `settle_charge`);
+`order_jobs` reads them (ADR 0030). The forecast says when each waiting job may begin, from recent
+run times, or why it cannot.
+"""
+
+import statistics
+from bisect import insort
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+from scheduler.domain.match import Candidate, Need, explain_no_match, job_need
+from scheduler.domain.state import Job, Lane, Pool, SchedulerState, World
+from shared.events import CLASSES
+
+# The assumed duration of a run before any is known.
+TYPICAL_S = 30.0
+RECENT_MAX = 32
+RECENT_KEYS_MAX = 512
+FORGET_EVERY = 256
+IDLE_ACCOUNTS_MAX = 4096
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an operator configures: the order of classes, and when an agent is quarantined.
+
+    No lane with work is passed over `passed_max` times in a row. A job of several GPUs is passed
+    over `gang_passed_max` times before a host is kept free for it.
+    """
+
+    classes: tuple[str, ...] = CLASSES
+    modes: tuple[str, ...] = ("test", "benchmark", "profile", "ranked")
+    passed_max: int = 8
+    gang_passed_max: int = 32
+    quarantine_after: int = 3
+
+    def rank(self, lane: str) -> tuple[int, int]:
+        """Return the place of a lane; unnamed classes and modes come last."""
+        class_, _, mode = lane.partition("/")
+        return _place(self.classes, class_), _place(self.modes, mode)
+
+
+def _place(names: tuple[str, ...], name: str) -> int:
+    return names.index(name) if name in names else len(names)
+
+
+def enqueue_job(pool: Pool, job: Job) -> None:
+    """Add a waiting job at the place that its age gives it."""
+    lane = pool.lanes.get(job.lane) or pool.lanes.setdefault(job.lane, Lane())
+    if job.account not in lane.waiting:
+        lane.waiting[job.account] = []
+        lane.used_s[job.account] = max(lane.used_s.get(job.account, 0.0), lane.floor_s)
+    insort(lane.waiting[job.account], (job.queued_seq, job.id))
+    if job.requires.count > 1:
+        pool.gangs[job.id] = pool.leases
+
+
+def dequeue_job(pool: Pool, job: Job) -> None:
+    """Remove a job that no longer waits."""
+    lane = pool.lanes[job.lane]
+    queue = lane.waiting[job.account]
+    queue.remove((job.queued_seq, job.id))
+    if not queue:
+        del lane.waiting[job.account]
+    pool.gangs.pop(job.id, None)
+
+
+def charge_lease(pool: Pool, job: Job) -> None:
+    """Dequeue a leased job and charge its participant the usual cost of such a run."""
+    dequeue_job(pool, job)
+    lane = pool.lanes[job.lane]
+    job.charge_s = cost_s(pool, job)
+    lane.floor_s = max(lane.floor_s, lane.used_s[job.account])
+    lane.used_s[job.account] += job.charge_s
+    for other in pool.lanes.values():
+        other.passed = other.passed + 1 if other.waiting else 0
+    lane.passed = 0
+    pool.leases += 1
+    if job.requires.count > 1:
+        pool.gang_at = pool.leases
+    if not lane.waiting:
+        # A participant who joins an empty lane starts fresh.
+        lane.used_s, lane.floor_s = {}, 0.0
+    elif pool.leases % FORGET_EVERY == 0:
+        _forget_idle(lane)
+
+
+def settle_charge(pool: Pool, job: Job, took_s: float) -> None:
+    """Correct a participant's charge to what the finished run really took."""
+    lane = pool.lanes[job.lane]
+    if job.account in lane.used_s:
+        lane.used_s[job.account] += took_s * job.requires.count - job.charge_s
+    job.charge_s = 0.0
+
+
+def record_run_time(pool: Pool, job: Job, took_s: float) -> None:
+    """Record how long a run with a verdict took."""
+    recent = pool.recent_s.pop(_run_kind(job), [])
+    pool.recent_s[_run_kind(job)] = [*recent, took_s][-RECENT_MAX:]
+    if len(pool.recent_s) > RECENT_KEYS_MAX:
+        del pool.recent_s[next(iter(pool.recent_s))]
+
+
+def recent_s(pool: Pool, job: Job) -> list[float]:
+    """Return how long the newest runs like this job took; a guess if there were none."""
+    return pool.recent_s.get(_run_kind(job)) or [TYPICAL_S]
+
+
+def cost_s(pool: Pool, job: Job) -> float:
+    """Return the expected cost of a run of this job, in GPU-seconds."""
+    return statistics.median(recent_s(pool, job)) * job.requires.count
+
+
+def _run_kind(job: Job) -> str:
+    return f"{job.problem}/{job.mode}"
+
+
+def _forget_idle(lane: Lane) -> None:
+    """Forget participants who neither wait nor were charged more than a newcomer, up to a limit."""
+    remaining = {
+        account: used_s
+        for account, used_s in lane.used_s.items()
+        if account in lane.waiting or used_s > lane.floor_s
+    }
+    if len(remaining) - len(lane.waiting) > IDLE_ACCOUNTS_MAX:
+        remaining = {
+            account: used_s for account, used_s in remaining.items() if account in lane.waiting
+        }
+    lane.used_s = remaining
+
+
+def gangs_due(pool: Pool, policy: Policy) -> list[str]:
+    """Return the jobs of several GPUs that were passed over too often since the last such lease."""
+    due_jobs = [
+        (came_at, job)
+        for job, came_at in pool.gangs.items()
+        if pool.leases - max(came_at, pool.gang_at) >= policy.gang_passed_max
+    ]
+    return [job for _, job in sorted(due_jobs)]
+
+
+@dataclass
+class _LaneView:
+    """A lane while it is ordered: a heap of (charged, age, account, place in its queue)."""
+
+    lane: Lane
+    heap: list[tuple[float, int, str, int]]
+    passed: int
+
+    def push(self, used_s: float, account: str, place: int) -> None:
+        queue = self.lane.waiting[account]
+        if place < len(queue):
+            heappush(self.heap, (used_s, queue[place][0], account, place))
+
+
+def order_jobs(
+    pool: Pool, policy: Policy, taken: Container[str], cost: Callable[[str], float]
+) -> Iterator[str]:
+    """Yield the waiting jobs in the order to try; the caller adds those that it leases to `taken`.
+
+    A job that is not taken is skipped and costs its participant nothing. One due gang comes first.
+    """
+    for gang in gangs_due(pool, policy):
+        yield gang
+        if gang in taken:
+            break
+    views = {name: _open_view(lane) for name, lane in pool.lanes.items() if lane.waiting}
+    ranks = {name: policy.rank(name) for name in views}
+    while views:
+        name = min(views, key=lambda name: _urgency(views[name], ranks[name], policy))
+        view = views[name]
+        if (yield from _yield_until_taken(view, taken, cost)):
+            for other in views.values():
+                other.passed += 1
+            view.passed = 0
+        if not view.heap:
+            del views[name]
+
+
+def _urgency(view: _LaneView, rank: tuple[int, int], policy: Policy) -> tuple[int, tuple[int, int]]:
+    is_due = view.passed >= policy.passed_max - 1
+    return (-view.passed if is_due else 1), rank
+
+
+def _open_view(lane: Lane) -> _LaneView:
+    heap = [
+        (lane.used_s[account], queue[0][0], account, 0) for account, queue in lane.waiting.items()
+    ]
+    heapify(heap)
+    return _LaneView(lane, heap, lane.passed)
+
+
+def _yield_until_taken(
+    view: _LaneView, taken: Container[str], cost: Callable[[str], float]
+) -> Generator[str, None, bool]:
+    """Yield the jobs of a lane until one is taken; return whether one was."""
+    while view.heap:
+        used_s, _, account, place = heappop(view.heap)
+        job = view.lane.waiting[account][place][1]
+        if job in taken:  # a due gang, which was yielded first
+            view.push(used_s + cost(job), account, place + 1)
+            continue
+        yield job
+        is_taken = job in taken
+        view.push(used_s + (cost(job) if is_taken else 0.0), account, place + 1)
+        if is_taken:
+            return True
+    return False
+
+
+JOBS_SHOWN_MAX = 300
+JOBS_CHECKED_MAX = 2000
+WHY_LENGTH_MAX = 200
+KINDS_MAX = 16
+MEDIAN, HIGH = 0.5, 0.9
+
+
+class ForecastRow(msgspec.Struct, frozen=True, array_like=True):
+    """A waiting submission: its place, in how many seconds it may begin, or why it cannot."""
+
+    submission: str
+    position: int
+    eta_s: float | None
+    eta_p90_s: float | None
+    why: str
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """A pool for those who wait; `depth` counts all jobs, `jobs` holds the first few hundred."""
+
+    gpu: str
+    at: datetime
+    paused: str | None
+    free: int
+    busy: int
+    depth: int
+    run_s: dict[str, float]
+    jobs: list[ForecastRow]
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    """Return the value below which this share lies, by nearest rank; 0 if there are none.
+
+    >>> quantile([4, 1, 3, 2], 0.5), quantile([], 0.9)
+    (2, 0.0)
+    """
+    ranked = sorted(values)
+    if not ranked:
+        return 0.0
+    return ranked[max(0, min(len(ranked) - 1, int(share * len(ranked) + 0.5) - 1))]
+
+
+def build_forecast(
+    state: SchedulerState, gpu: str, alive: Sequence[Candidate], world: World, policy: Policy
+) -> Forecast:
+    """Return how a pool would work off its jobs if no more came."""
+    pool = state.pools.get(gpu) or Pool()
+    serving = [
+        candidate
+        for candidate in alive
+        if not candidate.out_of_service and not candidate.agent.cordon
+    ]
+    free = sum(candidate.is_free for candidate in serving)
+    return Forecast(
+        gpu=gpu,
+        at=world.now,
+        paused=pool.paused,
+        free=free,
+        busy=len(serving) - free,
+        depth=sum(len(queue) for lane in pool.lanes.values() for queue in lane.waiting.values()),
+        run_s=_run_s(pool),
+        jobs=_rows(state, pool, policy, _PoolSchedule(state, pool, alive, serving, world)),
+    )
+
+
+def _run_s(pool: Pool) -> dict[str, float]:
+    newest = list(pool.recent_s.values())[-KINDS_MAX:]
+    durations_s = [duration_s for kind in newest for duration_s in kind]
+    return {
+        "p50": round(quantile(durations_s, MEDIAN), 3),
+        "p90": round(quantile(durations_s, HIGH), 3),
+    }
+
+
+def _rows(
+    state: SchedulerState, pool: Pool, policy: Policy, schedule: "_PoolSchedule"
+) -> list[ForecastRow]:
+    taken: set[str] = set()
+    rows: list[ForecastRow] = []
+    for id_ in order_jobs(pool, policy, taken, lambda id_: cost_s(pool, state.jobs[id_])):
+        taken.add(id_)
+        job = state.jobs[id_]
+        row = schedule.row(job, len(taken))
+        if not job.is_side:
+            rows.append(row)
+        if len(rows) == JOBS_SHOWN_MAX or len(taken) == JOBS_CHECKED_MAX:
+            break
+    return rows
+
+
+@dataclass
+class _PoolSchedule:
+    """When each agent of a pool will be free, in the usual and in the worst case.
+
+    An estimate: every agent is assumed to take every job that some agent could take.
+    """
+
+    state: SchedulerState
+    pool: Pool
+    alive: Sequence[Candidate]
+    serving: Sequence[Candidate]
+    world: World
+
+    def __post_init__(self) -> None:
+        self.whys: dict[Need, str] = {}
+        self.free_in = {share: self._free_in(share) for share in (MEDIAN, HIGH)}
+
+    def row(self, job: Job, position: int) -> ForecastRow:
+        """Forecast a job at its place; it takes its agents' time from the jobs behind it."""
+        why = self._explain_wait(job)
+        if why:
+            return ForecastRow(job.submission, position, None, None, why)
+        usual, late = (self._reserve_start(job, share) for share in (MEDIAN, HIGH))
+        return ForecastRow(
+            job.submission, position, round(usual, 1), round(max(usual, late), 1), ""
+        )
+
+    def _explain_wait(self, job: Job) -> str:
+        if self.pool.paused is not None:
+            return f"the pool is paused: {self.pool.paused}"[:WHY_LENGTH_MAX]
+        need = job_need(job)
+        if need not in self.whys:
+            self.whys[need] = explain_no_match(need, self.alive)[:WHY_LENGTH_MAX]
+        return self.whys[need]
+
+    def _reserve_start(self, job: Job, share: float) -> float:
+        heap = self.free_in[share]
+        count = min(job.requires.count, len(heap))
+        begin_s = max((heappop(heap) for _ in range(count)), default=0.0)
+        for _ in range(count):
+            heappush(heap, begin_s + quantile(recent_s(self.pool, job), share))
+        return begin_s
+
+    def _free_in(self, share: float) -> list[float]:
+        heap = [self._remaining_s(candidate, share) for candidate in self.serving]
+        heapify(heap)
+        return heap
+
+    def _remaining_s(self, candidate: Candidate, share: float) -> float:
+        run = self.state.runs.get(candidate.agent.run)
+        job = self.state.jobs.get(run.job) if run else None
+        if run is None or job is None:
+            return 0.0
+        elapsed_s = (self.world.now - run.assigned_at).total_seconds()
+        return max(0.0, quantile(recent_s(self.pool, job), share) - elapsed_s)

@@ -1,0 +1,354 @@
+"""The state that the scheduler folds from the log, and the decisions that rules return."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from shared import events, subjects
+from shared.decider import Append
+from shared.events import Blob, Fact, RejudgeItem, Requires
+from shared.ids import BASELINE_ACCOUNT, derive_id
+
+CANARY = "canary"
+ATTEMPTS_MAX = 3
+OPEN_SUBMISSIONS_MAX = 100
+
+
+class Submission(msgspec.Struct):
+    """An open submission; `cancel` is the reason why somebody wants it to end."""
+
+    id: str
+    version: int
+    account: str
+    problem: str
+    problem_digest: str
+    gpu: str
+    mode: str
+    source: Blob
+    name: str
+    deadline_at: datetime
+    class_: str = "practice"
+    requires: Requires = Requires()
+    bucket: str = ""
+    cost: int = 0
+    case: int = 0
+    job: str | None = None
+    cancel: str | None = None
+
+
+class Job(msgspec.Struct):
+    """The work of a submission; it waits while `run` is None and `is_over` is false.
+
+    `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
+    those that died while they ran it. `charge_s` is what its participant was charged for the
+    current run. No agent in `excluded` may take it.
+    """
+
+    id: str
+    version: int
+    submission: str
+    account: str
+    problem: str
+    problem_digest: str
+    gpu: str
+    mode: str
+    class_: str
+    requires: Requires
+    source: Blob
+    name: str
+    deadline_at: datetime
+    attempts_max: int
+    queued_seq: int
+    queued_at: datetime
+    agent: str = ""
+    rejudge: str = ""
+    case: int = 0
+    duel: str = ""
+    rival: Blob | None = None
+    rival_name: str = ""
+    confirmation: str = ""
+    excluded: list[str] = []
+    attempt: int = 0
+    run: str | None = None
+    agents: list[str] = []
+    leased_at: datetime | None = None
+    avoid: list[str] = []
+    took_down: int = 0
+    charge_s: float = 0.0
+    cancel: str = ""
+    is_over: bool = False
+    over_at: datetime | None = None
+
+    @property
+    def is_side(self) -> bool:
+        """Whether its end ends no submission. A baseline's does, though it waits among rejudges."""
+        return self.class_ == CANARY or bool(self.rejudge or self.duel or self.confirmation)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the platform itself submitted it, so that nobody waits for it."""
+        return self.account == BASELINE_ACCOUNT
+
+    @property
+    def lane(self) -> str:
+        """The key of the lane in which it waits."""
+        return f"{self.class_}/{self.mode}"
+
+
+class Run(msgspec.Struct):
+    """One attempt by one process of an agent; `end` is its terminal event's type, if any.
+
+    `leader` is the run of the first agent of a gang; for a single agent it is the run itself.
+    """
+
+    id: str
+    agent: str
+    job: str
+    version: int
+    session: str
+    leader: str
+    assigned_at: datetime
+    lease_until_at: datetime
+    has_begun: bool = False
+    end: str | None = None
+    code: str = ""
+    reason: str = ""
+    verdict: str = ""
+    time_us: float = 0.0
+
+    @property
+    def is_member(self) -> bool:
+        """Whether its agent only keeps itself free for the leader of its gang."""
+        return self.leader != self.id
+
+
+class Agent(msgspec.Struct):
+    """An agent: its registration, what operators and the scheduler decided, and its current run.
+
+    `failures` counts the platform's failures in a row; `run` is open, `last_run` was its newest.
+    """
+
+    version: int = 0
+    registration: events.AgentRegistered | None = None
+    is_enrolled: bool = False
+    cordon: str = ""
+    drain: str = ""
+    quarantine: str = ""
+    revoked: str = ""
+    failures: int = 0
+    run: str = ""
+    last_run: str = ""
+    canaries: int = 0
+    canary_at: datetime | None = None
+    canary_job: str = ""
+
+    @property
+    def out_of_service(self) -> str:
+        """The reason why it takes no jobs, "" if it takes them."""
+        for word, reason in (
+            ("revoked", self.revoked),
+            ("in quarantine", self.quarantine),
+            ("drained", self.drain),
+        ):
+            if reason:
+                return f"{word}: {reason}"
+        return ""
+
+
+class Lane(msgspec.Struct):
+    """The waiting jobs of one class and mode, by participant, the oldest first.
+
+    `used_s` is what each was charged, in GPU-seconds. It counts from `floor_s`, where newcomers
+    begin. `passed` counts the leases that went to other lanes since its own last one.
+    """
+
+    waiting: dict[str, list[tuple[int, str]]] = {}
+    used_s: dict[str, float] = {}
+    floor_s: float = 0.0
+    passed: int = 0
+
+
+class Canary(msgspec.Struct):
+    """The submission that every agent of a pool repeats; `times_us` are its newest good times."""
+
+    seq: int
+    chosen: events.CanaryChosen
+    times_us: list[float] = []
+
+
+class Pool(msgspec.Struct):
+    """The agents of one GPU type: the jobs that wait for them, and how long recent runs took.
+
+    `gangs` are the waiting jobs of several GPUs, each with the number of `leases` when it was
+    queued; `gang_at` is that number when the last of them was leased.
+    """
+
+    paused: str | None = None
+    canary: Canary | None = None
+    lanes: dict[str, Lane] = {}
+    leases: int = 0
+    gangs: dict[str, int] = {}
+    gang_at: int = 0
+    recent_s: dict[str, list[float]] = {}
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether any job waits for this pool."""
+        return any(lane.waiting for lane in self.lanes.values())
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether its agents matter: jobs wait for them, or they run canaries."""
+        return self.canary is not None or self.is_waited_for
+
+
+class Rejudge(msgspec.Struct):
+    """A rejudge with submissions that are not queued yet."""
+
+    problem: str
+    to_digest: str
+    items: list[RejudgeItem]
+
+
+class Refund(msgspec.Struct):
+    """The quota that a submission took and that is to be returned."""
+
+    bucket: str
+    cost: int
+    reason: str
+
+
+class SchedulerState(msgspec.Struct):
+    """Everything that is open, and what must be known of the past; the fold changes it in place.
+
+    `quotas` holds the quota versions of accounts with open submissions, `open_count` how many those
+    are, and `refunds` what the accounts are owed. `requires` is keyed by problem digest and holds
+    requirements that are not the default.
+    """
+
+    seq: int = 0
+    last_id: str = ""
+    submissions: dict[str, Submission] = {}
+    jobs: dict[str, Job] = {}
+    runs: dict[str, Run] = {}
+    agents: dict[str, Agent] = {}
+    pools: dict[str, Pool] = {}
+    rejudges: dict[str, Rejudge] = {}
+    duels: dict[str, events.DuelRequested] = {}
+    confirmations: dict[str, events.ConfirmationRequested] = {}
+    quotas: dict[str, int] = {}
+    open_count: dict[str, int] = {}
+    refunds: dict[str, dict[str, Refund]] = {}
+    requires: dict[str, Requires] = {}
+
+    def agent(self, name: str) -> Agent:
+        """Return an agent, created empty if unknown; only the fold calls this."""
+        return self.agents.get(name) or self.agents.setdefault(name, Agent())
+
+    def pool(self, gpu: str) -> Pool:
+        """Return the pool of a GPU type, created empty if unknown; only the fold calls this."""
+        return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
+
+
+def rejudge_job(rejudge: str, submission: str) -> str:
+    """Return the id of a submission's job in a rejudge."""
+    return derive_id(rejudge, f"job/{submission}")
+
+
+def canary_job(agent: str, count: int) -> str:
+    """Return the id of an agent's next canary, after `count` earlier ones."""
+    return derive_id(agent, f"canary/{count}")
+
+
+def next_run(agent: str, last_run: str) -> str:
+    """Return the id of an agent's next run, after its last.
+
+    Every scheduler uses this id for the agent's next order, so the log keeps only one order.
+    """
+    return derive_id(agent, f"run/{last_run}")
+
+
+NOT_YOUR_FAULT = "this is not your kernel's fault, submit it again"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An agent's heartbeat; `session` names its process."""
+
+    agent: str
+    session: str
+    is_free: bool
+    registration: events.AgentRegistered
+
+
+@dataclass(frozen=True)
+class World:
+    """What the log does not hold: the time, the agents alive, and whether more may show up.
+
+    `is_settled` is false while an agent may be alive that was not heard yet. While the clock is not
+    trusted, nothing is past its time: no lease expires and no work is overdue.
+    """
+
+    now: datetime
+    offers: dict[str, Offer] = field(default_factory=dict)
+    is_settled: bool = True
+    is_clock_trusted: bool = True
+
+    def is_past(self, at: datetime) -> bool:
+        """Return whether a deadline or a lease is certainly over."""
+        return self.is_clock_trusted and self.now >= at
+
+
+Decision = tuple[Append, ...]
+
+
+def split_decision(decision: Decision) -> Sequence[Decision]:
+    """Split a decision into batches that are stored one after the other.
+
+    The lease of a lone agent is stored before its order; everything else is stored at once. A
+    missing order is added later (ADR 0046).
+    """
+    is_lone = len(decision) == 2 and isinstance(decision[1].fact, events.JobAssigned)
+    return (decision[:1], decision[1:]) if is_lone else (decision,)
+
+
+def append_to_job(job: Job, fact: Fact) -> Append:
+    """Return the append of a fact to a job's history."""
+    return Append(subjects.job(job.id), fact, job.version, job.run or job.id, job.submission)
+
+
+def append_to_run(run: Run, fact: Fact, submission: str) -> Append:
+    """Return the append of a fact to a run's history."""
+    return Append(subjects.run(run.agent, run.id), fact, run.version, run.id, submission)
+
+
+def append_to_agent(state: SchedulerState, name: str, fact: Fact) -> Append:
+    """Return the append of a fact to an agent's history."""
+    return Append(subjects.agent(name), fact, state.agents[name].version, name, name)
+
+
+def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> Sequence[Append]:
+    """End an open submission by the platform's fault; nothing if it is not open."""
+    submission = state.submissions.get(id_)
+    if submission is None:
+        return ()
+    job = state.jobs.get(submission.job or "")
+    finished = events.SubmissionFinished(
+        outcome="infra_failed",
+        is_eligible=False,
+        code=code,
+        reason=f"{reason}; {NOT_YOUR_FAULT}",
+        job=submission.job,
+        run=job.run if job else None,
+    )
+    agg = subjects.submission(id_)
+    return (Append(agg, finished, submission.version, submission.job or id_, id_),)
+
+
+def give_up(state: SchedulerState, job: Job, code: str, reason: str) -> Decision:
+    """End a job that the platform could not run, and its submission."""
+    given_up = append_to_job(job, events.JobGivenUp(attempts=job.attempt, reason=reason))
+    submission_end = () if job.is_side else fail_submission(state, job.submission, code, reason)
+    return (given_up, *submission_end)

@@ -1,0 +1,115 @@
+"""Accounts, participants and tokens."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.api.fields import ApiModel, Timestamp
+from shared.api.platform import DecisionResponse
+
+
+class Identity(ApiModel, frozen=True, kw_only=True):
+    """An identity of a participant at another provider."""
+
+    id: str
+    provider: str
+    subject: str
+    linked_at: Timestamp | None
+
+
+class CurrentAccount(ApiModel, frozen=True, kw_only=True):
+    """The current account; where names are believed, it may not exist yet."""
+
+    participant_id: str | None
+    name: str
+    roles: list[str]
+    scopes: list[str]
+    problems: Annotated[
+        list[str], Meta(description="The problems that the token is limited to; empty means all.")
+    ]
+    leaderboards: Annotated[list[str], Meta(description="The closed leaderboards of the account.")]
+    token: Annotated[int | None, Meta(description="The number of the current token.")]
+    identities: list[Identity]
+    ban: Annotated[str | None, Meta(description="The end of the ban, and its reason.")]
+
+
+class Token(ApiModel, frozen=True, kw_only=True):
+    """A token without its text."""
+
+    id: int
+    name: str
+    prefix: Annotated[str, Meta(description="The beginning of its text, to recognize it.")]
+    kind: str
+    scopes: list[str]
+    problems: list[str]
+    created_at: Timestamp
+    last_used_at: Timestamp | None
+    expires_at: Timestamp | None
+
+
+class Tokens(ApiModel, frozen=True, kw_only=True):
+    """Tokens that are not revoked, oldest first."""
+
+    items: list[Token]
+
+
+class IssuedToken(ApiModel, frozen=True, kw_only=True):
+    """A new token with its text, which is shown once."""
+
+    id: int
+    token: str
+    prefix: str
+    name: str
+    scopes: list[str]
+    problems: list[str]
+    expires_at: Timestamp | None
+
+
+class RevokedToken(DecisionResponse, frozen=True, kw_only=True):
+    """A token that was revoked."""
+
+    id: int
+    state: Literal["revoked"]
+
+
+class OpenedAccount(DecisionResponse, frozen=True, kw_only=True):
+    """A participant who has an account."""
+
+    participant_id: str
+    name: str
+
+
+class ParticipantName(ApiModel, frozen=True, kw_only=True):
+    """The name of a participant."""
+
+    participant_id: str
+    name: str
+
+
+class ParticipantNames(ApiModel, frozen=True, kw_only=True):
+    """Names of participants, and where the next page begins."""
+
+    items: list[ParticipantName]
+    next_after: str | None
+
+
+class BanAppeal(ApiModel, frozen=True, kw_only=True):
+    """An appeal against a ban, and its answer."""
+
+    text: str
+    filed_at: Timestamp
+    is_accepted: Annotated[bool | None, Meta(description="Null until it is answered.")]
+    reason: str | None
+
+
+class Participant(ApiModel, frozen=True, kw_only=True):
+    """A participant as operators see them."""
+
+    participant_id: str
+    name: str
+    roles: list[str]
+    leaderboards: list[str]
+    ban: str | None
+    ban_appeal: BanAppeal | None
+    identities: list[Identity]
+    tokens: list[Token]

@@ -1,0 +1,95 @@
+"""The results of cases."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from shared.api.fields import ApiModel, Microseconds
+
+Verdict = Annotated[
+    str, Meta(description="`passed`, or what went wrong; decided by the supervisor.")
+]
+Interval = Annotated[tuple[float, float], Meta(description="A 95 % interval, low and high.")]
+Speedups = Annotated[
+    dict[str, float],
+    Meta(description="How many times faster than each baseline it is, by the baseline's name."),
+]
+
+
+class Mismatch(ApiModel, frozen=True, kw_only=True):
+    """One wrong element of a public case, as text."""
+
+    index: str
+    got: str
+    expected: str
+
+
+class Roofline(ApiModel, frozen=True, kw_only=True):
+    """The throughput behind a time, in 10^9 bytes and 10^9 operations per second."""
+
+    bandwidth_gb_s: float | None = None
+    gflops: float | None = None
+    dtype: Annotated[str, Meta(description="The number type of the operations.")] = ""
+    share: Annotated[
+        float | None,
+        Meta(description="The share of the data sheet's limit; null where it is unknown."),
+    ] = None
+    bound: Literal["memory", "compute"] | None = None
+
+
+class Case(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a case; of a hidden one only stage and verdict."""
+
+    name: str
+    stage: str
+    verdict: Verdict
+    is_hidden: bool
+    message: str = ""
+    time_us: Microseconds | None = None
+    interval_us: Interval | None = None
+    samples: int = 0
+    process_us: list[Microseconds] = []
+    error: float | None = None
+    freedom: int = 0
+    null_us: list[Microseconds] = []
+    grade: str = ""
+    statistics: dict[str, float] = {}
+    dropped: int = 0
+    wrong: int = 0
+    mismatches: list[Mismatch] = []
+    roofline: Roofline | None = None
+    vs_baseline: Speedups = {}
+
+
+class Estimate(ApiModel, frozen=True, kw_only=True):
+    """The time of one call, and its uncertainty."""
+
+    time_us: Microseconds
+    time_us_ci95: Interval | None
+    statistics: dict[str, float]
+    samples: int | None
+    dropped: int | None
+    process_us: list[Microseconds] | None
+    error: float | None
+    freedom: int | None
+    null_us: list[Microseconds] | None
+    grade: str | None
+
+
+class CaseShown(ApiModel, frozen=True, kw_only=True):
+    """The result of a case and, if it is public, its arguments."""
+
+    index: int
+    name: str
+    stage: str
+    visibility: Literal["public", "hidden"]
+    case: Annotated[dict[str, Any] | None, Meta(description="Its arguments, without the seed.")]
+    verdict: Verdict
+    message: str | None
+    wrong: int
+    mismatches: list[Mismatch]
+    estimate: Estimate | None
+    roofline: Annotated[
+        Roofline | None, Meta(description="Null if the problem does not declare its work.")
+    ]
+    vs_baseline: Speedups

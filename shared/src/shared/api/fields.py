@@ -1,0 +1,35 @@
+"""The base class of the API's types, and fields that many of them have."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class ApiModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of the HTTP API. A client ignores fields that it does not know."""
+
+
+Microseconds = Annotated[float, Meta(description="Microseconds.")]
+Seconds = Annotated[float, Meta(description="Seconds.")]
+Timestamp = Annotated[datetime, Meta(description="An instant, in UTC.", tz=True)]
+SequenceNumber = Annotated[int, Meta(description="The sequence of an event in the log.", ge=0)]
+SubmissionNumber = Annotated[int, Meta(description="The number of a submission.", ge=1)]
+OwnRunMicroseconds = Annotated[
+    float | None, Meta(description="What the submission's own run measured, microseconds.")
+]
+PooledSubmissions = Annotated[
+    list[SubmissionNumber],
+    Meta(
+        description="The participant's submissions of this source whose runs make the score; empty"
+        " where it is the submission's own run alone."
+    ),
+]
+# The pattern is documented, not checked: a read must not fail because of what an old event names.
+Digest = Annotated[
+    str,
+    Meta(description="SHA-256, hex.", extra_json_schema={"pattern": "^[0-9a-f]{64}$"}),
+]
+Mode = Literal["test", "benchmark", "ranked", "profile"]
+Visibility = Literal["public", "closed"]

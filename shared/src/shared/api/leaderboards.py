@@ -1,0 +1,305 @@
+"""Leaderboards: entries, records, histories, comparisons."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.api.baselines import Baseline, Milestone
+from shared.api.cases import Interval, Speedups, Verdict
+from shared.api.fields import (
+    ApiModel,
+    Microseconds,
+    Mode,
+    OwnRunMicroseconds,
+    PooledSubmissions,
+    Seconds,
+    SequenceNumber,
+    SubmissionNumber,
+    Timestamp,
+    Visibility,
+)
+from shared.api.queues import Parked
+from shared.api.submissions import Code, Outcome
+
+
+class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
+    """A leaderboard that has an entry."""
+
+    problem: str
+    problem_number: int
+    gpu: str
+    entries_count: int
+    best_us: Microseconds
+    own_us: Annotated[Microseconds | None, Meta(description="The reader's best score.")]
+
+
+class Leaderboards(ApiModel, frozen=True, kw_only=True):
+    """The leaderboards with an entry that the reader can see."""
+
+    items: list[LeaderboardLine]
+    as_of: SequenceNumber
+
+
+class Entry(ApiModel, frozen=True, kw_only=True):
+    """A row of a leaderboard: a participant's best source, all its runs pooled."""
+
+    rank: int
+    is_tied: bool
+    tied: bool
+    submission: str
+    number: SubmissionNumber
+    account: str
+    participant_id: str
+    participant: str | None
+    name: str | None
+    score_us: Microseconds
+    score: Seconds
+    run_us: OwnRunMicroseconds
+    pooled_over: PooledSubmissions
+    low_us: Microseconds | None
+    high_us: Microseconds | None
+    ci95: Interval | None
+    error: float | None
+    freedom: int
+    delta: Annotated[float, Meta(description="Scores closer than this fraction share a rank.")]
+    grade: str
+    is_provisional: bool
+    received_at: Timestamp
+    submitted_at: Timestamp
+    tier: str | None
+    level: str | None
+    roofline_fraction: Annotated[
+        float | None,
+        Meta(description="Its share of the roofline by the GPU type's data sheet."),
+    ]
+    vs_baseline: Speedups
+    source_visible: bool
+    duel: Annotated[
+        str,
+        Meta(description="Why it is ahead of the next entry of its rank, if by a duel."),
+    ]
+    confirmation: Annotated[
+        str,
+        Meta(description="Whether its run was confirmed on another agent, if it was repeated."),
+    ]
+
+
+class OtherVersion(ApiModel, frozen=True, kw_only=True):
+    """Another version of the problem whose leaderboard on this GPU type has entries."""
+
+    problem_version: int
+    entries_count: int
+
+
+class Leaderboard(ApiModel, frozen=True, kw_only=True):
+    """One leaderboard, best first, as of an event of the log."""
+
+    problem: str
+    title: str
+    problem_version: int
+    gpu: str
+    items: list[Entry]
+    baselines: Annotated[
+        list[Baseline], Meta(description="Unranked; those with a score come first, best first.")
+    ]
+    milestones: list[Milestone]
+    other_versions: list[OtherVersion]
+    next_cursor: str | None
+    as_of: SequenceNumber
+    as_of_at: Timestamp | None
+    frozen: bool
+    parked: Parked | None
+
+
+class Record(ApiModel, frozen=True, kw_only=True):
+    """A score that was the best when it was set; `is_standing` unless it was invalidated since."""
+
+    seq: SequenceNumber
+    problem_number: int
+    submission: str
+    number: SubmissionNumber
+    account: str
+    participant: str | None
+    score_us: Microseconds
+    previous_us: Microseconds | None
+    at: Timestamp
+    is_standing: bool
+
+
+class RecordPoint(Record, frozen=True, kw_only=True):
+    """A record as a point of a curve."""
+
+    score: Seconds | None
+
+
+class Records(ApiModel, frozen=True, kw_only=True):
+    """The records of a leaderboard, newest first."""
+
+    items: list[Record]
+    as_of: SequenceNumber
+
+
+class PersonalRecord(ApiModel, frozen=True, kw_only=True):
+    """A ranked submission of a participant with its result; its name is shown to the owner."""
+
+    number: SubmissionNumber
+    id: str
+    account: str
+    problem: str
+    name: str
+    received_at: Timestamp
+    finished_at: Timestamp | None
+    outcome: Outcome | None
+    verdict: Verdict | None
+    code: Code | None
+    reason: str | None
+    problem_number: int | None
+    is_eligible: bool
+    score_us: Microseconds | None
+    score: Seconds | None
+    run_us: OwnRunMicroseconds
+    pooled_over: PooledSubmissions
+    error: float | None
+    freedom: int | None
+    low_us: Microseconds | None
+    high_us: Microseconds | None
+    grade: str
+    is_provisional: bool
+    counts: bool
+    was_best: bool
+
+
+class RecordHistory(ApiModel, frozen=True, kw_only=True):
+    """The best score over time: the records of a leaderboard."""
+
+    participant: None = None
+    problem: str
+    gpu: str
+    problem_version: int
+    items: list[RecordPoint]
+    as_of: SequenceNumber
+
+
+class History(ApiModel, frozen=True, kw_only=True):
+    """A participant's scores over time: their ranked submissions on a leaderboard."""
+
+    participant: str
+    problem: str
+    gpu: str
+    problem_version: int
+    items: list[PersonalRecord]
+    as_of: SequenceNumber
+
+
+class PersonalHistory(ApiModel, frozen=True, kw_only=True):
+    """Every ranked submission of a participant on a leaderboard, newest first."""
+
+    participant: str
+    problem: str
+    gpu: str
+    problem_version: int
+    items: list[PersonalRecord]
+    as_of: SequenceNumber
+
+
+class ComparedSubmission(ApiModel, frozen=True, kw_only=True):
+    """One of two compared submissions."""
+
+    number: SubmissionNumber
+    problem: str
+    problem_number: int
+    gpu: str
+    mode: Mode
+    verdict: Verdict | None
+    score_us: Microseconds | None
+
+
+class ComparedCase(ApiModel, frozen=True, kw_only=True):
+    """A case in both submissions; a ratio (b over a) below one means that b is faster."""
+
+    name: str
+    stage: str
+    a_us: Microseconds | None
+    b_us: Microseconds | None
+    ratio: float | None
+    ci95: Interval | None
+    outcome: Annotated[
+        str,
+        Meta(description="`faster`, `slower`, `same` or `unknown` of b, or the changed verdict."),
+    ]
+    a_verdict: Verdict | None
+    b_verdict: Verdict | None
+
+
+class Comparison(ApiModel, frozen=True, kw_only=True):
+    """How b differs from a."""
+
+    a: ComparedSubmission
+    b: ComparedSubmission
+    diff: Annotated[
+        str | None,
+        Meta(description="A unified diff; null unless the reader may see both sources."),
+    ]
+    score: ComparedCase
+    cases: list[ComparedCase]
+
+
+class InviteCodes(ApiModel, frozen=True, kw_only=True):
+    """New invites, and their leaderboards."""
+
+    leaderboards: list[str]
+    codes: list[str]
+
+
+class Invite(ApiModel, frozen=True, kw_only=True):
+    """An invite, and who used it."""
+
+    code: str
+    participant_id: str | None
+    name: str | None
+    claimed_at: Timestamp | None
+    created_at: Timestamp
+    expires_at: Timestamp | None
+
+
+class Invites(ApiModel, frozen=True, kw_only=True):
+    """The invites to a leaderboard that are not revoked."""
+
+    items: list[Invite]
+
+
+class RevokedInvite(ApiModel, frozen=True, kw_only=True):
+    """A revoked invite."""
+
+    code: str
+    was_claimed: bool
+
+
+class LeaderboardMembership(ApiModel, frozen=True, kw_only=True):
+    """The leaderboards that the participant joined."""
+
+    status: Literal["ok"]
+    leaderboards: list[str]
+
+
+class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
+    """The settings of a leaderboard; the last six come from its newest version."""
+
+    slug: str
+    title: str
+    number: Annotated[int, Meta(description="The newest version.")]
+    visibility: Visibility
+    deadline_at: Timestamp | None
+    is_archived: bool
+    gpus: Annotated[list[str], Meta(description="The GPU types that accept submissions.")]
+    gpus_closed: Annotated[
+        list[str], Meta(description="GPU types that were open; their entries stay.")
+    ]
+    quotas: Annotated[list[str], Meta(description="Quotas for everybody, such as ranked=10/day.")]
+    ranking_by: str
+    source_visible: Annotated[str, Meta(description="owner, after_close or always.")]
+    publish: Annotated[str, Meta(description="never, after_close or always.")]
+    licence: Annotated[dict[str, str], Meta(description="SPDX names for problem and submissions.")]
+    consent: Annotated[
+        str, Meta(description="The file to accept before submitting; empty if none.")
+    ]

@@ -1,0 +1,198 @@
+"""Problems and their versions."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp, Visibility
+
+Budgets = Annotated[
+    dict[str, float], Meta(description="Seconds that each stage may take: build, test and so on.")
+]
+
+
+class Problem(ApiModel, frozen=True, kw_only=True):
+    """A version of a problem."""
+
+    slug: str
+    name: Annotated[str, Meta(description="The same as the slug.")]
+    number: Annotated[int, Meta(description="The version.")]
+    digest: Digest
+    title: str
+    gpus: Annotated[list[str], Meta(description="GPU types that accept submissions.")]
+    gpus_closed: Annotated[
+        list[str], Meta(description="GPU types that no longer do; their entries remain.")
+    ]
+    cases_count: Annotated[dict[str, int], Meta(description="How many tests and benchmarks.")]
+    ranking_by: Literal["last", "mean", "geom"]
+    budgets_s: Budgets
+    source_bytes_max: int
+    languages: list[str]
+    manifest: Digest
+    published_at: Timestamp
+    visibility: Visibility
+    deadline_at: Timestamp | None
+    archived_at: Timestamp | None
+    source_visible: Annotated[
+        Literal["owner", "after_close", "always"],
+        Meta(description="Who may read sources, and when."),
+    ]
+    publish: Annotated[
+        Literal["never", "after_close", "always"], Meta(description="When sources are published.")
+    ]
+    state: Literal["active", "ended", "archived"]
+    is_over: bool
+
+
+class Problems(ApiModel, frozen=True, kw_only=True):
+    """The newest version of each problem, sorted by name."""
+
+    items: list[Problem]
+    next_cursor: str | None
+    as_of: SequenceNumber
+
+
+class ProblemCase(ApiModel, frozen=True, kw_only=True):
+    """A case by its arguments, without the seed, which a ranked run draws again."""
+
+    name: str
+    args: dict[str, Any]
+    is_seeded: Annotated[bool, Meta(description="Whether it also takes a seed.")]
+
+
+class Cases(ApiModel, frozen=True, kw_only=True):
+    """The public cases; more of the same kind are hidden."""
+
+    tests: list[ProblemCase]
+    benchmarks: list[ProblemCase]
+
+
+class Requires(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """What a machine must have; empty means one GPU of any kind."""
+
+    count: int = 0
+    memory_mib: Annotated[int, Meta(description="MiB on each GPU.")] = 0
+    toolchains: list[str] = []
+
+
+class Licence(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """The SPDX licences under which the problem and its submissions may be published."""
+
+    problem: str = ""
+    submissions: str = ""
+
+
+class Formulas(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """The minimum work of a call, as formulas over the arguments of its case."""
+
+    bytes: str = ""
+    written: Annotated[str, Meta(description="The part of the bytes that is written.")] = ""
+    flops: str = ""
+    dtype: str = ""
+    floor_us: str = ""
+
+
+class Rules(ApiModel, frozen=True, kw_only=True):
+    """The rules of a problem, as text."""
+
+    formula: str
+    cases: Cases
+    tolerances: str
+    budgets_s: Budgets
+    deadline_at: Timestamp | None
+    ties: str
+    source_policy: str
+    requires: Requires
+    licence: Licence
+    consent: Annotated[
+        str, Meta(description="The file that participants accept before submitting, or empty.")
+    ]
+    roofline: Formulas
+
+
+class SolutionFound(ApiModel, frozen=True, kw_only=True):
+    """How one of the author's own solutions ended on their machine."""
+
+    name: str
+    kind: Literal["correct", "wrong", "baseline"]
+    verdict: str
+    as_expected: bool
+
+
+class Check(ApiModel, frozen=True, kw_only=True):
+    """The check of a version on the publisher's machine."""
+
+    state: Literal["clean", "unchecked"]
+    reason: Annotated[str, Meta(description="Why it was not checked; empty if it was.")]
+    harness: str | None
+    device: str | None
+    made_at: Timestamp | None
+    solutions: Annotated[int, Meta(description="How many of the author's solutions were run.")]
+    solutions_found: Annotated[
+        list[SolutionFound], Meta(description="Each of them; for the author and operators.")
+    ]
+    warnings: list[str]
+
+
+class ProblemFile(ApiModel, frozen=True, kw_only=True):
+    """A file that participants may see."""
+
+    name: str
+    url: str
+
+
+class Native(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """How a C++ problem is compiled; empty for others."""
+
+    defines: dict[str, str] = {}
+    flags: list[str] = []
+    sources: Annotated[
+        list[str], Meta(description="In addition to the submission and the drivers.")
+    ] = []
+    arrays: Annotated[str, Meta(description="`device` if the arrays stay on the device.")] = ""
+
+
+class Start(ApiModel, frozen=True, kw_only=True):
+    """A language, and the file to start from."""
+
+    language: str
+    name: Annotated[str, Meta(description="The file name, with the suffix of the language.")]
+    url: str
+    is_generated: Annotated[bool, Meta(description="Whether it is generated from the reference.")]
+
+
+class FullProblem(Problem, frozen=True, kw_only=True):
+    """A problem with everything that a participant needs to know."""
+
+    authors: list[str] | None
+    difficulty: str | None
+    tags: list[str] | None
+    lang: str | None
+    description: str
+    templates: Annotated[dict[str, str], Meta(description="The file of each language.")]
+    submission: str | None
+    form: Literal["task", "native", "program", "input_output", "outputs", "kernelbench"]
+    main: Annotated[str, Meta(description="The problem's own program, if it has one.")]
+    is_multi_gpu: bool
+    native: Native
+    answers: Annotated[
+        str, Meta(description="`checked` if only the problem's own check judges them.")
+    ]
+    memory_mib: Annotated[
+        int, Meta(description="The memory that a submission may use at least, or 0.")
+    ]
+    files: list[ProblemFile]
+    starts: Annotated[list[Start], Meta(description="The most likely first.")]
+    rules: Rules
+    check: Check
+    statement: Annotated[str, Meta(description="Markdown; may be empty.")]
+
+
+class PublishedVersion(ApiModel, frozen=True, kw_only=True):
+    """The newest version of a problem."""
+
+    slug: str
+    number: Annotated[int, Meta(description="The version.")]
+    digest: Digest
+    is_new: bool
+    warnings: list[str]

@@ -1,0 +1,126 @@
+"""Queues: who waits, how long, and why."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.api.fields import ApiModel, Seconds, SequenceNumber, SubmissionNumber, Timestamp
+
+WaitingState = Literal["received", "queued", "assigned", "running", "ranking"]
+
+
+class Parked(ApiModel, frozen=True, kw_only=True):
+    """The event at which the read models are stopped, and why."""
+
+    seq: SequenceNumber
+    error: str
+
+
+class Quantiles(ApiModel, frozen=True, kw_only=True):
+    """The median and 90th percentile of a duration."""
+
+    p50: Seconds | None
+    p90: Seconds | None
+
+
+class Queue(ApiModel, frozen=True, kw_only=True):
+    """The queue of a GPU type; `position` 1 is next, null without a forecast."""
+
+    gpu: str
+    pool: str
+    state: Literal["queued", "paused", "no_agent"]
+    position: Annotated[int, Meta(ge=1)] | None
+    ahead: Annotated[int, Meta(ge=0)] | None
+    wait_s: Quantiles | None
+    run_s: Quantiles | None
+    agents_online: int
+    agents_busy: int
+    reason: str | None
+    as_of: Timestamp
+    eta_s: Seconds | None = None
+    eta_p90_s: Seconds | None = None
+    why: str | None = None
+
+
+class Depth(ApiModel, frozen=True, kw_only=True):
+    """The number of submissions in an unfinished state."""
+
+    gpu: str
+    state: WaitingState
+    submissions: int
+    oldest_at: Timestamp
+
+
+class QueueOfGpu(Queue, frozen=True, kw_only=True):
+    """The queue that a new submission for a GPU type would join.
+
+    Participants take turns, so `waiting` does not determine the place.
+    """
+
+    waiting: Annotated[int, Meta(ge=0, description="How many submissions wait for it.")]
+    items: list[Depth]
+
+
+class Job(ApiModel, frozen=True, kw_only=True):
+    """A place in a queue; only its owner and staff see whose it is."""
+
+    submission: str | None
+    number: SubmissionNumber | None
+    position: int
+    eta_s: Seconds | None
+    eta_p90_s: Seconds | None
+    why: str | None
+
+
+class Pool(ApiModel, frozen=True, kw_only=True):
+    """The queue of one GPU type."""
+
+    gpu: str
+    depth: int
+    paused: str | None
+    agents_online: int
+    agents_free: int | None
+    agents_busy: int | None
+    run_s_p50: Seconds | None
+    run_s_p90: Seconds | None
+    forecast_at: Timestamp | None
+    forecast: list[Job]
+
+
+class Queues(ApiModel, frozen=True, kw_only=True):
+    """Unfinished submissions by GPU type."""
+
+    items: list[Depth]
+    pools: list[Pool]
+    as_of: SequenceNumber
+    parked: Parked | None
+
+
+class DurationPercentiles(ApiModel, frozen=True, kw_only=True):
+    """The median and the 90th percentile of a duration."""
+
+    p50: Seconds | None
+    p90: Seconds | None
+
+
+class QueueSnapshot(ApiModel, frozen=True, kw_only=True):
+    """The queue when a request came, at most a second old."""
+
+    gpu: str
+    state: str
+    waiting: Annotated[
+        int,
+        Meta(description="How many submissions wait for the GPU type; participants take turns."),
+    ]
+    wait_s: DurationPercentiles | None
+    run_s: DurationPercentiles | None
+    agents_online: int
+    agents_busy: int
+    reason: Annotated[str | None, Meta(description="Why there is no agent, if there is none.")]
+    as_of: Timestamp | None
+
+
+class IntakeStatus(ApiModel, frozen=True, kw_only=True):
+    """Why no submissions are accepted now; null if they are."""
+
+    paused: str | None

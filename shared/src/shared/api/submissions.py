@@ -1,0 +1,365 @@
+"""Submissions: receipts, lists, details and timelines."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.api.cases import Case, Interval, Verdict
+from shared.api.fields import (
+    ApiModel,
+    Digest,
+    Microseconds,
+    Mode,
+    OwnRunMicroseconds,
+    PooledSubmissions,
+    Seconds,
+    SequenceNumber,
+    SubmissionNumber,
+    Timestamp,
+    Visibility,
+)
+from shared.api.platform import DecisionResponse
+from shared.api.queues import Parked, Queue, QueueSnapshot
+
+State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
+Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
+Owner = Literal["scheduler", "gpu-agent", "ranker"]
+Code = Annotated[str, Meta(description="Why it ended this way, for programs.")]
+ResultVersion = Annotated[
+    int, Meta(description="The newest problem version under which it has a result.")
+]
+
+
+class SubmissionLine(ApiModel, frozen=True, kw_only=True):
+    """A submission in a list; name, note and tag are shown to its owner and staff."""
+
+    number: SubmissionNumber
+    id: str
+    account: str
+    participant: str | None
+    problem: str
+    problem_number: int
+    gpu: str
+    mode: Mode
+    name: str
+    received_at: Timestamp
+    state: State
+    state_since: Timestamp
+    deadline_at: Timestamp
+    lease_until_at: Timestamp | None
+    outcome: Outcome | None
+    verdict: Verdict | None
+    code: Code | None
+    is_eligible: bool
+    result_version: ResultVersion
+    score_us: Microseconds | None
+    pooled_over: PooledSubmissions
+    is_withdrawn: bool
+    note: str | None
+    tag: str | None
+    state_deadline_at: Timestamp | None
+    state_owner: Owner | None
+    score: Seconds | None
+
+
+class NewestSubmissions(ApiModel, frozen=True, kw_only=True):
+    """The newest submissions that the reader can see."""
+
+    items: list[SubmissionLine]
+    as_of: SequenceNumber
+    parked: Parked | None
+
+
+class OwnSubmissions(ApiModel, frozen=True, kw_only=True):
+    """The reader's own submissions, page by page."""
+
+    items: list[SubmissionLine]
+    next_cursor: str | None
+    as_of: SequenceNumber
+
+
+class Evidence(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """The first failure; of a hidden case only its verdict."""
+
+    stage: str = ""
+    case: str | None = None
+    verdict: Verdict = ""
+
+
+class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """The rank of a submission, or why it has none; others see it without the reasons."""
+
+    status: Literal["ranked", "pending", "held", "not_ranked", "removed"]
+    eligible: bool | None
+    code: Code | None
+    reason: str | None = None
+    evidence: Evidence | None = None
+    gpu: str
+    rank: int | None
+    is_tied: bool
+    tied_with: Annotated[int | None, Meta(description="How many others share the rank.")]
+    score_us: Microseconds | None
+    run_us: OwnRunMicroseconds
+    pooled_over: PooledSubmissions
+    interval_us: Interval | None
+    score: Seconds | None
+    ci95: Interval | None
+    best_number: SubmissionNumber | None
+    delta_to_best: Seconds | None
+    own_best_us: Annotated[
+        Microseconds | None, Meta(description="The owner's best score there before it.")
+    ] = None
+    delta_to_next: Seconds | None
+    problem_version: int
+    decided_at: Timestamp | None
+    appeal_url: str | None = None
+
+
+class TimelineEntry(ApiModel, frozen=True, kw_only=True):
+    """An event of a submission; for other readers, note and actor are empty."""
+
+    seq: SequenceNumber
+    type: str
+    at: Timestamp
+    note: str
+    actor: str
+    state: Annotated[State | None, Meta(description="The state after the event.")]
+
+
+class File(ApiModel, frozen=True, kw_only=True):
+    """A downloadable file of a run."""
+
+    name: str
+    media: str
+    bytes: int
+    digest: Digest
+
+
+class Download(File, frozen=True, kw_only=True):
+    """A file with its kind and URL."""
+
+    kind: Literal["log", "samples", "artefact"]
+    url: str
+
+
+class ModerationState(ApiModel, frozen=True, kw_only=True):
+    """Moderators' decisions about a submission or its participant."""
+
+    is_held: bool
+    is_disqualified: bool
+    rule: str | None
+    reason: str | None
+    decided_at: Timestamp | None
+    appeal: Literal["filed", "accepted", "rejected"] | None
+    appeal_reason: str | None
+    appealed_at: Timestamp | None
+    ban_reason: str | None
+    banned_at: Timestamp | None
+    ban_until_at: Timestamp | None
+    is_withdrawn: bool
+    withdrawn_reason: str | None
+    withdrawn_at: Timestamp | None
+
+
+class Result(ApiModel, frozen=True, kw_only=True):
+    """The result of a submission under a problem version."""
+
+    problem_number: int
+    rejudge: Annotated[str, Meta(description="The rejudge that it comes from, or empty.")]
+    verdict: Verdict | None
+    is_eligible: bool
+    code: Code
+    reason: str
+    score_us: Microseconds | None
+    run_us: OwnRunMicroseconds
+    pooled_over: PooledSubmissions
+    error: float | None
+    freedom: int
+    low_us: Microseconds | None
+    high_us: Microseconds | None
+    run: str | None
+    at: Timestamp
+
+
+class StageResult(ApiModel, frozen=True, kw_only=True):
+    """How a stage of a run ended, and how many cases it had."""
+
+    stage: str
+    verdict: str
+    took_s: Seconds
+    cases: int
+
+
+class Progress(ApiModel, frozen=True, kw_only=True):
+    """The running case and the finished stages, as the agent last reported."""
+
+    stage: str
+    case: str
+    done: int
+    total: int
+    stages: list[StageResult]
+
+
+class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
+    """The public part of a ranked submission."""
+
+    id: str
+    number: SubmissionNumber
+    account: str
+    participant: str | None
+    problem: str
+    problem_number: int
+    problem_version: int
+    gpu: str
+    mode: Mode
+    name: str
+    received_at: Timestamp
+    created_at: Timestamp
+    deadline_at: Timestamp
+    state: State
+    state_since: Timestamp
+    state_deadline_at: Timestamp | None
+    state_owner: Owner | None
+    version: SequenceNumber
+    is_over: bool
+    outcome: Outcome | None
+    verdict: Verdict | None
+    code: Code | None
+    is_eligible: bool
+    result_version: ResultVersion
+    is_held: bool
+    score_us: Microseconds | None
+    run_us: OwnRunMicroseconds
+    pooled_over: PooledSubmissions
+    low_us: Microseconds | None
+    high_us: Microseconds | None
+    grade: str
+    is_provisional: bool
+    level: str | None
+    tier: str | None
+    finished_at: Timestamp | None
+    source: str | None
+    ranking: Ranking | None
+    timeline: list[TimelineEntry]
+    cases: list[Case]
+    blobs: list[Download]
+    files: list[File]
+    queue: Queue | None
+
+
+class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):
+    """A submission in full, as its owner and staff see it; clients decode both forms as this."""
+
+    source_digest: Digest | None = None
+    source_bytes: int = 0
+    visibility: Visibility | None = None
+    board_deadline_at: Timestamp | None = None
+    source_visible: Annotated[str, Meta(description="Who else may read the source, and when.")] = ""
+    is_consented: Annotated[
+        bool, Meta(description="Whether the owner gave the required consent.")
+    ] = False
+    baseline: Annotated[
+        str, Meta(description="Which of the problem's baselines it is; empty for submissions.")
+    ] = ""
+    is_withdrawn: bool = False
+    lease_until_at: Timestamp | None = None
+    agent: str | None = None
+    attempt: int = 0
+    reason: str | None = None
+    score: Seconds | None = None
+    process_us: list[Microseconds] = []
+    error: float | None = None
+    freedom: int = 0
+    delta: float = 0.0
+    run: str | None = None
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None
+    missing: list[str] = []
+    stage: str | None = None
+    took_s: Seconds | None = None
+    environment: dict[str, str] = {}
+    fingerprint: Annotated[
+        str | None, Meta(description="Of the machine: equal for agents of the same kind.")
+    ] = None
+    log_head: str = ""
+    log_tail: str = ""
+    usage: dict[str, float] = {}
+    key_commit: Annotated[
+        str | None, Meta(description="SHA-256 of the key of the run's seeds.")
+    ] = None
+    note: str | None = None
+    tag: str | None = None
+    progress: Progress | None = None
+    moderation: ModerationState | None = None
+    results: list[Result] = []
+
+
+SubmissionPage = FullSubmission | SubmissionSummary
+
+
+class Links(ApiModel, frozen=True, kw_only=True):
+    """The URLs of a submission, its events, and its cancellation."""
+
+    self: str
+    events: str
+    cancel: str
+
+
+class Balance(ApiModel, frozen=True, kw_only=True):
+    """What is left of a quota."""
+
+    bucket: Annotated[str, Meta(description="problem.gpu.mode; `*` is any.")]
+    limit: int
+    used: int
+    remaining: int
+    window_s: Seconds
+    reset_at: Timestamp
+
+
+class Balances(ApiModel, frozen=True, kw_only=True):
+    """What is left of one's quotas."""
+
+    items: list[Balance]
+
+
+class Receipt(ApiModel, frozen=True, kw_only=True):
+    """A submission that is in the log; it ends by `deadline_at`."""
+
+    number: SubmissionNumber
+    id: str
+    gpu: str
+    state: Literal["received"]
+    deadline_at: Timestamp
+    queue: Annotated[QueueSnapshot | None, Meta(description="Null if it is unknown.")]
+    quota: Balance | None
+    links: Links
+
+
+class SubmissionReceipts(ApiModel, frozen=True, kw_only=True):
+    """The accepted submissions, one for each GPU type."""
+
+    submissions: list[Receipt]
+    problem_version: int
+    replayed: Annotated[bool, Meta(description="Whether this repeats an earlier response.")]
+
+
+class CancelledSubmission(DecisionResponse, frozen=True, kw_only=True):
+    """A submission that will end without a verdict."""
+
+    number: SubmissionNumber
+    state: Literal["cancelling"]
+
+
+class WithdrawnSubmission(DecisionResponse, frozen=True, kw_only=True):
+    """A submission that is off its leaderboard for ever."""
+
+    number: SubmissionNumber
+    state: Literal["withdrawn"]
+
+
+class SubmissionNote(ApiModel, frozen=True, kw_only=True):
+    """The private note on a submission."""
+
+    number: SubmissionNumber
+    note: str | None
+    tag: str | None

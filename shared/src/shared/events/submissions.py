@@ -1,0 +1,408 @@
+"""Facts about problems, submissions, their jobs, and the runs of jobs on agents."""
+
+from datetime import datetime
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from shared.events.values import (
+    Artefact,
+    Baseline,
+    Blob,
+    CaseResult,
+    DuelResult,
+    Fact,
+    Roof,
+    StageResult,
+)
+from shared.problems.values import Milestone, Requires
+
+
+class ProblemPublished(Fact, frozen=True, kw_only=True):
+    """A problem has a new immutable version; `digest` is that of its manifest.
+
+    `consent` names the file whose text a participant accepts before they submit, "" for none.
+    `source_visible` and `publish` say who reads the sources submitted to this version, and when.
+    `report` is the report of its check; `unchecked` says why there is none. Only the platform runs
+    the `baselines`. `roofs` are of the timed cases, if the author declared their minimum work.
+    """
+
+    aggregate: ClassVar[str] = "problem"
+    publisher: ClassVar[str] = "ingest"
+
+    number: int
+    digest: str
+    title: str
+    manifest: Blob
+    files: dict[str, Blob]
+    gpus: list[str]
+    cases_count: dict[str, int]
+    ranking_by: str
+    budgets_s: dict[str, float]
+    source_bytes_max: int
+    languages: list[str] = []
+    requires: Requires = Requires()
+    consent: str = ""
+    source_visible: str = "after_close"
+    publish: str = "after_close"
+    report: Blob | None = None
+    unchecked: str = ""
+    baselines: list[Baseline] = []
+    milestones: list[Milestone] = []
+    roofs: list[Roof] = []
+
+
+class SubmissionReceived(Fact, frozen=True, kw_only=True):
+    """A participant's source was accepted; it must now end in one terminal event.
+
+    `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
+    with a `baseline` is the platform's own, by that name, and is never ranked. A profile of only
+    one timed case names the `case`, starting from 1; 0 means all of them.
+
+    With `is_queued` its job waits from now on. In version 1 the job begins with JobQueued, so code
+    that only knows version 1 must not read this version.
+    """
+
+    aggregate: ClassVar[str] = "submission"
+    publisher: ClassVar[str] = "ingest"
+    version: ClassVar[int] = 2
+
+    account: str
+    problem: str
+    problem_number: int
+    problem_digest: str
+    gpu: str
+    mode: str
+    source: Blob
+    name: str
+    deadline_at: datetime
+    via: str
+    request_hash: str = ""
+    class_: str = msgspec.field(default="practice", name="class")
+    requires: Requires = Requires()
+    bucket: str = ""
+    cost: int = 0
+    baseline: str = ""
+    case: int = 0
+    is_queued: bool = True
+
+
+class SubmissionRejected(Fact, frozen=True, kw_only=True):
+    """An accepted submission was rejected before any run, because of its participant."""
+
+    aggregate: ClassVar[str] = "submission"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    code: str
+    reason: str
+
+
+class SubmissionFinished(Fact, frozen=True, kw_only=True):
+    """The only end of a submission, with the final decision on its eligibility.
+
+    `process_us` is the score of each fresh process; `error` is the standard error of ln(score_us)
+    with `freedom` degrees of freedom, never under `sigma_run` for one process; two scores closer
+    than `delta`, a fraction, are tied.
+    """
+
+    aggregate: ClassVar[str] = "submission"
+    publisher: ClassVar[str] = "ranker, scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    outcome: str
+    is_eligible: bool
+    code: str
+    reason: str
+    job: str | None = None
+    run: str | None = None
+    verdict: str | None = None
+    score_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    process_us: list[float] = []
+    error: float | None = None
+    freedom: int = 0
+    sigma_run: float = 0.0
+    delta: float | None = None
+    grade: str = ""
+    is_provisional: bool = False
+    is_held: bool = False
+
+
+class SubmissionCancelRequested(Fact, frozen=True, kw_only=True):
+    """The actor wants the submission to end without a verdict."""
+
+    aggregate: ClassVar[str] = "submission"
+    publisher: ClassVar[str] = "ingest"
+
+    reason: str
+
+
+class JobQueued(Fact, frozen=True, kw_only=True):
+    """A submission's work on one GPU type waits for an agent.
+
+    A submission's own job waits from SubmissionReceived on: it has this event only in older logs,
+    or if its participant had too many open submissions when it came.
+
+    The job of a rejudge or a canary names its `source`, since its submission may be over; a
+    canary's is for `agent` only. So does a duel's, which also names the `rival` of its source, and
+    a confirmation's, which goes to none of the `excluded_agents`.
+    """
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+
+    submission: str
+    account: str
+    problem: str
+    problem_digest: str
+    gpu: str
+    mode: str
+    deadline_at: datetime
+    attempts_max: int
+    class_: str = msgspec.field(default="practice", name="class")
+    requires: Requires = Requires()
+    rejudge: str = ""
+    agent: str = ""
+    source: Blob | None = None
+    name: str = ""
+    duel: str = ""
+    rival: Blob | None = None
+    rival_name: str = ""
+    confirmation: str = ""
+    excluded_agents: list[str] = []
+
+
+class JobLeased(Fact, frozen=True, kw_only=True):
+    """A job was leased to an agent; that run's JobAssigned follows, even after a crash in between.
+
+    A job of several GPUs is leased to a gang, all `agents` at once, of which the first runs it; its
+    orders are stored in one batch with this. A lease whose run is ordered for another job is void.
+    """
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+
+    run: str
+    agent: str
+    attempt: int
+    lease_until_at: datetime
+    agents: list[str] = []
+
+
+class JobRequeued(Fact, frozen=True, kw_only=True):
+    """The platform failed a run; the job waits again."""
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+
+    run: str
+    reason: str
+    avoid_agents: list[str] = []
+
+
+class JobFinished(Fact, frozen=True, kw_only=True):
+    """A run of the job ended with a verdict; only for rejudges, canaries and duels.
+
+    A submission's own job ends with the RunCompleted of the run that its lease names; older logs
+    have this event too.
+    """
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    run: str
+    verdict: str
+
+
+class JobGivenUp(Fact, frozen=True, kw_only=True):
+    """The platform could not run the job within its attempts or its time."""
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    attempts: int
+    reason: str
+
+
+class JobCancelled(Fact, frozen=True, kw_only=True):
+    """The job ended without a verdict, because somebody cancelled it."""
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
+
+
+class JobAssigned(Fact, frozen=True, kw_only=True):
+    """The order to one process of an agent; its sequence is the run's fencing token.
+
+    A `gang` lists the agents of a job of several GPUs; all but the first only keep theirs free.
+    `gpus` lists each agent's GPU on the host, in the same order, if they reported it. A profile of
+    only one timed case names the `case`, starting from 1. In mode `duel` the source is timed
+    against its `rival`.
+    """
+
+    aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "scheduler"
+
+    job: str
+    submission: str
+    attempt: int
+    problem: str
+    problem_digest: str
+    source: Blob
+    name: str
+    gpu: str
+    mode: str
+    session: str
+    lease_until_at: datetime
+    deadline_at: datetime
+    gang: list[str] = []
+    class_: str = msgspec.field(default="practice", name="class")
+    gpus: list[int] = []
+    case: int = 0
+    rival: Blob | None = None
+    rival_name: str = ""
+
+
+class RunStarted(Fact, frozen=True, kw_only=True):
+    """The agent started the run; its harness is bound to the key committed to in `key_commit`."""
+
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "gpu-agent"
+
+    fingerprint: str
+    harness: str
+    level: str
+    tier: str
+    key_commit: str
+    missing: list[str] = []
+
+
+class RunStageFinished(Fact, frozen=True, kw_only=True):
+    """A stage of the run ended; only in older logs, since the end of a run lists its stages."""
+
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "gpu-agent"
+
+    stage: str
+    verdict: str
+    took_s: float
+    cases: int
+
+
+class RunCompleted(Fact, frozen=True, kw_only=True):
+    """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
+
+    `stages` lists the completed stages in order; older runs have RunStageFinished events instead.
+    """
+
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "gpu-agent"
+    is_terminal: ClassVar[bool] = True
+
+    verdict: str
+    stage: str
+    reason: str
+    cases: list[CaseResult]
+    took_s: float
+    key: str
+    environment: dict[str, str]
+    log_head: str = ""
+    log_tail: str = ""
+    log: Blob | None = None
+    samples: Blob | None = None
+    artefacts: list[Artefact] = []
+    usage: dict[str, float] = {}
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
+    duel: DuelResult | None = None
+    stages: list[StageResult] = []
+
+
+class RunFailed(Fact, frozen=True, kw_only=True):
+    """The platform or the problem failed, not the submission: there is no verdict.
+
+    `has_passed_self_test`: a known kernel passed on the agent after the failure, so the failure
+    does not count towards its quarantine. `stages` lists the stages completed before, in order.
+    """
+
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "gpu-agent"
+    is_terminal: ClassVar[bool] = True
+
+    stage: str
+    code: str
+    reason: str
+    has_passed_self_test: bool = False
+    stages: list[StageResult] = []
+
+
+class JobExpired(Fact, frozen=True, kw_only=True):
+    """The lease ended: later reports of the agent on this run do not count."""
+
+    aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
+    code: str = ""
+
+
+class RunDiscarded(Fact, frozen=True, kw_only=True):
+    """A result that came after the lease; it changes nothing."""
+
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "gpu-agent"
+
+    verdict: str
+
+
+class RunCancelled(Fact, frozen=True, kw_only=True):
+    """The lease was revoked because its job was cancelled."""
+
+    aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
+
+
+class RunReleased(Fact, frozen=True, kw_only=True):
+    """The gang for which the agent was kept free has finished."""
+
+    aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "scheduler"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
+
+
+SubmissionFact: TypeAlias = (
+    ProblemPublished
+    | SubmissionReceived
+    | SubmissionRejected
+    | SubmissionFinished
+    | SubmissionCancelRequested
+)
+JobFact: TypeAlias = JobQueued | JobLeased | JobRequeued | JobFinished | JobGivenUp | JobCancelled
+RunFact: TypeAlias = (
+    JobAssigned
+    | RunStarted
+    | RunStageFinished
+    | RunCompleted
+    | RunFailed
+    | JobExpired
+    | RunDiscarded
+    | RunCancelled
+    | RunReleased
+)

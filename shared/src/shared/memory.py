@@ -1,0 +1,482 @@
+"""The ports in memory: log, bus, blobs, dead letters, outbox and snapshots."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from shared import subjects
+from shared.blobs import BLOB_BYTES_MAX, BLOB_REFRESH_AFTER_S, BlobNotFound, StoredBlob
+from shared.bus import (
+    TOO_MANY_DELIVERIES,
+    AgentHeartbeat,
+    DeadLetter,
+    Delivery,
+    Inbox,
+    open_dead_letters,
+)
+from shared.clock import now
+from shared.event_log import Branch, Conflict, Feed, Gap, NewEvent, RecordedEvent
+from shared.events import Blob, DeadLetterRedriven
+from shared.subjects import history_of
+from shared.wire import UnknownEvent, decode, encode_envelope
+
+BATCH_MAX = 1000
+
+
+class MemoryLog:
+    """The log as a list; the expected sequence is checked before the id, as a server does."""
+
+    def __init__(self) -> None:
+        self._events: list[RecordedEvent] = []
+        self._histories: dict[str, list[RecordedEvent]] = {}
+        self._seqs: dict[str, int] = {}
+        self._grown = asyncio.Event()
+
+    async def append(self, event: NewEvent) -> int:
+        """Store one event and return its sequence; see the port."""
+        body = encode_envelope(event.envelope)
+        if event.expected is not None and event.expected != self._version(event):
+            return self._resolve_repeat([event])
+        known = self._seqs.get(event.envelope.id)
+        return self._store(body) if known is None else known
+
+    async def append_all(self, events: Sequence[NewEvent]) -> int:
+        """Store all or none and return the sequence of the last; see the port."""
+        assert 2 <= len(events) <= BATCH_MAX, f"a batch has 2 to {BATCH_MAX} events"
+        assert events[0].expected is not None, "a repeat is recognised by the first `expected`"
+        bodies = [encode_envelope(event.envelope) for event in events]
+        ids = [event.envelope.id for event in events]
+        has_conflict = any(
+            event.expected is not None and event.expected != self._version(event)
+            for event in events
+        )
+        if has_conflict or len(set(ids)) < len(ids) or any(id_ in self._seqs for id_ in ids):
+            return self._resolve_repeat(events)
+        return [self._store(body) for body in bodies][-1]
+
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+        """Return the events of an aggregate's history after a sequence, in order."""
+        history = self._histories.get(history_of(agg), ())
+        return [recorded for recorded in history if recorded.seq > after]
+
+    async def last(self) -> int:
+        """Return the sequence of the newest event, 0 if there is none."""
+        return len(self._events)
+
+    def follow(self, after: int) -> Feed:
+        """Follow all events after a sequence; see the port."""
+        return _MemoryFeed(self, after)
+
+    def branch(self, after: int, *aggs: str) -> Branch:
+        """Follow these aggregates after a sequence; see the port."""
+        return _MemoryBranch(self, after, aggs)
+
+    async def fingerprint(self, seq: int) -> str | None:
+        """Return an identifier of this log up to an event; see the port."""
+        events = self._events[seq - 1 : seq]
+        return hashlib.sha256(events[0].body).hexdigest() if events else None
+
+    def since(self, after: int) -> Sequence[RecordedEvent]:
+        """Return the current events after a sequence."""
+        return self._events[after:]
+
+    async def grow(self, within_s: float | None = None) -> None:
+        """Wait for the next event, up to a limit."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._grown.wait()
+        except TimeoutError:
+            return
+
+    def _version(self, event: NewEvent) -> int:
+        history = self._histories.get(history_of(event.envelope.agg))
+        return history[-1].seq if history else 0
+
+    def _store(self, body: bytes) -> int:
+        envelope = decode(body)
+        recorded = RecordedEvent(len(self._events) + 1, envelope, body)
+        self._events.append(recorded)
+        self._histories.setdefault(history_of(envelope.agg), []).append(recorded)
+        self._seqs[envelope.id] = recorded.seq
+        self._grown.set()
+        self._grown = asyncio.Event()
+        return recorded.seq
+
+    def _resolve_repeat(self, events: Sequence[NewEvent]) -> int:
+        """Return the last sequence if the events are stored after `expected`; else Conflict."""
+        agg, expected = events[0].envelope.agg, events[0].expected or 0
+        history = self._histories.get(history_of(agg), ())
+        first = next((stored.seq for stored in history if stored.seq > expected), 0)
+        stored = self._events[first - 1 : first - 1 + len(events)] if first else []
+        stored_ids = [recorded.envelope.id for recorded in stored]
+        if stored_ids != [event.envelope.id for event in events]:
+            raise Conflict(agg, expected)
+        return stored[-1].seq
+
+
+class _MemoryFeed:
+    def __init__(self, log: MemoryLog, after: int) -> None:
+        self._log = log
+        self._after = after
+
+    @property
+    def behind(self) -> int:
+        return len(self._log.since(self._after))
+
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        last = await self._log.last()
+        if last < self._after:
+            raise Gap(f"the log ends at {last}, but {self._after} was read before")
+        while not self.behind:
+            await self._log.grow()
+        taken = list(self._log.since(self._after)[:most])
+        self._after = taken[-1].seq
+        return taken
+
+    async def close(self) -> None:
+        """Do nothing: it holds no resources."""
+
+
+class _MemoryBranch(_MemoryFeed):
+    """The events of some aggregates only."""
+
+    silent_s = 0.0
+
+    def __init__(self, log: MemoryLog, after: int, aggs: Sequence[str]) -> None:
+        super().__init__(log, after)
+        self._aggs = [agg.removesuffix(">") for agg in aggs]
+
+    @property
+    def behind(self) -> int:
+        return len(self._matching(self._log.since(self._after)))
+
+    async def take(self, most: int = 5000) -> list[RecordedEvent]:
+        while True:
+            if taken := self._matching(await super().take(most)):
+                return taken
+
+    def _matching(self, events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
+        return [
+            event
+            for event in events
+            if any(
+                event.envelope.agg.startswith(agg)
+                if agg.endswith(".")
+                else event.envelope.agg == agg
+                for agg in self._aggs
+            )
+        ]
+
+
+POLL_S = 0.02
+DELIVERIES_MAX = 5
+TELL_BYTES_MAX = 64 * 1024
+
+
+class _Pending(NamedTuple):
+    at: float
+    attempt: int
+    place: int
+    recorded: RecordedEvent
+
+
+class MemoryInbox:
+    """A durable subscription to a log in memory.
+
+    An event is in progress from `next` until it is acknowledged, put back or given up.
+    """
+
+    def __init__(self, log: MemoryLog, consumer: str, aggs: Sequence[str], after: int = 0) -> None:
+        self._log = log
+        self._consumer = consumer
+        self._aggs = (*aggs, subjects.redriven(consumer))
+        self._last_seq = after
+        self._pending: dict[int, _Pending] = {}
+        self.letters: list[DeadLetter] = []
+
+    async def next(self, within_s: float) -> Delivery | None:
+        """Return the next event, or None; see the port."""
+        deadline_at = time.monotonic() + within_s
+        while True:
+            now_s = time.monotonic()
+            self._collect_events(now_s)
+            ready = [place for place, pending in self._pending.items() if pending.at <= now_s]
+            if ready:
+                delivery = self._deliver(self._pending.pop(min(ready)))
+                if delivery is None:
+                    continue
+                return delivery
+            if now_s >= deadline_at:
+                return None
+            await self._log.grow(min(deadline_at - now_s, POLL_S))
+
+    async def close(self) -> None:
+        """Keep the position: the bus keeps the inbox."""
+
+    def put_back(self, delivery: "MemoryDelivery", delay_s: float) -> None:
+        """Deliver an event again after a delay, unless that was done too often."""
+        pending = delivery.pending
+        if pending.attempt >= DELIVERIES_MAX:
+            self.give_up(pending, TOO_MANY_DELIVERIES)
+            return
+        at = time.monotonic() + delay_s
+        self._pending[pending.place] = pending._replace(at=at, attempt=pending.attempt + 1)
+
+    def give_up(self, pending: _Pending, reason: str) -> None:
+        """Record a dead letter."""
+        one_line_reason = " ".join(reason.split())
+        letter = DeadLetter(
+            self._consumer,
+            subjects.STREAM,
+            pending.place,
+            one_line_reason,
+            now(),
+            pending.attempt,
+            pending.place,
+        )
+        self.letters.append(letter)
+
+    def _deliver(self, pending: _Pending) -> "MemoryDelivery | None":
+        try:
+            fact = pending.recorded.fact
+            if isinstance(fact, DeadLetterRedriven):
+                older = self._log.since(fact.seq - 1)[0]
+                pending = pending._replace(recorded=older)
+                _ = older.fact
+        except (msgspec.MsgspecError, UnknownEvent) as error:
+            self.give_up(pending, f"event {pending.recorded.seq} cannot be read: {error}")
+            return None
+        return MemoryDelivery(self, pending)
+
+    def _collect_events(self, now_s: float) -> None:
+        for recorded in self._log.since(self._last_seq):
+            self._last_seq = recorded.seq
+            if any(_matches(recorded.envelope.agg, agg) for agg in self._aggs):
+                self._pending[recorded.seq] = _Pending(now_s, 1, recorded.seq, recorded)
+
+
+class MemoryDelivery(NamedTuple):
+    """An event in progress."""
+
+    inbox: MemoryInbox
+    pending: _Pending
+
+    @property
+    def recorded(self) -> RecordedEvent:
+        """The event."""
+        return self.pending.recorded
+
+    @property
+    def attempt(self) -> int:
+        """How often it was delivered so far."""
+        return self.pending.attempt
+
+    async def ack(self) -> None:
+        """Do nothing: it was removed when it was delivered."""
+
+    async def retry(self, delay_s: float) -> None:
+        """Deliver it again after a delay."""
+        self.inbox.put_back(self, delay_s)
+
+    async def give_up(self, reason: str) -> None:
+        """Turn it into a dead letter."""
+        self.inbox.give_up(self.pending, reason)
+
+
+def _matches(agg: str, pattern: str) -> bool:
+    return agg.startswith(pattern[:-1]) if pattern.endswith(".>") else agg == pattern
+
+
+class MemoryBus:
+    """Heartbeats with timers, messages in queues, and the agents' inboxes of a log."""
+
+    def __init__(self, log: MemoryLog | None = None) -> None:
+        self._log = MemoryLog() if log is None else log
+        self._alive: dict[str, bytes] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._watchers: list[asyncio.Queue[AgentHeartbeat]] = []
+        self._listeners: list[tuple[str, asyncio.Queue[tuple[str, bytes]]]] = []
+        self._inboxes: dict[str, MemoryInbox] = {}
+
+    async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
+        """Announce that an agent lives; see the port."""
+        assert ttl_s >= 1, "the server counts in whole seconds"
+        subjects.agent(agent)
+        self._forget(agent)
+        self._alive[agent] = value
+        self._timers[agent] = asyncio.get_running_loop().call_later(ttl_s, self._expire, agent)
+        self._notify_watchers(AgentHeartbeat(agent, value))
+
+    async def leave(self, agent: str) -> None:
+        """Announce that an agent leaves now; see the port."""
+        if agent in self._alive:
+            self._expire(agent)
+
+    async def beats(self) -> AsyncIterator[AgentHeartbeat]:
+        """Yield every agent alive, then each change; see the port."""
+        queue: asyncio.Queue[AgentHeartbeat] = asyncio.Queue()
+        for agent, value in self._alive.items():
+            queue.put_nowait(AgentHeartbeat(agent, value))
+        self._watchers.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._watchers.remove(queue)
+
+    async def tell(self, topic: str, data: bytes) -> None:
+        """Publish to the current listeners; see the port."""
+        if len(data) > TELL_BYTES_MAX:
+            raise ValueError(f"{len(data)} bytes on {topic} are over {TELL_BYTES_MAX}")
+        for pattern, queue in self._listeners:
+            if topic == pattern or (pattern.endswith(">") and topic.startswith(pattern[:-1])):
+                queue.put_nowait((topic, data))
+
+    async def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield messages on a topic, from the first iteration on."""
+        queue: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._listeners.append((topic, queue))
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.remove((topic, queue))
+
+    async def inbox(self, agent: str, after: int = 0) -> Inbox:
+        """Open the inbox of an agent's runs; see the port."""
+        return self._open_inbox(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], after)
+
+    async def news(self, consumer: str, *aggs: str) -> Inbox:
+        """Subscribe to future events of aggregates; see the port."""
+        return self._open_inbox(consumer, aggs, await self._log.last())
+
+    async def forget(self, consumer: str) -> None:
+        """Delete the position of this name; see the port."""
+        self._inboxes.pop(consumer, None)
+
+    def letters(self) -> list[DeadLetter]:
+        """Return the dead letters of its inboxes, oldest first."""
+        letters = [letter for inbox in self._inboxes.values() for letter in inbox.letters]
+        return sorted(letters, key=lambda letter: letter.at)
+
+    def _open_inbox(self, consumer: str, aggs: Sequence[str], after: int) -> MemoryInbox:
+        if consumer not in self._inboxes:
+            self._inboxes[consumer] = MemoryInbox(self._log, consumer, aggs, after)
+        return self._inboxes[consumer]
+
+    def _notify_watchers(self, beat: AgentHeartbeat) -> None:
+        for queue in self._watchers:
+            queue.put_nowait(beat)
+
+    def _forget(self, agent: str) -> None:
+        self._alive.pop(agent, None)
+        if agent in self._timers:
+            self._timers.pop(agent).cancel()
+
+    def _expire(self, agent: str) -> None:
+        self._forget(agent)
+        self._notify_watchers(AgentHeartbeat(agent, None))
+
+
+class _Entry(NamedTuple):
+    data: bytes
+    at: datetime
+    version: int
+
+
+class MemoryBlobStore:
+    """Blobs in a dict; `clock` determines their age."""
+
+    def __init__(self, clock: Callable[[], datetime] = now) -> None:
+        self._clock = clock
+        self._version = 0
+        self._kept: dict[str, _Entry] = {}
+
+    async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
+        """Store the bytes; see the port."""
+        if len(data) > BLOB_BYTES_MAX:
+            raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
+        digest = hashlib.sha256(data).hexdigest()
+        entry, at = self._kept.get(digest), self._clock()
+        if entry is None or (at - entry.at).total_seconds() > BLOB_REFRESH_AFTER_S:
+            self._version += 1
+            self._kept[digest] = _Entry(data, at, self._version)
+        return Blob(digest=digest, bytes=len(data), media=media)
+
+    async def get(self, digest: str) -> bytes:
+        """Return the bytes, checked against the digest; see the port."""
+        entry = self._kept.get(digest)
+        if entry is None or hashlib.sha256(entry.data).hexdigest() != digest:
+            raise BlobNotFound(digest)
+        return entry.data
+
+    async def kept(self) -> AsyncIterator[StoredBlob]:
+        """Yield all blobs; see the port."""
+        for digest, entry in list(self._kept.items()):
+            yield StoredBlob(digest, len(entry.data), entry.at, str(entry.version))
+
+    async def remove(self, kept: StoredBlob) -> bool:
+        """Remove exactly this blob; see the port."""
+        entry = self._kept.get(kept.digest)
+        if entry is None or str(entry.version) != kept.place:
+            return False
+        del self._kept[kept.digest]
+        return True
+
+    def damage(self, digest: str, data: bytes) -> None:
+        """Replace the bytes under a digest, as a broken disk would."""
+        self._kept[digest] = self._kept[digest]._replace(data=data)
+
+
+class MemoryDeadLetters:
+    """The dead letters of one bus, without those its log says were redriven."""
+
+    def __init__(self, log: MemoryLog, bus: MemoryBus) -> None:
+        self._log = log
+        self._bus = bus
+
+    async def list(self) -> list[DeadLetter]:
+        """Return the dead letters not redriven since; see the port."""
+        letters, redrives = self._bus.letters(), []
+        for consumer in sorted({letter.consumer for letter in letters}):
+            redrives += await self._log.history(subjects.redriven(consumer))
+        return open_dead_letters(letters, redrives)
+
+
+class MemoryOutbox:
+    """Which event caused which effect; implements shared.outbox.Outbox."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], bool] = {}
+
+    async def begin(self, event: str, target: str) -> bool:
+        """Record that an effect begins; see the port."""
+        return not self.rows.setdefault((event, target), False)
+
+    async def mark(self, event: str, target: str) -> None:
+        """Record that an effect is done; see the port."""
+        self.rows[event, target] = True
+
+    async def pending(self) -> int:
+        """Count effects that began and are not done."""
+        return sum(not is_done for is_done in self.rows.values())
+
+
+class MemorySnapshots:
+    """The newest bytes by name, in a dict."""
+
+    def __init__(self) -> None:
+        self._snapshots: dict[str, bytes] = {}
+
+    async def load(self, name: str) -> bytes | None:
+        """Return the newest snapshot; see the port."""
+        return self._snapshots.get(name)
+
+    async def save(self, name: str, data: bytes) -> None:
+        """Replace the snapshot; see the port."""
+        self._snapshots[name] = data

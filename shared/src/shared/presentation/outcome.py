@@ -1,0 +1,267 @@
+"""The result of a submission, in lines: its verdict, what failed, its rank, and its rates."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from shared.api.cases import Case, Roofline
+from shared.api.submissions import FullSubmission, Ranking
+from shared.presentation.responses import AnyRun
+from shared.presentation.units import (
+    NO_VALUE,
+    TIED_LEGEND,
+    escape_control_characters,
+    interval_text,
+    one_line,
+    pooled_text,
+    rank_text,
+    seconds_text,
+    time_text,
+)
+
+_RATES = (("G", 1.0), ("T", 1e3), ("P", 1e6))
+
+
+def roofline_text(roofline: Roofline | None) -> str:
+    """Format the rates and the share of a time.
+
+    >>> roofline_text(Roofline(bandwidth_gb_s=4100, gflops=341.7, share=0.854, bound="memory"))
+    '4.1 TB/s, 342 GFLOP/s, 85 % of memory'
+    >>> roofline_text(Roofline(gflops=0.25, dtype="int8")), roofline_text(None)
+    ('0.25 GOP/s', '-')
+    """
+    if roofline is None:
+        return NO_VALUE
+    parts = []
+    if roofline.bandwidth_gb_s is not None:
+        parts.append(_rate_text(roofline.bandwidth_gb_s, "B/s"))
+    if roofline.gflops is not None:
+        parts.append(_rate_text(roofline.gflops, "OP/s" if roofline.dtype == "int8" else "FLOP/s"))
+    if roofline.share is not None:
+        parts.append(f"{share_text(roofline.share)} of {roofline.bound}")
+    return ", ".join(parts) or NO_VALUE
+
+
+def share_text(share: float | None) -> str:
+    """Format a share of the roofline in per cent.
+
+    >>> share_text(0.854), share_text(0.0042), share_text(None)
+    ('85 %', '0.42 %', '-')
+    """
+    if share is None:
+        return NO_VALUE
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def speedups_text(ratios: Mapping[str, float]) -> str:
+    """Format how many times as fast as each baseline a time is.
+
+    >>> speedups_text({"eager": 2.3149, "compile": 0.95}), speedups_text({})
+    ('2.31x eager, 0.95x compile', '-')
+    """
+    return ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items()) or NO_VALUE
+
+
+def _rate_text(giga: float, unit: str) -> str:
+    """Format a rate in a suitable unit, to three significant digits."""
+    prefix, size = next((rate for rate in reversed(_RATES) if giga >= rate[1]), _RATES[0])
+    return f"{giga / size:.3g} {prefix}{unit}"
+
+
+LOG_LINES_MAX = 20
+MESSAGE_LINES_MAX = 12
+MISMATCHES_MAX = 5
+LINE_LENGTH_MAX = 300
+RANKED = "ranked"
+# A compiler's log begins with this and its command line.
+_COMMAND_MARK = "$ "
+
+
+def outcome_lines(submission: FullSubmission) -> list[str]:
+    """Summarize a finished submission: verdict, failure, score, and its rank or why it has none."""
+    verdict = submission.verdict or submission.outcome or submission.state
+    duration = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
+    head = f"submission {submission.number}: {verdict} ({submission.mode} on {submission.gpu})"
+    failure = list(failure_lines(submission)) if submission.outcome != "passed" else []
+    return [head + duration, *failure, *standing_lines(submission)]
+
+
+def _appeal_lines(submission: FullSubmission) -> Iterator[str]:
+    """Yield the result of the appeal, if there is one."""
+    moderation = submission.moderation
+    if moderation is not None and moderation.appeal is not None:
+        reason = (
+            f": {_shorten(escape_control_characters(moderation.appeal_reason))}"
+            if moderation.appeal_reason
+            else ""
+        )
+        yield f"appeal {moderation.appeal}{reason}"
+
+
+def standing_lines(submission: FullSubmission) -> Iterator[str]:
+    """Yield the score, the rank or why there is none, the distance to others, and the appeal."""
+    if submission.ranking is not None:
+        yield from _ranking_lines(submission, submission.ranking)
+    yield from _appeal_lines(submission)
+
+
+def _ranking_lines(submission: FullSubmission, ranking: Ranking) -> Iterator[str]:
+    if ranking.score_us is not None:
+        yield _score_line(submission, ranking)
+    if submission.mode == RANKED or ranking.rank is not None:
+        yield _rank_line(submission, ranking)
+    yield from gap_lines(ranking)
+
+
+def gap_lines(ranking: Ranking) -> Iterator[str]:
+    """Yield the distance of a score from the owner's best before, the next place and the first."""
+    previous_us = ranking.own_best_us
+    if ranking.score_us is not None and previous_us:
+        difference_us = ranking.score_us - previous_us
+        direction = "slower" if difference_us > 0 else "faster"
+        share = f"{100 * abs(difference_us) / previous_us:.2g} %"
+        yield f"{time_text(abs(difference_us))} ({share}) {direction} than your best before"
+    distances = ((ranking.delta_to_next, "the next place"), (ranking.delta_to_best, "the first"))
+    texts = [
+        f"{time_text(1e6 * delta_s)} behind {target}" for delta_s, target in distances if delta_s
+    ]
+    if texts:
+        yield ", ".join(texts)
+
+
+def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
+    """Return the rank on the leaderboard, or why there is none."""
+    version = ranking.problem_version
+    is_rejudged = version not in (0, submission.problem_number)
+    version_text = f", version {version}" if is_rejudged else ""
+    leaderboard = f"{submission.problem} on {submission.gpu}{version_text}"
+    if ranking.rank is not None:
+        rank = rank_text(ranking.rank, is_tied=ranking.is_tied)
+        tie_text = f": {TIED_LEGEND}" if ranking.is_tied else ""
+        return f"rank {rank} of {leaderboard}{tie_text}"
+    if ranking.status == "held":
+        reason = _shorten(escape_control_characters(ranking.reason or ""))
+        return f"held for review ({ranking.code}): {reason}"
+    if ranking.code == "superseded":
+        return f"not ranked: another submission of yours is better, {leaderboard}"
+    if ranking.reason and submission.outcome == "passed":
+        return f"not ranked ({ranking.code}): {_shorten(escape_control_characters(ranking.reason))}"
+    return f"not ranked ({ranking.code})"
+
+
+def _score_line(submission: FullSubmission, ranking: Ranking) -> str:
+    """Return the score with its trust level."""
+    qualities = [f"tier {submission.tier}"] if submission.tier else []
+    qualities += [f"isolation {submission.level}"] if submission.level else []
+    qualities += [f"grade {submission.grade}"] if submission.grade else []
+    qualities += ["provisional"] if submission.is_provisional else []
+    quality_text = f": {', '.join(qualities)}" if qualities else ""
+    score = f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"
+    if len(ranking.pooled_over) < 2:
+        return f"{score}{quality_text}"
+    own_run_text = f"; this run alone {time_text(ranking.run_us)}"
+    return f"{score}{pooled_text(ranking.pooled_over)}{own_run_text}{quality_text}"
+
+
+def failure_lines(run: AnyRun) -> Iterator[str]:
+    """Yield what failed in a run: its stage and reason, the first failing case, the log's end."""
+    reason = run.reason or ""
+    yield from reason_lines(run)
+    case = first_failing(run.cases)
+    if case is not None:
+        if not (case.message and case.message in reason):
+            yield from _case_lines(case)
+        yield from mismatch_lines(case)
+    yield from log_lines(run)
+
+
+def reason_lines(run: AnyRun) -> list[str]:
+    """Return the stage in which a run ended, and the reason."""
+    if not (run.stage or run.reason):
+        return []
+    stage_text = f"in stage {run.stage}: " if run.stage else ""
+    first, *continuation = _truncate_lines(run.reason or "", MESSAGE_LINES_MAX) or [
+        "no reason given"
+    ]
+    if run.verdict == "compile_error" and run.log_head.startswith(_COMMAND_MARK):
+        continuation = []  # the compiler's output is shown as the log
+    return [stage_text + first, *(f"  {line}" for line in continuation)]
+
+
+def _truncate_lines(text: str, lines_max: int) -> list[str]:
+    """Return the first lines of foreign text, escaped and shortened, and the number of others."""
+    lines = escape_control_characters(text).splitlines()
+    first_lines = [_shorten(line) for line in lines[:lines_max]]
+    more = len(lines) - lines_max
+    return [*first_lines, f"… {more} more lines"] if more > 0 else first_lines
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= LINE_LENGTH_MAX else line[: LINE_LENGTH_MAX - 1] + "…"
+
+
+def first_failing(cases: Iterable[Case]) -> Case | None:
+    """Return the first case that did not pass, public cases first."""
+    failing = [case for case in cases if case.verdict not in ("passed", "skipped")]
+    return min(failing, key=lambda case: case.is_hidden, default=None)
+
+
+def _case_lines(case: Case) -> Iterator[str]:
+    name = "a hidden case" if case.is_hidden else f"case {escape_control_characters(case.name)}"
+    yield f"{name}: {case.verdict}"
+    for line in _truncate_lines(case.message, MESSAGE_LINES_MAX):
+        yield f"  {line}"
+
+
+def mismatch_lines(case: Case) -> Iterator[str]:
+    """Yield the first wrong elements, and their number."""
+    if case.wrong:
+        yield f"  {case.wrong:,} wrong, such as" if case.mismatches else f"  {case.wrong:,} wrong"
+    for mismatch in case.mismatches[:MISMATCHES_MAX]:
+        index, got = one_line(mismatch.index, 60), one_line(mismatch.got, 60)
+        yield f"  at {index}: got {got}, expected {one_line(mismatch.expected, 60)}"
+
+
+def log_lines(run: AnyRun) -> Iterator[str]:
+    """Yield the end of the output under a heading; nothing without output."""
+    heading, *lines = printed_lines(run, LOG_LINES_MAX) or [""]
+    if lines:
+        yield heading
+        yield from (f"  {_shorten(line)}" for line in lines)
+
+
+def printed_lines(run: AnyRun, lines_max: int) -> list[str]:
+    r"""Return a heading and the last lines of the output; of a build the first lines, too.
+
+    >>> from shared.presentation.responses import Run
+    >>> printed_lines(Run(stage="check", log_head="1\n2\n3\n4\n5\n"), 4)
+    ['it printed, at the end:', '2', '3', '4', '5']
+    >>> printed_lines(Run(stage="build", log_head="$ g++ k.cpp\n2\n3\n4\nexit code 1\n"), 4)
+    ['it printed:', '$ g++ k.cpp', '2', '… 1 lines', '4', 'exit code 1']
+    """
+    is_build = run.stage == "build"
+    texts = (run.log_head, run.log_tail) if is_build else (run.log_tail or run.log_head,)
+    lines = [line for text in texts for line in escape_control_characters(text).splitlines()]
+    if len(lines) <= lines_max:
+        return ["it printed:", *lines] if lines else []
+    if not is_build:
+        return ["it printed, at the end:", *lines[-lines_max:]]
+    # A compiler's command comes first, then its first error; the summary comes last.
+    half = lines_max // 2
+    left_out = len(lines) - 2 * half
+    return ["it printed:", *lines[:half], f"… {left_out} lines", *lines[-half:]]
+
+
+def note_lines(submission: FullSubmission) -> list[str]:
+    """Return the owner's tag and note in one line, if there are any."""
+    texts = [text for text in (submission.tag, submission.note) if text]
+    return [f"noted: {' · '.join(texts)}"] if texts else []
+
+
+def isolation_text(run: AnyRun) -> str:
+    """Describe how a run was isolated and timed.
+
+    >>> from shared.presentation.responses import Run
+    >>> isolation_text(Run(level="medium", tier="C2", missing=["freezer"]))
+    'isolation medium, timing tier C2; missing: freezer'
+    """
+    missing = f"; missing: {', '.join(map(one_line, run.missing))}" if run.missing else ""
+    return f"isolation {run.level}, timing tier {run.tier}{missing}"

@@ -1,0 +1,295 @@
+"""The parts of a report on a submission, as lines: progress, stages, cases, times, the system."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shared.api.cases import Case
+from shared.api.queues import Queue
+from shared.api.submissions import FullSubmission, Progress
+from shared.presentation.outcome import isolation_text, mismatch_lines, share_text, speedups_text
+from shared.presentation.responses import AnyRun
+from shared.presentation.units import (
+    NO_VALUE,
+    about_text,
+    count_text,
+    escape_control_characters,
+    one_line,
+    spread_text,
+    time_text,
+)
+
+PASSED, SKIPPED, TIME = "passed", "skipped", "time"
+# In the harness's order; a failure in one prevents the next.
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "test": ("build", "check"),
+    "benchmark": ("build", "check", "time"),
+    "profile": ("build", "check", "profile"),
+    "ranked": ("build", "check", "hidden_check", "time"),
+}
+MARKS = {PASSED: "✅", SKIPPED: "⏭"}
+WORDS: Mapping[str, str] = {
+    "late_write": "wrote after it had answered",
+    "protocol": "broke the protocol",
+    "timed_out": "took too long",
+    "output_limit": "printed too much",
+    "compile_error": "does not compile",
+    "import_error": "cannot be imported",
+    "suspicious": "suspicious, held until somebody looks",
+    "infra_failed": "the platform failed, not the submission",
+}
+TITLES = {"hidden_check": "hidden run"}
+NAME_MAX, MESSAGE_MAX = 18, 300
+# Facts about a host that make times comparable, in the order shown.
+CODE_SHOWN = 12
+FACTS = ("gpu", "cuda_driver", "clock", "cpu", "cores", "python", "torch", "platform")
+
+
+class Stage(NamedTuple):
+    """The result of a stage, with the number of cases that passed."""
+
+    name: str
+    verdict: str
+    passed: int = 0
+    total: int = 0
+
+
+def verdict_text(verdict: str) -> str:
+    """Return a verdict in words.
+
+    >>> verdict_text("wrong_answer"), verdict_text("compile_error")
+    ('wrong answer', 'does not compile')
+    """
+    return WORDS.get(verdict, one_line(verdict.replace("_", " "), 60))
+
+
+def mark_of(verdict: str) -> str:
+    """Return the symbol shown beside a verdict.
+
+    >>> mark_of("passed"), mark_of("crashed")
+    ('✅', '❌')
+    """
+    return MARKS.get(verdict, "❌")
+
+
+def stages(submission: FullSubmission) -> list[Stage]:
+    """Return each stage's result; none if the failing stage is not shown, as for other users."""
+    if submission.verdict is None:
+        return []
+    results: list[Stage] = []
+    has_failed = False
+    for name in STAGES.get(submission.mode, ()):
+        cases = [case for case in submission.cases if case.stage == name]
+        verdict = SKIPPED if has_failed else _stage_verdict(submission, name, cases)
+        passed = sum(case.verdict == PASSED for case in cases)
+        results.append(Stage(name, verdict, passed, len(cases)))
+        has_failed = has_failed or verdict != PASSED
+    return results if has_failed or submission.verdict == PASSED else []
+
+
+def _stage_verdict(submission: FullSubmission, name: str, cases: Sequence[Case]) -> str:
+    """Return a stage's first verdict other than `passed`; without cases, the run's."""
+    if submission.verdict != PASSED and submission.stage == name:
+        return str(submission.verdict)
+    return next((case.verdict for case in cases if case.verdict not in (PASSED, SKIPPED)), PASSED)
+
+
+def stage_lines(submission: FullSubmission) -> list[str]:
+    """Return a line for each stage; of the hidden run only its verdict."""
+    return [
+        f"{mark_of(stage.verdict)} {TITLES.get(stage.name, stage.name)}:"
+        f" {verdict_text(stage.verdict)}"
+        + (f" {stage.passed}/{stage.total}" if stage.total and stage.name not in TITLES else "")
+        for stage in stages(submission)
+    ]
+
+
+def failing_lines(cases: Iterable[Case]) -> Iterator[str]:
+    """Yield every failed case: its verdict, its message, the mismatches."""
+    for case in cases:
+        if case.verdict in (PASSED, SKIPPED):
+            continue
+        name = "a hidden case" if case.is_hidden else _case_label(case)
+        yield f"{mark_of(case.verdict)} {name}: {verdict_text(case.verdict)}"
+        yield from (
+            f"  {line[:MESSAGE_MAX]}"
+            for line in escape_control_characters(case.message).splitlines()
+        )
+        yield from mismatch_lines(case)
+
+
+def case_lines(cases: Iterable[Case]) -> Iterator[str]:
+    """Yield all failed cases, then a line for each other public case without a time."""
+    all_cases = list(cases)
+    yield from failing_lines(all_cases)
+    for case in all_cases:
+        is_untimed_public = not case.is_hidden and case.time_us is None
+        if is_untimed_public and case.verdict in (PASSED, SKIPPED):
+            yield f"{mark_of(case.verdict)} {_case_label(case)}: {verdict_text(case.verdict)}"
+
+
+def _case_label(case: Case) -> str:
+    return f"{one_line(case.stage, 20)} {one_line(case.name, 60)}"
+
+
+def time_lines(cases: Iterable[Case]) -> list[str]:
+    """Return the timed cases as a table: time, best, worst, and the comparison with baselines."""
+    timed = [case for case in cases if case.stage == TIME and case.time_us is not None]
+    if not timed:
+        return []
+    rows = [("case", "time", "best", "worst"), *map(_time_cells, timed)]
+    widths = [max(len(row[n]) for row in rows) for n in range(4)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(row[n].rjust(widths[n]) for n in (1, 2, 3))])
+        for row in rows
+    ]
+    table = [lines[0]]
+    for case, line in zip(timed, lines[1:], strict=True):
+        table += [line, *_comparison_lines(case)]
+    return table
+
+
+def _time_cells(case: Case) -> tuple[str, str, str, str]:
+    name = one_line(case.name, NAME_MAX)
+    spread = spread_text(case.time_us, case.interval_us)
+    process_times = case.process_us if len(case.process_us) > 1 else []
+    best = _net_us(case, "best_us", min(process_times, default=None))
+    worst = _net_us(case, "worst_us", max(process_times, default=None))
+    return (name, spread, time_text(best), time_text(worst))
+
+
+def _net_us(case: Case, name: str, process_us: float | None) -> float | None:
+    """Return a statistic without the handshake, like the time; else the process value.
+
+    >>> known = {"best_us": 5.0, "handshake_us": 3.0}
+    >>> case = Case(name="c", stage="time", verdict="passed", is_hidden=False, statistics=known)
+    >>> _net_us(case, "best_us", 4.0), _net_us(case, "worst_us", 4.0)
+    (2.0, 4.0)
+    """
+    net_us = case.statistics.get(name, 0.0) - case.statistics.get("handshake_us", 0.0)
+    return net_us if net_us > 0 else process_us
+
+
+def _comparison_lines(case: Case) -> Iterator[str]:
+    """Yield how a time compares with roofline and baselines, and whether it can be trusted."""
+    texts, roofline = [], case.roofline
+    if roofline and roofline.share is not None:
+        texts.append(f"{share_text(roofline.share)} of {roofline.bound or 'the roofline'}")
+    if case.vs_baseline:
+        texts.append(speedups_text(case.vs_baseline))
+    texts += [case.grade] if case.grade not in ("", "ok") else []
+    if texts:
+        yield f"  {one_line(', '.join(texts), MESSAGE_MAX)}"
+
+
+def system_lines(submission: FullSubmission) -> list[str]:
+    """Describe where it ran: GPU type, agent, isolation, host, versions."""
+    target = f"{submission.problem} version {submission.problem_number} on {submission.gpu}"
+    agent = f", agent {one_line(submission.agent, 40)}" if submission.agent else ""
+    lines = [f"{target}{agent}"]
+    lines += [isolation_text(submission)] if submission.level else []
+    host = _host_facts(submission.environment, submission.fingerprint or "")
+    return [*lines, ", ".join(host)] if host else lines
+
+
+def _host_facts(environment: Mapping[str, str], fingerprint: str) -> list[str]:
+    """Return what is known about the host, and the harness code that judged there.
+
+    >>> _host_facts({"cpu": "EPYC", "harness_code": "7de7c33fe0f55c48"}, "f1")
+    ['cpu EPYC', 'harness code 7de7c33fe0f5', 'fingerprint f1']
+    """
+    facts = [f"{name} {one_line(environment[name], 80)}" for name in FACTS if environment.get(name)]
+    code = one_line(environment.get("harness_code", ""))[:CODE_SHOWN]
+    identifiers = {"harness code": code, "fingerprint": one_line(fingerprint, 40)}
+    return [*facts, *(f"{name} {text}" for name, text in identifiers.items() if text)]
+
+
+def captured_log(run: AnyRun) -> list[str]:
+    """Return the head and the tail of the output, as far as they were stored."""
+    head, tail = (
+        escape_control_characters(text).splitlines() for text in (run.log_head, run.log_tail)
+    )
+    if head and tail and head != tail:
+        return ["it printed, at first:", *head, "", "and at the end:", *tail]
+    return ["it printed:", *(head or tail)] if head or tail else []
+
+
+_STATES = {
+    "received": "received",
+    "queued": "queued",
+    "running": "running",
+    "ranking": "the verdict is there; ranking",
+    "finished": "finished",
+}
+
+
+@dataclass(frozen=True)
+class ProgressText:
+    """A sentence, the completed cases of a stage if known, and whether all is over.
+
+    The `estimate` is shown with the sentence; a new estimate alone is not worth a message.
+    """
+
+    sentence: str
+    done: int = 0
+    total: int = 0
+    is_over: bool = False
+    estimate: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with its estimate."""
+        return self.sentence + self.estimate
+
+
+def submission_progress(submission: FullSubmission) -> ProgressText:
+    """Describe the state of a submission."""
+    if submission.is_over:
+        return ProgressText(submission.verdict or submission.outcome or "finished", is_over=True)
+    if submission.state == "running" and submission.progress is not None:
+        return run_progress(submission.progress)
+    if submission.state == "assigned":
+        return ProgressText(f"given to agent {submission.agent}")
+    if submission.queue is not None:
+        return queue_text(submission.queue)
+    return ProgressText(_STATES.get(submission.state, submission.state))
+
+
+def run_progress(progress: Progress) -> ProgressText:
+    """Describe the progress of a run.
+
+    >>> run_progress(Progress(stage="check", case="size=64", done=2, total=5, stages=[])).sentence
+    'check, case 3 of 5: size=64'
+    """
+    case_text = f"case {min(progress.done + 1, progress.total)} of {progress.total}"
+    name = f": {one_line(progress.case, 60)}" if progress.case else ""
+    sentence = (
+        f"{progress.stage}, {case_text}{name}" if progress.total else f"{progress.stage}{name}"
+    )
+    return ProgressText(sentence, progress.done, progress.total)
+
+
+def queue_text(queue: Queue) -> ProgressText:
+    """Describe what a submission waits for."""
+    if queue.state == "no_agent":
+        return ProgressText(
+            f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}"
+        )
+    position_text = "queued" if queue.position is None else f"queued: place {queue.position}"
+    if queue.why:
+        return ProgressText(f"{position_text}, {one_line(queue.why)}")
+    online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"
+    return ProgressText(f"{position_text}, {online}", estimate=_start_estimate(queue))
+
+
+def _start_estimate(queue: Queue) -> str:
+    """Return the expected start, at the median and at the 90th percentile."""
+    if queue.eta_s is None:
+        return ""
+    median_text, late_text = about_text(queue.eta_s), about_text(queue.eta_p90_s)
+    late_suffix = (
+        f" (9 times of 10 within {late_text})"
+        if late_text not in (NO_VALUE, "at once", median_text)
+        else ""
+    )
+    return f"; begins {'in about ' if median_text != 'at once' else ''}{median_text}{late_suffix}"

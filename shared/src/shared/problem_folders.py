@@ -1,0 +1,143 @@
+"""Read problems from disk to compile them: no link is followed and no file is executed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from shared.errors import Refused
+from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
+from shared.problems.document import YAML_BYTES_MAX, bad_problem, read_document
+from shared.problems.sources import paths_above
+from shared.problems.task_yml import NAMES
+
+FILES_MAX = 256
+FILES_BYTES_MAX = 16 * 1024 * 1024
+CONTESTS_MAX = 200
+LEVELS_MAX = 4
+FILE_BYTES_MAX = 1_000_000
+# A problem is published without its solutions.
+SKIPPED = ("solutions", "__pycache__")
+
+
+def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
+    """Read a problem's files by relative path, including the files above its folder that it names.
+
+    `folder` may also be a single-file problem. `root` is the folder that all files must be in; by
+    default that of its contest. Errors: Refused `bad_problem`.
+    """
+    if folder.is_file():
+        return {folder.name: _read_bytes(folder, FILE_BYTES_MAX)}
+    if not folder.is_dir():
+        raise bad_problem(f"{folder} is neither a directory nor a file")
+    collector = _FileCollector(folder)
+    for path in _iter_files(folder):
+        collector.add(path.relative_to(folder).as_posix(), path)
+    allowed_root = (root or contest_root(folder)).resolve()
+    for name in NAMES:
+        if name not in collector.files:
+            continue
+        for source in paths_above(read_document(name, collector.files[name])):
+            path_above = _resolve_file(folder, source)
+            # The compiler reports files that are missing or outside the set.
+            if path_above is not None and path_above.is_relative_to(allowed_root):
+                collector.add(source, path_above)
+    return collector.files
+
+
+def contest_root(folder: Path) -> Path:
+    """Return the folder of the contest around a problem, a few levels up; else the problem's."""
+    problem_folder = folder.resolve()
+    for candidate in (problem_folder, *problem_folder.parents)[: LEVELS_MAX + 1]:
+        if contest_files(candidate):
+            return candidate
+    return problem_folder
+
+
+def find_contest_problem(folder: Path) -> ContestProblem | None:
+    """Return a problem's entry in the contest files around it, if any.
+
+    Errors: Refused for an invalid contest file.
+    """
+    if folder.is_file():
+        return None
+    problem_folder, root = folder.resolve(), contest_root(folder)
+    for file in contest_files(root):
+        for problem in read_contest(file.name, _read_bytes(file)) or ():
+            if (root / problem.directory).resolve() == problem_folder:
+                return problem
+    return None
+
+
+def contest_files(folder: Path) -> list[Path]:
+    """Return the contest files in a folder, recognised by their content."""
+    paths = sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}"))
+    return [path for path in paths[:CONTESTS_MAX] if _is_contest_file(path)]
+
+
+def find_task_folders(root: Path) -> list[Path]:
+    """Return all folders under a root that contain a task file."""
+    matching_folders = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if _is_problem_path(name))
+        if any(name in names for name in NAMES):
+            matching_folders.append(Path(folder))
+    return matching_folders
+
+
+class _FileCollector:
+    """Collects a problem's files up to limits on their number and size."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bytes_left = FILES_BYTES_MAX
+        self.files: dict[str, bytes] = {}
+
+    def add(self, name: str, path: Path) -> None:
+        if len(self.files) == FILES_MAX:
+            raise bad_problem(f"{self._folder} has over {FILES_MAX} files: remove some")
+        data = _read_bytes(path, self._bytes_left)
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
+            raise bad_problem(f"{self._folder} has over {FILES_BYTES_MAX:,} bytes: remove files")
+        self.files[name] = data
+
+
+def _iter_files(folder: Path) -> Iterator[Path]:
+    """Yield a problem's files in order, without links and special files."""
+    for folder_path, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_problem_path(name))
+        paths = (Path(folder_path) / name for name in sorted(names) if _is_problem_path(name))
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())
+
+
+def _is_problem_path(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED
+
+
+def _resolve_file(folder: Path, source: str) -> Path | None:
+    """Return the file at a path that goes up, unless there is a link on the way."""
+    try:
+        path = (folder.resolve() / source).resolve()
+        path_without_links = Path(os.path.normpath(folder.resolve() / source))
+        return path if path == path_without_links and path.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _read_bytes(path: Path, bytes_max: int = YAML_BYTES_MAX) -> bytes:
+    """Read a file, up to one byte more than the limit."""
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max + 1)
+    except OSError as error:
+        raise Refused("unreadable", f"{path} cannot be read: {error.strerror}") from error
+
+
+def _is_contest_file(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file() or path.name in NAMES:
+        return False
+    with suppress(Refused):
+        head = _read_bytes(path)
+        return head.startswith(b"problems:") or b"\nproblems:" in head
+    return False

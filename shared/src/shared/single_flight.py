@@ -1,0 +1,51 @@
+"""Make a call once for all who ask for it at the same time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
+
+
+class SingleFlight(Generic[Key, Result]):
+    """Calls by key, of which only one runs at a time.
+
+    Who asks first may be cancelled: the call goes on for the others. Its error is raised for all
+    who wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Key, asyncio.Task[Result]] = {}
+
+    def __len__(self) -> int:
+        """Return how many calls run."""
+        return len(self._running)
+
+    def __contains__(self, key: Key) -> bool:
+        """Return whether a call runs for this key."""
+        return key in self._running
+
+    async def join(self, key: Key, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Return the result of the call that runs for this key; start it if there is none."""
+        if key not in self._running:
+            self._running[key] = asyncio.create_task(self._run(key, call))
+            self._running[key].add_done_callback(_note_error)
+        return await asyncio.shield(self._running[key])
+
+    def cancel(self) -> None:
+        """Cancel all calls."""
+        for task in self._running.values():
+            task.cancel()
+
+    async def _run(self, key: Key, call: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            return await call()
+        finally:
+            del self._running[key]
+
+
+def _note_error(task: "asyncio.Task[Result]") -> None:
+    """Keep asyncio from logging an error that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

@@ -1,1 +1,0 @@
-"""What became of a submission, in the words that every place shows: terminal, page, Discord."""

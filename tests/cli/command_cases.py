@@ -1,0 +1,265 @@
+"""Every command with arguments that suit it, and what the platform says to it."""
+
+from typing import Any
+
+from tests.cli.answers import ANSWER, PASSED, RECEIVED_AT, WRONG
+from tests.cli.stand_in import ReceivedRequest
+
+WHY = ("--reason", "r")
+UNCHECKED = ("--unchecked", "r")
+MADE = {"event": "Made", "seq": 7}
+PROBLEM = {
+    "slug": "m",
+    "number": 3,
+    "title": "Matmul",
+    "gpus": ["CPU"],
+    "languages": ["python"],
+    "statement": "# Multiply\n",
+    "templates": {"Python": "template.py"},
+    "starts": [{"language": "python", "name": "kernel.py"}],
+    "files": [{"name": "reference.py"}, {"name": "template.py"}],
+    "rules": {
+        "consent": "C.md",
+        "licence": {"submissions": "MIT"},
+        "cases": {"tests": [{"name": "n=1", "args": {"n": 1}}], "benchmarks": []},
+    },
+}
+ME = {"name": "ada", "scopes": ["submit"], "roles": [], "token": 31}
+TOKEN = {"id": 31, "name": "laptop", "prefix": "wb_12345", "created_at": RECEIVED_AT}
+MILESTONE = {
+    "problem": "m",
+    "gpu": "CPU",
+    "title": "Twice as fast",
+    "problem_version": 3,
+    "number": 12,
+    "at": RECEIVED_AT,
+}
+BASELINE_RUNS = {"slug": "m", "items": [{"name": "eager", "gpu": "CPU", "is_new": True}]}
+BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
+SETTINGS = {
+    "slug": "m",
+    "title": "Matmul",
+    "number": 3,
+    "visibility": "closed",
+    "deadline_at": RECEIVED_AT,
+    "gpus": ["CPU"],
+    "gpus_closed": ["H100"],
+    "quotas": ["ranked=10/day"],
+    "ranking_by": "geom",
+    "source_visible": "after_close",
+    "publish": "never",
+    "licence": {"submissions": "MIT"},
+    "consent": "C.md",
+}
+RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
+CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
+HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version": 3, "items": []}
+REJUDGE = {
+    "id": "r1",
+    "problem": "m",
+    "from_number": 1,
+    "to_number": 2,
+    "state": "running",
+    "count": 2,
+    "judged": 1,
+}
+LETTER = {"consumer": "c", "seq": 9, "reason": "500"}
+EVENT = {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1}
+HOOK = {"id": "h1", "url": "https://x.org/in", "events": ["submission.ended"], "state": "on"}
+TOLD = {"number": 3, "event_id": "e1", "type": "submission.ended", "state": "delivered"}
+RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}]}
+
+PREFERENCES = {
+    "overtaken": "dm",
+    "run_finished": "off",
+    "deadline_near": "off",
+    "ranked_line": "on",
+    "threads": "default",
+}
+
+ANSWERS: dict[str, Any] = {
+    "GET /v1/me": ME,
+    "GET /v1/me/milestones": {"items": [MILESTONE]},
+    "GET /v1/me/preferences": PREFERENCES,
+    "PUT /v1/me/preferences": PREFERENCES,
+    "GET /v1/tokens": {"items": [TOKEN]},
+    "POST /v1/tokens": TOKEN | {"token": "wb_secret"},
+    "DELETE /v1/tokens/31": MADE,
+    "GET /v1/webhooks": {"items": [HOOK]},
+    "POST /v1/webhooks": HOOK | {"secret": "wbhook_x"},
+    "GET /v1/webhooks/h1": HOOK | {"notice": "it answered 500"},
+    "DELETE /v1/webhooks/h1": MADE,
+    "POST /v1/webhooks/h1/test": {"id": "h1", "event_id": "e1"},
+    "GET /v1/webhooks/h1/deliveries": {"items": [TOLD], "next_cursor": "3"},
+    "POST /user/join": {"leaderboards": ["m"]},
+    "GET /v1/problems": {"items": [PROBLEM]},
+    "GET /v1/problems/m": PROBLEM,
+    "GET /v1/problems/m/consent": {
+        "is_asked": True,
+        "file": "C.md",
+        "digest": "d" * 64,
+        "text": "t",
+    },
+    "GET /v1/problems/m/files/reference.py": b"def generate_input(n, seed): ...\n",
+    "GET /v1/problems/m/files/template.py": b"def custom_kernel(data):\n    return data\n",
+    "GET /v1/problems/m/templates/python": b"def custom_kernel(data):\n    return data\n",
+    "POST /v1/problems": {"slug": "m", "number": 3, "is_new": True},
+    "GET /v1/submissions": {"items": [ANSWER]},
+    "GET /v1/me/submissions": {"items": [ANSWER]},
+    "POST /v1/submissions": RECEIPT,
+    "GET /v1/submissions/12": PASSED,
+    "GET /v1/submissions/13": WRONG,
+    "GET /v1/submissions/12/events": [EVENT],
+    "DELETE /v1/submissions/12": MADE,
+    "POST /v1/submissions/12/cancel": MADE,
+    "POST /v1/submissions/12/appeal": MADE,
+    "POST /v1/me/appeal": MADE,
+    "DELETE /v1/me/identities/i1": MADE,
+    "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
+    "GET /v1/leaderboards": {"items": []},
+    "GET /v1/leaderboards/m": SETTINGS,
+    "GET /v1/leaderboards/m/CPU": BOARD,
+    "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
+    "GET /v1/participants/ada/history": HISTORY,
+    "GET /v1/quota": {"items": []},
+    "GET /v1/queue": {"items": [], "pools": []},
+    "GET /v1/agents": {"items": []},
+    "GET /v1/intake": {"paused": None},
+    "GET /v1/moderation": {"items": []},
+    "GET /v1/rejudges": {"items": [REJUDGE]},
+    "GET /v1/rejudges/r1": REJUDGE,
+    "GET /v1/admin/deadletters": {"items": [LETTER]},
+    "GET /v1/admin/participants/ada": ME | {"participant_id": "a1", "tokens": [TOKEN]},
+    "POST /v1/admin/rejudges": {"id": "r1", "count": 2, "from_version": 1, "to_version": 2},
+    "POST /v1/admin/problems/m/baselines": BASELINE_RUNS,
+    "POST /v1/admin/tokens": TOKEN | {"token": "wb_secret"},
+    "POST /v1/admin/invites": {"leaderboards": ["m"], "codes": ["abc"]},
+    "GET /v1/admin/leaderboards/m/invites": {"items": [{"code": "abc"}]},
+}
+
+# FILE, DIR and NEW stand for a kernel, a problem's directory, and what is not there yet.
+ASKED: dict[str, tuple[str, ...]] = {
+    "login": ("--token", "-"),
+    "logout": (),
+    "auth status": (),
+    "auth unlink": ("i1",),
+    "auth token list": (),
+    "auth token create": ("laptop",),
+    "auth token revoke": ("31",),
+    "leaderboard join": ("abc",),
+    "notification list": (),
+    "notification set": ("overtaken", "dm"),
+    "webhook create": ("https://x.org/in",),
+    "webhook list": (),
+    "webhook show": ("h1",),
+    "webhook delete": ("h1",),
+    "webhook test": ("h1",),
+    "webhook deliveries": ("h1",),
+    "init": ("m", "NEW"),
+    "problem consent": ("m",),
+    "submit": ("FILE", "--leaderboard", "m", "--no-wait"),
+    "submission cancel": ("12",),
+    "submission delete": ("12", "--yes"),
+    "submission appeal": ("12", "look"),
+    "auth appeal": ("look",),
+    "submission list": (),
+    "submission show": ("12",),
+    "submission logs": ("12",),
+    "submission diff": ("12", "13"),
+    "submission trace": ("12",),
+    "submission export": (),
+    "leaderboard milestones": (),
+    "problem list": (),
+    "leaderboard list": (),
+    "leaderboard show": ("m", "CPU"),
+    "leaderboard history": ("m",),
+    "leaderboard records": ("m", "CPU"),
+    "submission queue": (),
+    "submission quota": (),
+    "problem show": ("m",),
+    "leaderboard settings": ("m",),
+    "leaderboard edit": ("m", "--visibility", "closed", *WHY),
+    "problem publish": ("DIR", "--slug", "m", *UNCHECKED),
+    "problem import-kernelbench": ("LEVELS", "--level", "1", "--gpu", "CPU", *UNCHECKED),
+    "problem rejudge start": ("m", *WHY),
+    "problem rejudge list": (),
+    "problem rejudge show": ("r1",),
+    "problem rejudge apply": ("r1", *WHY),
+    "problem rejudge discard": ("r1", *WHY),
+    "problem baseline run": ("m", *WHY),
+    "problem baseline list": ("m",),
+    "agent list": (),
+    "agent cordon": ("a1", *WHY),
+    "agent drain": ("a1", *WHY),
+    "agent release": ("a1", *WHY),
+    "agent revoke": ("a1", *WHY),
+    "agent enroll": ("a1", "--key", "K=", "--owner", "lab", *WHY),
+    "admin account adopt": WHY,
+    "admin intake pause": WHY,
+    "admin intake resume": WHY,
+    "admin pool pause": ("CPU", *WHY),
+    "admin pool resume": ("CPU", *WHY),
+    "admin submission duel": ("47", "12", *WHY),
+    "admin pool canary": ("CPU", "--submission", "12"),
+    "admin pool no-canary": ("CPU", *WHY),
+    "admin projection skip": ("ranker", "9", *WHY),
+    "admin submission cancel": ("12", *WHY),
+    "admin submission hold": ("12", "--rule", "x", *WHY),
+    "admin submission release": ("12", *WHY),
+    "admin submission disqualify": ("12", "--rule", "x", *WHY),
+    "admin submission restore": ("12", *WHY),
+    "admin submission decide-appeal": ("12", "accept", *WHY),
+    "admin participant ban": ("ada", *WHY),
+    "admin participant unban": ("ada", *WHY),
+    "admin quota set": ("m.CPU.test", "--limit", "3", *WHY),
+    "admin moderation": (),
+    "admin participant create": ("ada", *WHY),
+    "admin participant decide-appeal": ("ada", "accept", *WHY),
+    "admin participant rename": ("ada", "lovelace", *WHY),
+    "admin participant show": ("ada",),
+    "admin identity link": ("ada", "github", "1", *WHY),
+    "admin identity unlink": ("ada", "i1", *WHY),
+    "admin token revoke": ("31", *WHY),
+    "admin role grant": ("ada", "creator", *WHY),
+    "admin role revoke": ("ada", "creator", *WHY),
+    "admin token create": ("ada", "--name", "laptop", *WHY),
+    "admin leaderboard edit": ("m", "--visibility", "closed", *WHY),
+    "admin leaderboard archive": ("m", *WHY),
+    "admin invite create": ("m", *WHY),
+    "admin invite list": ("m",),
+    "admin invite revoke": ("abc", *WHY),
+    "admin deadletter list": (),
+    "admin deadletter show": ("c", "9"),
+    "admin deadletter redrive": ("c", "9", *WHY),
+    "submission status": ("12",),
+    "status": (),
+}
+# These ask no platform at a URL.
+HERE: dict[str, tuple[str, ...]] = {
+    "run": ("FILE", "--problem", "DIR"),
+    "duel": ("DIR", "FILE", "FILE"),
+    "problem check": ("DIR",),
+    "problem new": ("NEW",),
+    "problem eval-code": ("DIR",),
+    "agent doctor": (),
+    "completion": ("bash",),
+    "down": ("--folder", "NEW"),
+    "server replay": ("--folder", "NEW"),
+    "server audit": ("m", "CPU", "--file", "FILE"),
+    "server gc": ("--folder", "NEW"),
+}
+# These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.
+PLATFORMS = (
+    *("up", "demo", "mcp"),
+    *("server scrub", "server backup", "server restore", "server repair"),
+)
+
+
+def say(heard: ReceivedRequest) -> tuple[int, Any]:
+    """What the platform says; to a deed, which event it made."""
+    answer = ANSWERS.get(f"{heard.method} {heard.path.partition('?')[0]}")
+    if answer is not None:
+        return 200, answer
+    if "/admin/" in heard.path and heard.method != "GET":
+        return 200, MADE
+    return 404, {"detail": f"no answer to {heard.method} {heard.path}", "code": "not_found"}

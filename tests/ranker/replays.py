@@ -1,0 +1,36 @@
+"""Folds read models again beside a test's own, as `ranker replay` does."""
+
+from ranker.__main__ import SCHEMA
+from ranker.postgres import PROJECTION, ReadModels
+from ranker.replay.postgres import open_schemas
+from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
+from shared.event_log import EventLog
+from shared.postgres import connect, migrate
+from tests.support.lives import NoMetrics
+
+
+async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:
+    """Fold a source into read models, up to a sequence."""
+    async with await connect(dsn, schema) as connection:
+        models = ReadModels(connection)
+        async for _ in project(source, models, ProjectionProgress(), NoMetrics(), until=until):
+            pass
+
+
+def filling(dsn: str, source: EventLog) -> ReplayInput:
+    """How a fresh schema gets its read models."""
+
+    async def fill(schema: str, until: int) -> None:
+        await fold(source, dsn, schema, until)
+
+    return ReplayInput(lambda fresh: migrate(dsn, "ranker", fresh), fill, source.last)
+
+
+async def replayed(
+    dsn: str, source: EventLog, schema: str = SCHEMA, *, switch: bool = False
+) -> ReplayResult:
+    """Replay and compare the live read models with fresh ones, row by row."""
+    async with open_schemas(dsn, schema, PROJECTION) as schemas:
+        return await replay_schema(schemas, filling(dsn, source), switch=switch)

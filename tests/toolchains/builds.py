@@ -1,0 +1,53 @@
+"""Helpers for builds: a folder as a builder sees it, with a source, the header and the result."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from harness.build import command, toolchains
+from harness.worker import programs
+
+CPP = """\
+#include "warpboard.h"
+int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, int, const char *, void *) {
+    const float *x = (const float *)inputs[0].data;
+    float *y = (float *)outputs[0].data;
+    for (int64_t i = 0; i < wb_numel(outputs); i++) y[i] = x[i] + 1;
+    return 0;
+}
+"""
+
+
+def built(
+    folder: Path, name: str, source: str, memory: int, *, architecture: str = "", nvrtc: str = ""
+) -> bytes:
+    """Return the build result of a source. Raises BuildRefused, SubmissionFailure."""
+    programs.run_build_order(
+        ordered(folder, name, source, architecture=architecture, nvrtc=nvrtc), memory
+    )
+    return contents(memory)
+
+
+def ordered(
+    folder: Path, name: str, source: str, *, architecture: str = "", nvrtc: str = ""
+) -> dict[str, object]:
+    """Return the build order of a source in a folder."""
+    path = folder / name
+    path.write_text(source)
+    shutil.copyfile(command.HEADER, folder / "warpboard.h")
+    language = command.detect_language(name)
+    assert language is not None
+    asked = command.parse_directives(source.encode(), language)
+    made = str(folder / "made" / "built")
+    includes = toolchains.find_cuda_includes() if nvrtc else ()
+    place = command.BuildPaths(str(path), made, architecture, includes, nvrtc)
+    order = command.make_build_order(asked, place)
+    return replace(order, environment=toolchains.compiler_environment()).to_json()
+
+
+def contents(descriptor: int) -> bytes:
+    """Return the content of a memory."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        return file.read()
