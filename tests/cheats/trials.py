@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.processes import descendants, parent_of
-from tests.support.harness import Warm, beneath, children
+from tests.support.harness import Warm, children
 
 from .corpus import Cheat, write_problem
 
@@ -138,7 +138,7 @@ class Trials:
         return [pid for pid in _lasting() if b"harness.supervisor" in _command(pid)]
 
     def _beneath(self) -> set[int]:
-        return beneath(set(children()) - self._others)
+        return set(descendants(os.getpid(), self._others))
 
     async def _run(self, one: Cheat) -> list[Ended]:
         at_once = int(one.number("at_once", 1))

@@ -5,12 +5,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.sandbox.processes import descendants, parent_of
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
 REFERENCE = (Path(__file__).parents[1] / "harness" / "problem" / "reference.py").read_text()
@@ -35,6 +35,11 @@ class Warm:
         self.runner.close()
 
 
+def children() -> set[int]:
+    """Return the processes that this one has started, for earlier tests too."""
+    return {pid for pid in descendants(os.getpid()) if parent_of(pid) == os.getpid()}
+
+
 @dataclass
 class Host:
     """A folder with a problem, from which submissions are run one after the other."""
@@ -49,7 +54,7 @@ class Host:
     told_besides: dict[str, Any] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
-    others: set[int] = field(default_factory=lambda: set(children()))
+    others: set[int] = field(default_factory=children)
 
     @property
     def out(self) -> Path:
@@ -73,7 +78,7 @@ class Host:
     async def told(self, message: Message) -> None:
         """Keeps a message, and every process that a run has started by then."""
         self.messages.append(message)
-        self.seen.update(beneath(set(children()) - self.others))
+        self.seen.update(descendants(os.getpid(), self.others))
 
     def living(self) -> list[int]:
         """Those of the processes seen that still run."""
@@ -102,34 +107,6 @@ class Host:
     def _case(self, size: int, seed: int) -> dict[str, Any]:
         args = {"size": size, "seed": seed} | self.more
         return {"name": f"size={size} seed={seed}", "args": args, "floor_us": self.floor_us}
-
-
-def children() -> list[int]:
-    """The processes that this one has started, and other tests before."""
-    return [pid for pid, parent in _read_parents().items() if parent == os.getpid()]
-
-
-def beneath(pids: set[int]) -> set[int]:
-    """These processes, and all that they have started."""
-    parents = _read_parents()
-    all_pids, fresh = set(pids), set(pids)
-    while fresh:
-        fresh = {pid for pid, parent in parents.items() if parent in fresh} - all_pids
-        all_pids |= fresh
-    return all_pids
-
-
-def _read_parents() -> dict[int, int]:
-    """The parent of each process of this machine.
-
-    Each message of a run needs it, and a `Path` per process doubles the time.
-    """
-    parents = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdecimal():
-            with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123
-                parents[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
-    return parents
 
 
 def _digest(text: str) -> str:

@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
 
 # A killed process ends after its memory is freed: 2 s for 1 GiB of page tables (2026-11).
 END_S_MAX = 45.0
@@ -66,7 +65,7 @@ def is_any_running(ancestor: int, but: int) -> bool:
 def parent_of(pid: int) -> int:
     """Return the pid of a process's parent; 0 if there is none."""
     try:
-        return int(_read_fields(Path(f"/proc/{pid}/stat"))[1])
+        return int(_read_fields(pid)[1])
     except OSError:
         return 0
 
@@ -74,7 +73,7 @@ def parent_of(pid: int) -> int:
 def cpu_s(pid: int) -> float:
     """Return the CPU time of a process and its threads; 0 if it does not exist."""
     try:
-        fields = _read_fields(Path(f"/proc/{pid}/stat"))
+        fields = _read_fields(pid)
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -83,21 +82,25 @@ def cpu_s(pid: int) -> float:
 def started_at(pid: int) -> str:
     """Return when a process started, in kernel ticks; "" if there is none. Unique with the pid."""
     try:
-        return _read_fields(Path(f"/proc/{pid}/stat"))[19]
+        return _read_fields(pid)[19]
     except OSError:
         return ""
 
 
 def _read_stats() -> Iterator[tuple[int, list[str]]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
+    for name in os.listdir("/proc"):  # noqa: PTH208 A `Path` per process takes half of the time.
+        if name.isdecimal():
             with contextlib.suppress(OSError):
-                yield int(entry.name), _read_fields(entry / "stat")
+                yield int(name), _read_fields(int(name))
 
 
-def _read_fields(stat: Path) -> list[str]:
+def _read_fields(pid: int) -> list[str]:
     """Return what follows the name, which may contain anything, even parentheses."""
-    return stat.read_bytes().rpartition(b")")[2].decode("ascii").split()
+    stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    try:
+        return os.read(stat, 4096).rpartition(b")")[2].decode("ascii").split()
+    finally:
+        os.close(stat)
 
 
 def _reap_children() -> bool:
