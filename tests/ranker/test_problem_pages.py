@@ -91,7 +91,7 @@ async def test_two_submissions_are_compared_with_their_sources(reads: Reads) -> 
 async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
     _, second = await reads.ended(Life("a", "ada", 100.0), Life("b", "grace", 150.0))
     ranking = second["ranking"]
-    assert ranking["score"] == pytest.approx(150e-6)
+    assert ranking["score_us"] == pytest.approx(150)
     assert ranking["delta_to_best"] == pytest.approx(50e-6)
     assert ranking["delta_to_next"] == pytest.approx(50e-6)
     (slower,) = await reads.ended(Life("c", "grace", 170.0))
@@ -162,7 +162,7 @@ async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None
 
     await eventually(records)
     mine = (await reads.get(f"{path}?participant=Ada"))["items"]
-    assert [item["score"] for item in mine] == pytest.approx([90e-6, 100e-6])
+    assert [item["score_us"] for item in mine] == pytest.approx([90, 100])
     missing = await reads.http.get(f"/v1/{path}?participant=Nobody")
     assert missing.status_code == 404
 

@@ -4,11 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.cases import Interval
 from shared.api.fields import (
     ApiModel,
     Microseconds,
-    Seconds,
     SequenceNumber,
     SubmissionNumber,
     Timestamp,
@@ -30,10 +28,8 @@ class Baseline(ApiModel, frozen=True, kw_only=True):
         Meta(description="`absent`: no agent ran it, or it was never requested."),
     ]
     score_us: Microseconds | None
-    score: Seconds | None
     low_us: Microseconds | None
     high_us: Microseconds | None
-    ci95: Interval | None
     vs_leader: Ratio
     grade: str
     tier: str | None

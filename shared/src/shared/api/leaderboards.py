@@ -12,7 +12,6 @@ from shared.api.fields import (
     Mode,
     OwnRunMicroseconds,
     PooledSubmissions,
-    Seconds,
     SequenceNumber,
     SubmissionNumber,
     Timestamp,
@@ -53,12 +52,10 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     participant: str | None
     name: str | None
     score_us: Microseconds
-    score: Seconds
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
     low_us: Microseconds | None
     high_us: Microseconds | None
-    ci95: Interval | None
     error: float | None
     freedom: int
     delta: Annotated[float, Meta(description="Scores closer than this fraction share a rank.")]
@@ -126,12 +123,6 @@ class Record(ApiModel, frozen=True, kw_only=True):
     is_standing: bool
 
 
-class RecordPoint(Record, frozen=True, kw_only=True):
-    """A record as a point of a curve."""
-
-    score: Seconds | None
-
-
 class Records(ApiModel, frozen=True, kw_only=True):
     """The records of a leaderboard, newest first."""
 
@@ -156,7 +147,6 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
     problem_number: int | None
     is_eligible: bool
     score_us: Microseconds | None
-    score: Seconds | None
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
     error: float | None
@@ -176,7 +166,7 @@ class RecordHistory(ApiModel, frozen=True, kw_only=True):
     problem: str
     gpu: str
     problem_version: int
-    items: list[RecordPoint]
+    items: list[Record]
     as_of: SequenceNumber
 
 

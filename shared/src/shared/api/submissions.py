@@ -59,7 +59,6 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     tag: str | None
     state_deadline_at: Timestamp | None
     state_owner: Owner | None
-    score: Seconds | None
 
 
 class NewestSubmissions(ApiModel, frozen=True, kw_only=True):
@@ -102,8 +101,6 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
     interval_us: Interval | None
-    score: Seconds | None
-    ci95: Interval | None
     best_number: SubmissionNumber | None
     delta_to_best: Seconds | None
     own_best_us: Annotated[
@@ -266,7 +263,6 @@ class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):
     agent: str | None = None
     attempt: int = 0
     reason: str | None = None
-    score: Seconds | None = None
     process_us: list[Microseconds] = []
     error: float | None = None
     freedom: int = 0

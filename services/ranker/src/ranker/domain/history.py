@@ -145,8 +145,7 @@ def _rejected(_: events.SubmissionRejected) -> PublicEvent:
 
 
 def _finished(fact: SubmissionFinished) -> PublicEvent:
-    score = None if fact.score_us is None else fact.score_us / 1e6
-    return {"eligible": fact.is_eligible, "score": score, "is_over": True}
+    return {"eligible": fact.is_eligible, "score_us": fact.score_us, "is_over": True}
 
 
 _EXTRA_FIELDS: dict[str, Callable[[Any], PublicEvent]] = {

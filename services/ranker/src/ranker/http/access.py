@@ -93,7 +93,7 @@ Row = dict[str, Any]
 
 RANKING = (
     *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
-    *("pooled_over", "interval_us", "score", "ci95", "best_number", "delta_to_best"),
+    *("pooled_over", "interval_us", "best_number", "delta_to_best"),
     *("delta_to_next", "problem_version", "decided_at"),
 )
 # Fields of a timed case that are public if the submission is on a leaderboard.

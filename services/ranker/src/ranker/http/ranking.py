@@ -53,11 +53,6 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
     return result | {"status": "ranked"} | _make_place(row, standing)
 
 
-def us_to_s(time_us: float | None) -> float | None:
-    """Convert microseconds to seconds."""
-    return None if time_us is None else time_us * US
-
-
 def _make_pending(row: Row) -> Row:
     reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
     pending = {"status": "pending", "eligible": None, "code": "awaiting_runs", "reason": reason}
@@ -80,8 +75,6 @@ def _make_blank(row: Row) -> Row:
         "run_us": None,
         "pooled_over": [],
         "interval_us": None,
-        "score": None,
-        "ci95": None,
         "best_number": None,
         "delta_to_best": None,
         "own_best_us": None,
@@ -106,8 +99,6 @@ def _make_result(row: Row) -> Row:
         "run_us": row["run_us"],
         "pooled_over": row["pooled_over"],
         "interval_us": bounds,
-        "score": us_to_s(row["score_us"]),
-        "ci95": bounds and [us_to_s(bound) for bound in bounds],
         "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 

@@ -26,7 +26,7 @@ from ranker.http.cases import make_public_cases
 from ranker.http.downloads import source_text
 from ranker.http.goals import add_speedups
 from ranker.http.queues import describe_wait
-from ranker.http.ranking import describe_ranking, us_to_s
+from ranker.http.ranking import describe_ranking
 from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots
 from ranker.http.responses import (
     LIMIT_MAX,
@@ -190,9 +190,7 @@ async def _list_lines(view: ReaderView, **values: object) -> list[models.Submiss
     if isinstance(filters["problem"], str):
         filters["problem"] = filters["problem"].lower()
     rows = await view.rows("submissions", **filters)
-    lines = [
-        view.line(row) | _state_deadline(row) | {"score": us_to_s(row["score_us"])} for row in rows
-    ]
+    lines = [view.line(row) | _state_deadline(row) for row in rows]
     return convert(lines, list[models.SubmissionLine])
 
 
@@ -261,7 +259,6 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
         "is_over": is_over,
         "problem_version": row["problem_number"],
         "created_at": row["received_at"],
-        "score": us_to_s(row["score_us"]),
         "source": None,
         "timeline": timeline,
         "progress": None,
