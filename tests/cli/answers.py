@@ -10,7 +10,7 @@ _ANSWER: dict[str, Any] = {
     "number": 12,
     "participant": "ada",
     "problem": "matmul",
-    "problem_number": 3,
+    "problem_version": 3,
     "gpu": "CPU",
     "mode": "ranked",
     "name": "kernel.py",

@@ -57,8 +57,8 @@ HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version"
 REJUDGE = {
     "id": "r1",
     "problem": "m",
-    "from_number": 1,
-    "to_number": 2,
+    "from_version": 1,
+    "to_version": 2,
     "state": "running",
     "count": 2,
     "judged": 1,

@@ -90,8 +90,8 @@ def publishing_again(heard: ReceivedRequest) -> tuple[int, Any]:
     """A platform on which the second version of a problem is published."""
     if heard.path.startswith("/v1/leaderboards"):
         lines = [
-            {"problem_number": 1, "entries_count": 2},
-            {"problem_number": 1, "entries_count": 3},
+            {"problem_version": 1, "entries_count": 2},
+            {"problem_version": 1, "entries_count": 3},
         ]
         return 200, {"items": lines}
     if heard.path == "/v1/admin/rejudges":

@@ -105,7 +105,7 @@ async def _count_old_entries(api: Api, published: PublishedVersion) -> int:
     if not published.is_new or published.number == 1:
         return 0
     lines = (await api.get(Leaderboards, "leaderboards", problem=published.slug)).value.items
-    return sum(line.entries_count for line in lines if line.problem_number == published.number - 1)
+    return sum(line.entries_count for line in lines if line.problem_version == published.number - 1)
 
 
 async def _offer_rejudge(api: Api, screen: Screen, published: PublishedVersion) -> None:

@@ -25,7 +25,7 @@ class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
     """A leaderboard that has an entry."""
 
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     entries_count: int
     best_us: Microseconds
@@ -44,13 +44,10 @@ class Entry(ApiModel, frozen=True, kw_only=True):
 
     rank: int
     is_tied: bool
-    tied: bool
     submission: str
     number: SubmissionNumber
-    account: str
     participant_id: str
     participant: str | None
-    name: str | None
     score_us: Microseconds
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
@@ -62,7 +59,6 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     grade: str
     is_provisional: bool
     received_at: Timestamp
-    submitted_at: Timestamp
     tier: str | None
     level: str | None
     roofline_fraction: Annotated[
@@ -112,10 +108,10 @@ class Record(ApiModel, frozen=True, kw_only=True):
     """A score that was the best when it was set; `is_standing` unless it was invalidated since."""
 
     seq: SequenceNumber
-    problem_number: int
+    problem_version: int
     submission: str
     number: SubmissionNumber
-    account: str
+    participant_id: str
     participant: str | None
     score_us: Microseconds
     previous_us: Microseconds | None
@@ -135,7 +131,7 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     id: str
-    account: str
+    participant_id: str
     problem: str
     name: str
     received_at: Timestamp
@@ -144,7 +140,7 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
     verdict: Verdict | None
     code: Code | None
     reason: str | None
-    problem_number: int | None
+    problem_version: int | None
     is_eligible: bool
     score_us: Microseconds | None
     run_us: OwnRunMicroseconds
@@ -197,7 +193,7 @@ class ComparedSubmission(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     mode: Mode
     verdict: Verdict | None
@@ -246,7 +242,7 @@ class Invite(ApiModel, frozen=True, kw_only=True):
 
     code: str
     participant_id: str | None
-    name: str | None
+    participant: str | None
     claimed_at: Timestamp | None
     created_at: Timestamp
     expires_at: Timestamp | None

@@ -35,10 +35,10 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     id: str
-    account: str
+    participant_id: str
     participant: str | None
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     mode: Mode
     name: str
@@ -161,7 +161,7 @@ class ModerationState(ApiModel, frozen=True, kw_only=True):
 class Result(ApiModel, frozen=True, kw_only=True):
     """The result of a submission under a problem version."""
 
-    problem_number: int
+    problem_version: int
     rejudge: Annotated[str, Meta(description="The rejudge that it comes from, or empty.")]
     verdict: Verdict | None
     is_eligible: bool
@@ -202,16 +202,14 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
 
     id: str
     number: SubmissionNumber
-    account: str
+    participant_id: str
     participant: str | None
     problem: str
-    problem_number: int
     problem_version: int
     gpu: str
     mode: Mode
     name: str
     received_at: Timestamp
-    created_at: Timestamp
     deadline_at: Timestamp
     state: State
     state_since: Timestamp

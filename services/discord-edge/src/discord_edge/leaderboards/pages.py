@@ -65,7 +65,7 @@ async def _leaderboards_page(
     best = {
         (board.problem, board.gpu): board.own_us
         for board in (await api.get(user, Leaderboards, "leaderboards")).items
-        if board.own_us is not None and board.problem_number == versions.get(board.problem)
+        if board.own_us is not None and board.problem_version == versions.get(board.problem)
     }
     paused = (await api.get(None, IntakeStatus, "intake")).paused
     return leaderboards_page(matching, number, paused or "", best)

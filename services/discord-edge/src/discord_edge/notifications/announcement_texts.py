@@ -131,7 +131,7 @@ def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: 
     `before` are the accounts on the last announced podium; None if they are unknown.
     """
     entries = board.items[: len(MEDALS)]
-    accounts = [entry.account for entry in entries]
+    accounts = [entry.participant_id for entry in entries]
     if before is not None and list(before) == accounts and not is_record:
         return ""
     headline = "A new record on" if is_record else "The podium changed on"
@@ -151,13 +151,13 @@ def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
     moves = [
         f"**{_participant(entry)}** {'took first place' if place == 0 else 'entered the top 3'}"
         for place, entry in enumerate(entries)
-        if entry.account not in before or (place == 0 and before[0] != entry.account)
+        if entry.participant_id not in before or (place == 0 and before[0] != entry.participant_id)
     ]
-    accounts = {entry.account for entry in entries}
+    accounts = {entry.participant_id for entry in entries}
     return moves + [
         f"**{_participant(entry)}** dropped out"
         for entry in board.items
-        if entry.account in before and entry.account not in accounts
+        if entry.participant_id in before and entry.participant_id not in accounts
     ]
 
 

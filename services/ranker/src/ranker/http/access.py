@@ -168,7 +168,7 @@ class ReaderView:
         if row.get("baseline"):
             return self.authors(row["problem"])
         limits = self.reader.problems
-        is_theirs = row["account"] == self.reader.account
+        is_theirs = row["participant_id"] == self.reader.account
         return self.reader.is_staff or (is_theirs and (not limits or row["problem"] in limits))
 
     def authors(self, slug: str) -> bool:

@@ -31,13 +31,13 @@ def cases_router(sources: ReadSources) -> APIRouter:
         await sources.wait_until_folded(number)
         view = sources.view(reader)
         row = await view.own(number)
-        problem = await problem_row(view, row["problem"], row["problem_number"])
+        problem = await problem_row(view, row["problem"], row["problem_version"])
         try:
             arguments = _find_arguments(await manifests.load(problem["manifest"]))
         except Failed:
             # The results are more important than the arguments.
             arguments = {}
-        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
         results = await add_speedups(sources.reads, board, make_public_cases(row))
         items = [_make_case(index, case, arguments) for index, case in enumerate(results)]
         return json_response(request, items)

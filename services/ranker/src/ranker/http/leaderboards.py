@@ -231,7 +231,7 @@ async def _read_personal_history(
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
     account = participants[0]["account"]
     rows = await view.rows("personal", account=account, **board._asdict())
-    where = {"account": account, "problem": board.problem}
+    where = {"participant_id": account, "problem": board.problem}
     items = [view.line(add_interval(row) | where) for row in rows]
     return models.History(
         participant=participants[0]["name"],
@@ -246,10 +246,6 @@ async def _read_personal_history(
 def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
     """A row in the form of the public API."""
     entry = row | {
-        "tied": row["is_tied"],
-        "participant_id": row["account"],
-        "name": row["participant"],
-        "submitted_at": row["received_at"],
         "source_visible": _is_source_visible(view, row, problem),
     }
     return convert(entry, models.Entry)

@@ -49,7 +49,7 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
         return result
     board = LeaderboardKey(row["problem"], row["gpu"], row["result_version"])
     result["own_best_us"] = await _own_best_us(snapshot, row, board)
-    standing = await _read_standing(snapshot, board, row["account"])
+    standing = await _read_standing(snapshot, board, row["participant_id"])
     return result | {"status": "ranked"} | _make_place(row, standing)
 
 
@@ -129,7 +129,7 @@ def _find_decision(decided: Row) -> Row | None:
 
 async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> float | None:
     """The participant's best score before this submission."""
-    key = {**board._asdict(), "account": row["account"], "before": row["number"]}
+    key = {**board._asdict(), "account": row["participant_id"], "before": row["number"]}
     key["source"] = row["source_digest"]
     (best,) = await snapshot.reads.rows("own_best", **key)
     score_us: float | None = best["score_us"]

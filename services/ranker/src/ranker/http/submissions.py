@@ -257,8 +257,6 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     computed = {
         "version": timeline[-1]["seq"] if timeline else number,
         "is_over": is_over,
-        "problem_version": row["problem_number"],
-        "created_at": row["received_at"],
         "source": None,
         "timeline": timeline,
         "progress": None,
@@ -273,7 +271,7 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
 
 async def _read_cases(snapshot: ReadSnapshot, row: Row) -> list[Row]:
     """The cases of a submission with roofline figures and speed-ups."""
-    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
     cases = make_public_cases(row)
     return await add_speedups(snapshot.reads, board, cases) if row.pop("has_baselines") else cases
 
