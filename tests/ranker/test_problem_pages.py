@@ -114,7 +114,7 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
 
     body = await eventually(page)
     assert (body["ranking"]["status"], body["ranking"]["code"]) == ("pending", "awaiting_runs")
-    assert body["ranking"]["eligible"] is None
+    assert body["ranking"]["is_eligible"] is None
     assert (body["queue"]["position"], body["queue"]["ahead"]) == (None, None)
 
 

@@ -59,7 +59,7 @@ class HistoryEvent(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     code: Code | None = None
     outcome: Outcome | None = None
     verdict: Verdict | None = None
-    eligible: bool | None = None
+    is_eligible: bool | None = None
     score_us: Microseconds | None = None
     grade: str | None = None
     is_provisional: bool | None = None

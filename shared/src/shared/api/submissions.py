@@ -89,7 +89,7 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     """The rank of a submission, or why it has none; others see it without the reasons."""
 
     status: Literal["ranked", "pending", "held", "not_ranked", "removed"]
-    eligible: bool | None
+    is_eligible: bool | None
     code: Code | None
     reason: str | None = None
     evidence: Evidence | None = None

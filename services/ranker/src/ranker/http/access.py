@@ -92,7 +92,7 @@ STAGES_MAX = 16
 Row = dict[str, Any]
 
 RANKING = (
-    *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
+    *("status", "is_eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
     *("pooled_over", "interval_us", "best_number", "delta_to_best"),
     *("delta_to_next", "problem_version", "decided_at"),
 )

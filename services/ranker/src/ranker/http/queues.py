@@ -99,7 +99,9 @@ def _add_stats_route(router: APIRouter, reads: Reads) -> None:
 def _describe_agent(row: Row, offer: Row | None) -> Row:
     """Whether an agent is alive and free, and the most severe decision about it."""
     standing = next((name for name in STANDINGS if row[name] is not None), None)
+    walls = [wall | {"fix": wall["mend"]} for wall in row["missing"]]
     return {
+        "missing": walls,
         "is_alive": offer is not None,
         "is_free": bool(offer and offer.get("is_free")),
         "standing": standing or ("enrolled" if row["is_enrolled"] else "not_enrolled"),

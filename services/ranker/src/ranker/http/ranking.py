@@ -55,7 +55,7 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
 
 def _make_pending(row: Row) -> Row:
     reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
-    pending = {"status": "pending", "eligible": None, "code": "awaiting_runs", "reason": reason}
+    pending = {"status": "pending", "is_eligible": None, "code": "awaiting_runs", "reason": reason}
     return _make_blank(row) | pending
 
 
@@ -63,7 +63,7 @@ def _make_blank(row: Row) -> Row:
     """All fields of the result, without values."""
     return {
         "status": "not_ranked",
-        "eligible": None,
+        "is_eligible": None,
         "code": None,
         "reason": None,
         "evidence": {},
@@ -91,7 +91,7 @@ def _make_result(row: Row) -> Row:
     bounds = [row["low_us"], row["high_us"]] if is_bounded else None
     return _make_blank(row) | {
         "status": "held" if row["is_held"] else "not_ranked",
-        "eligible": row["is_eligible"],
+        "is_eligible": row["is_eligible"],
         "code": row["code"],
         "reason": row["reason"],
         "evidence": _find_evidence(row),
