@@ -20,7 +20,7 @@ from warpboard.service.leaderboard_settings import settings_lines
 
 MADE = {"event": "LeaderboardChanged", "seq": 7}
 TOKENS = {"WARPBOARD_OPERATOR_TOKEN": "t", "WARPBOARD_TOKEN": "t"}
-WARNED = {"slug": "copy", "number": 1, "is_new": True, "warnings": ["mind the gap"]}
+WARNED = {"slug": "copy", "problem_version": 1, "is_new": True, "warnings": ["mind the gap"]}
 ADMIN, AUTHOR = ("admin", "leaderboard", "edit"), ("leaderboard", "edit")
 
 

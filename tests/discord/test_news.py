@@ -13,7 +13,7 @@ from tests.support.api_examples import make_example
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
 SORT = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
-AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, submissions=9, changed=1)
+AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, count=9, changed_count=1)
 AT = datetime(2126, 12, 1, tzinfo=UTC)
 
 
@@ -113,7 +113,7 @@ def test_a_problem_for_beginners_is_calm() -> None:
 
 
 def test_a_rejudge_stays_in_the_post() -> None:
-    rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, submissions=1, changed=2)
+    rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, count=1, changed_count=2)
     said = announcement_texts.rejudge_text(rejudge, HOSTILE)
     assert said.startswith("Rejudged under version 2: 1 submission was run again, and 2 results")
     assert "@everyone" not in said

@@ -144,7 +144,7 @@ async def test_a_problem_can_be_closed_from_the_start(door: Door) -> None:
     answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
     assert answer.status_code == 422
     answer = await door.publish(FILES, ADA, **parts)
-    assert (answer.status_code, answer.json()["number"]) == (201, 1)
+    assert (answer.status_code, answer.json()["problem_version"]) == (201, 1)
     changed = door.log.since(0)[-2].fact
     assert isinstance(changed, LeaderboardChanged)
     assert changed.visibility == "closed"

@@ -188,8 +188,8 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
 
     number = await eventually(read_cases)
     public, secret = await reads.get(f"submissions/{number}/cases")
-    assert (public["visibility"], public["case"]) == ("public", {"size": 127})
-    assert (secret["visibility"], secret["case"], secret["estimate"]) == ("hidden", None, None)
+    assert (public["is_hidden"], public["args"]) == (False, {"size": 127})
+    assert (secret["is_hidden"], secret["args"], secret["estimate"]) == (True, None, None)
 
 
 async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:

@@ -79,7 +79,7 @@ class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in: float | None = None
     scope: str = ""
-    user_name: str = ""
+    participant: str = ""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class OwnMilestone(ApiModel, frozen=True, kw_only=True):
     problem_version: int
     value: float
     number: SubmissionNumber
-    at: Timestamp
+    reached_at: Timestamp
 
 
 class OwnMilestones(ApiModel, frozen=True, kw_only=True):

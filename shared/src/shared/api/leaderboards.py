@@ -273,7 +273,7 @@ class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
 
     slug: str
     title: str
-    number: Annotated[int, Meta(description="The newest version.")]
+    problem_version: Annotated[int, Meta(description="The newest version.")]
     visibility: Visibility
     deadline_at: Timestamp | None
     is_archived: bool

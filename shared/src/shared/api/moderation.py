@@ -186,5 +186,5 @@ class RejudgeSummary(ApiModel, frozen=True, kw_only=True):
     problem: str
     from_version: int
     to_version: int
-    submissions: Annotated[int, Meta(description="How many run again.")]
-    changed: Annotated[int, Meta(description="How many results changed.")]
+    count: Annotated[int, Meta(description="How many run again.")]
+    changed_count: Annotated[int, Meta(description="How many results changed.")]

@@ -237,8 +237,7 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     ranking: Ranking | None
     timeline: list[TimelineEntry]
     cases: list[Case]
-    blobs: list[Download]
-    files: list[File]
+    files: list[Download]
     queue: Queue | None
 
 

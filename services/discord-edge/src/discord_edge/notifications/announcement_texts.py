@@ -60,7 +60,7 @@ def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary
     return ProblemSummary(
         slug=problem.slug,
         title=problem.title,
-        number=problem.number,
+        number=problem.problem_version,
         gpus=problem.gpus,
         state=problem.state,
         deadline_at=problem.deadline_at,
@@ -163,14 +163,12 @@ def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
 
 def rejudge_text(rejudge: RejudgeSummary, reason: str) -> str:
     """Announce that the results of a rejudge now count."""
-    submissions = (
-        f"{rejudge.submissions} submission{'s were' if rejudge.submissions != 1 else ' was'}"
-    )
-    results = "results" if rejudge.changed != 1 else "result"
+    submissions = f"{rejudge.count} submission{'s were' if rejudge.count != 1 else ' was'}"
+    results = "results" if rejudge.changed_count != 1 else "result"
     suffix = f" {escaped(reason, 300)}" if reason else ""
     return (
         f"Rejudged under version {rejudge.to_version}: {submissions} run again, "
-        f"and {rejudge.changed} {results} changed.{suffix}"
+        f"and {rejudge.changed_count} {results} changed.{suffix}"
     )
 
 

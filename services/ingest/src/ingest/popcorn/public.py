@@ -136,7 +136,7 @@ def _leaderboard_item(
         "deadline": instant(problem.deadline_at),
         "gpu_types": problem.gpus,
         "visibility": problem.visibility,
-        "problem_version": problem.number,
+        "problem_version": problem.problem_version,
         "state": state,
     }
 

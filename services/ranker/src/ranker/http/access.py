@@ -226,7 +226,6 @@ class ReaderView:
             "ranking": ranking and {name: ranking[name] for name in RANKING},
             "timeline": [line | {"note": "", "actor": ""} for line in timeline],
             "cases": timed_cases(submission["cases"]) if _is_ranked(ranking) else [],
-            "blobs": [],
             "files": [],
             "queue": None,
         }

@@ -61,8 +61,8 @@ def _make_case(index: int, case: Row, arguments: dict[str, Row]) -> CaseShown:
         "index": index,
         "name": case["name"],
         "stage": case["stage"],
-        "visibility": "hidden" if is_hidden else "public",
-        "case": None if is_hidden else arguments.get(case["name"]),
+        "is_hidden": is_hidden,
+        "args": None if is_hidden else arguments.get(case["name"]),
         "verdict": case["verdict"],
         "message": case.get("message") or None,
         "wrong": case.get("wrong", 0),
@@ -79,7 +79,7 @@ def _make_estimate(case: Row) -> Row | None:
         return None
     return {
         "time_us": case["time_us"],
-        "time_us_ci95": case.get("interval_us"),
+        "interval_us": case.get("interval_us"),
         "statistics": case.get("statistics", {}),
         "samples": case.get("samples"),
         "dropped": case.get("dropped"),

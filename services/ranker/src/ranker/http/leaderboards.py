@@ -218,7 +218,7 @@ async def find_leaderboard(
         known = ", ".join(types.values())
         raise Refused("not_found", f"{slug} has no GPU type {gpu!r}: {known}", "gpu")
     return problem, LeaderboardKey(
-        problem["slug"], types[gpu.lower()], version or problem["number"]
+        problem["slug"], types[gpu.lower()], version or problem["problem_version"]
     )
 
 

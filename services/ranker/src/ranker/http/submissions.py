@@ -264,7 +264,7 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
         "moderation": _find_moderation(decided),
         "ranking": await describe_ranking(snapshot, row, decided),
         "results": [add_interval(result) for result in results],
-        "blobs": [_make_download(number, file) for file in row["files"]],
+        "files": [_make_download(number, file) for file in row["files"]],
     }
     return row | _state_deadline(row) | computed
 

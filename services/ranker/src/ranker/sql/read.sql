@@ -8,7 +8,8 @@ select pg_current_snapshot()::text as snapshot;
 
 -- name: problems
 -- The newest version of each problem that the reader can see, or one at a version.
-select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
+select distinct on (problem.slug) problem.slug, problem.number as problem_version,
+       problem.digest, problem.title,
        coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
            select known.gpu
            from (
@@ -836,7 +837,7 @@ limit 1000;
 -- The milestones that a participant reached, newest first, on leaderboards that the reader can see.
 select milestone.problem, milestone.gpu, milestone.milestone as id, milestone.title,
        milestone.problem_number as problem_version, milestone.value, submission.number,
-       milestone.at
+       milestone.at as reached_at
 from milestone
 join submission on submission.id = milestone.submission
 left join leaderboard on leaderboard.slug = milestone.problem
