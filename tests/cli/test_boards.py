@@ -96,7 +96,7 @@ def publishing_again(heard: ReceivedRequest) -> tuple[int, Any]:
         return 200, {"items": lines}
     if heard.path == "/v1/admin/rejudges":
         return 201, {"id": "r7", "count": 5, "from_version": 1, "to_version": 2}
-    return 201, WARNED | {"number": 2}
+    return 201, WARNED | {"problem_version": 2}
 
 
 def test_publishing_a_version_offers_a_rejudge_or_starts_it(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_problems_and_the_queue_have_a_row_each() -> None:
     problem = make_example(
         FullProblem,
         slug="matmul",
-        number=3,
+        problem_version=3,
         title="Matrix product",
         gpus=["CPU", "H100"],
         state="active",
