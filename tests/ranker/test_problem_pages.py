@@ -29,7 +29,7 @@ async def published(reads: Reads, **files: bytes) -> None:
     await say(reads.log, subjects.problem("identity"), fact)
 
     async def there() -> bool:
-        return [item["number"] for item in (await reads.get("problems"))["items"]] == [2]
+        return [item["problem_version"] for item in (await reads.get("problems"))["items"]] == [2]
 
     await eventually(there)
 
@@ -62,7 +62,7 @@ async def test_its_files_are_read_by_name(reads: Reads) -> None:
 
 async def test_another_version_is_shown_when_it_is_asked_for(reads: Reads) -> None:
     await published(reads)
-    assert (await reads.get("problems/identity?version=2"))["number"] == 2
+    assert (await reads.get("problems/identity?version=2"))["problem_version"] == 2
     answer = await reads.http.get("/v1/problems/identity?version=7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_problem")
 
