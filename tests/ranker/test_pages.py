@@ -39,7 +39,7 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
         ("slower", False),
         ("first", True),
     ]
-    assert (items[0]["score_us"], items[0]["low_us"]) == pytest.approx((80.0, 72.0))
+    assert (items[0]["score_us"], items[0]["interval_us"][0]) == pytest.approx((80.0, 72.0))
     # Whoever was called otherwise is found by what they were called, too.
     await reads.renamed("Ada", "lovelace")
     for name in ("Ada", "lovelace"):

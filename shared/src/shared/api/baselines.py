@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from shared.api.cases import Interval
 from shared.api.fields import (
     ApiModel,
     Microseconds,
@@ -28,8 +29,7 @@ class Baseline(ApiModel, frozen=True, kw_only=True):
         Meta(description="`absent`: no agent ran it, or it was never requested."),
     ]
     score_us: Microseconds | None
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     vs_leader: Ratio
     grade: str
     tier: str | None

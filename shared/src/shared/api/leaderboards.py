@@ -51,8 +51,7 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     score_us: Microseconds
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     error: float | None
     freedom: int
     delta: Annotated[float, Meta(description="Scores closer than this fraction share a rank.")]
@@ -147,8 +146,7 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
     pooled_over: PooledSubmissions
     error: float | None
     freedom: int | None
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     grade: str
     is_provisional: bool
     counts: bool

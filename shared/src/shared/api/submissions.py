@@ -172,8 +172,7 @@ class Result(ApiModel, frozen=True, kw_only=True):
     pooled_over: PooledSubmissions
     error: float | None
     freedom: int
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     run: str | None
     at: Timestamp
 
@@ -226,8 +225,7 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     score_us: Microseconds | None
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     grade: str
     is_provisional: bool
     level: str | None

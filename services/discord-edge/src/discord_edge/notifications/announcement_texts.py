@@ -113,10 +113,7 @@ def thread_name(entry: Entry, board: Leaderboard) -> str:
 
 def result_details(entry: Entry) -> str:
     """Describe a ranked result in a few lines."""
-    interval = None
-    if entry.low_us is not None and entry.high_us is not None:
-        interval = (entry.low_us, entry.high_us)
-    uncertainty = f" ({interval_text(interval)})" if interval else ""
+    uncertainty = f" ({interval_text(entry.interval_us)})" if entry.interval_us else ""
     pooled = pooled_text(entry.pooled_over)
     tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
     tied = f": {TIED_LEGEND}" if entry.is_tied else ""

@@ -122,15 +122,14 @@ def _make_baseline(
     """A baseline as readers see it; why it failed is only for its author."""
     has_score = run is not NO_RUN and is_measured(run)
     score_us = run["score_us"] if has_score else None
-    low_us = run["low_us"] if has_score else None
-    high_us = run["high_us"] if has_score else None
+    has_interval = has_score and run["low_us"] is not None
+    interval_us = (run["low_us"], run["high_us"]) if has_interval else None
     return models.Baseline(
         name=baseline["name"],
         note=baseline["note"],
         state=_baseline_state(run, is_measured=has_score),
         score_us=score_us,
-        low_us=low_us,
-        high_us=high_us,
+        interval_us=interval_us,
         vs_leader=speedup(score_us, leader_us),
         grade=(run.get("grade") or "") if has_score else "",
         tier=run.get("tier"),

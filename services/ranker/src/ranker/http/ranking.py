@@ -87,8 +87,6 @@ def _make_blank(row: Row) -> Row:
 
 def _make_result(row: Row) -> Row:
     """What the decision on a submission says."""
-    is_bounded = row["low_us"] is not None
-    bounds = [row["low_us"], row["high_us"]] if is_bounded else None
     return _make_blank(row) | {
         "status": "held" if row["is_held"] else "not_ranked",
         "is_eligible": row["is_eligible"],
@@ -98,7 +96,7 @@ def _make_result(row: Row) -> Row:
         "score_us": row["score_us"],
         "run_us": row["run_us"],
         "pooled_over": row["pooled_over"],
-        "interval_us": bounds,
+        "interval_us": row["interval_us"],
         "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 
