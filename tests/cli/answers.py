@@ -10,7 +10,7 @@ _ANSWER: dict[str, Any] = {
     "number": 12,
     "participant": "ada",
     "problem": "matmul",
-    "problem_number": 3,
+    "problem_version": 3,
     "gpu": "CPU",
     "mode": "ranked",
     "name": "kernel.py",
@@ -22,7 +22,7 @@ _ANSWER: dict[str, Any] = {
 }
 RANKED: dict[str, Any] = {
     "status": "ranked",
-    "eligible": True,
+    "is_eligible": True,
     "code": "ranked",
     "reason": "passed every case",
     "rank": 1,
@@ -54,7 +54,7 @@ _WRONG: dict[str, Any] = _PASSED | {
     "log_tail": "hello\n",
     "ranking": {
         "status": "not_ranked",
-        "eligible": False,
+        "is_eligible": False,
         "code": "check_failed",
         "reason": "a case failed",
     },

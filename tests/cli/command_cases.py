@@ -10,7 +10,7 @@ UNCHECKED = ("--unchecked", "r")
 MADE = {"event": "Made", "seq": 7}
 PROBLEM = {
     "slug": "m",
-    "number": 3,
+    "problem_version": 3,
     "title": "Matmul",
     "gpus": ["CPU"],
     "languages": ["python"],
@@ -32,14 +32,14 @@ MILESTONE = {
     "title": "Twice as fast",
     "problem_version": 3,
     "number": 12,
-    "at": RECEIVED_AT,
+    "reached_at": RECEIVED_AT,
 }
 BASELINE_RUNS = {"slug": "m", "items": [{"name": "eager", "gpu": "CPU", "is_new": True}]}
 BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
 SETTINGS = {
     "slug": "m",
     "title": "Matmul",
-    "number": 3,
+    "problem_version": 3,
     "visibility": "closed",
     "deadline_at": RECEIVED_AT,
     "gpus": ["CPU"],
@@ -57,8 +57,8 @@ HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version"
 REJUDGE = {
     "id": "r1",
     "problem": "m",
-    "from_number": 1,
-    "to_number": 2,
+    "from_version": 1,
+    "to_version": 2,
     "state": "running",
     "count": 2,
     "judged": 1,
@@ -103,7 +103,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/problems/m/files/reference.py": b"def generate_input(n, seed): ...\n",
     "GET /v1/problems/m/files/template.py": b"def custom_kernel(data):\n    return data\n",
     "GET /v1/problems/m/templates/python": b"def custom_kernel(data):\n    return data\n",
-    "POST /v1/problems": {"slug": "m", "number": 3, "is_new": True},
+    "POST /v1/problems": {"slug": "m", "problem_version": 3, "is_new": True},
     "GET /v1/submissions": {"items": [ANSWER]},
     "GET /v1/me/submissions": {"items": [ANSWER]},
     "POST /v1/submissions": RECEIPT,

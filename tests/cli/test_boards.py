@@ -20,7 +20,7 @@ from warpboard.service.leaderboard_settings import settings_lines
 
 MADE = {"event": "LeaderboardChanged", "seq": 7}
 TOKENS = {"WARPBOARD_OPERATOR_TOKEN": "t", "WARPBOARD_TOKEN": "t"}
-WARNED = {"slug": "copy", "number": 1, "is_new": True, "warnings": ["mind the gap"]}
+WARNED = {"slug": "copy", "problem_version": 1, "is_new": True, "warnings": ["mind the gap"]}
 ADMIN, AUTHOR = ("admin", "leaderboard", "edit"), ("leaderboard", "edit")
 
 
@@ -90,13 +90,13 @@ def publishing_again(heard: ReceivedRequest) -> tuple[int, Any]:
     """A platform on which the second version of a problem is published."""
     if heard.path.startswith("/v1/leaderboards"):
         lines = [
-            {"problem_number": 1, "entries_count": 2},
-            {"problem_number": 1, "entries_count": 3},
+            {"problem_version": 1, "entries_count": 2},
+            {"problem_version": 1, "entries_count": 3},
         ]
         return 200, {"items": lines}
     if heard.path == "/v1/admin/rejudges":
         return 201, {"id": "r7", "count": 5, "from_version": 1, "to_version": 2}
-    return 201, WARNED | {"number": 2}
+    return 201, WARNED | {"problem_version": 2}
 
 
 def test_publishing_a_version_offers_a_rejudge_or_starts_it(tmp_path: Path) -> None:

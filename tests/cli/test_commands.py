@@ -16,7 +16,7 @@ from tests.support.platform import ROOT
 NOTHING_THERE = "http://127.0.0.1:9"
 KERNEL = "#!POPCORN leaderboard matmul\ndef custom_kernel(data):\n    return data\n"
 RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}], "problem_version": 3, "replayed": False}
-PROBLEM = {"slug": "matmul", "number": 3, "title": "Matmul", "gpus": ["CPU", "H100"]}
+PROBLEM = {"slug": "matmul", "problem_version": 3, "title": "Matmul", "gpus": ["CPU", "H100"]}
 BOARD = {"problem": "matmul", "problem_version": 3, "gpu": "CPU", "items": []}
 ENTRY = {"rank": 1, "number": 12, "score_us": 12.34, "participant": "ada"}
 

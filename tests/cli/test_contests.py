@@ -45,7 +45,13 @@ def there(folder: Path, name: str, slug: str, **changed: Any) -> dict[str, Any]:
     problem = LocalDisk().problem(folder / name, slug)
     manifest = json.loads(problem.manifest)
     digest = hashlib.sha256(problem.manifest).hexdigest()
-    answer = {"slug": slug, "number": 2, "title": slug, "gpus": manifest["gpus"], "digest": digest}
+    answer = {
+        "slug": slug,
+        "problem_version": 2,
+        "title": slug,
+        "gpus": manifest["gpus"],
+        "digest": digest,
+    }
     return answer | {"deadline_at": NOW} | changed
 
 
@@ -58,7 +64,7 @@ def platform(problems: dict[str, dict[str, Any]], refused: str = "") -> Respond:
             slug = field(heard, "slug")
             if slug == refused:
                 return 403, {"code": "not_yours", "detail": f"{slug} is another author's"}
-            return 201, {"slug": slug, "number": 3, "is_new": True}
+            return 201, {"slug": slug, "problem_version": 3, "is_new": True}
         if "/leaderboards/" in path:
             return 200, {"items": [{}]}
         problem = problems.get(path.rpartition("/")[2])

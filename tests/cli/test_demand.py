@@ -18,8 +18,8 @@ from warpboard.domain.demand import (
     offer_lines,
 )
 
-UID = make_example(MissingWall, wall="uid", reason="not root", mend="run the agent as root")
-BWRAP = make_example(MissingWall, wall="bubblewrap", reason="no bwrap", mend="apt install it")
+UID = make_example(MissingWall, wall="uid", reason="not root", fix="run the agent as root")
+BWRAP = make_example(MissingWall, wall="bubblewrap", reason="no bwrap", fix="apt install it")
 WEAK = Offer(
     level="weak",
     tier="C2",
@@ -59,7 +59,7 @@ def test_rows_below_the_best_are_called_what_they_are() -> None:
     assert "provisional" not in demand_line(choose_demand(STRONG, None))
 
 
-def test_the_doctor_tells_each_wall_and_the_mend_of_what_is_missing() -> None:
+def test_the_doctor_tells_each_wall_and_the_fix_of_what_is_missing() -> None:
     lines = list(offer_lines(WEAK))
     assert lines[0] == "isolation weak; device cpu, timing tier C2"
     assert "  wall seccomp: ok" in lines

@@ -19,7 +19,7 @@ DEVICE = {
     "interval": 0.2,
 }
 PENDING = {"error": "authorization_pending", "detail": "not yet"}
-GRANTED = {"access_token": TOKEN, "expires_in": 60, "user_name": "ada"}
+GRANTED = {"access_token": TOKEN, "expires_in": 60, "participant": "ada"}
 ME = {"name": "ada", "scopes": ["submit"], "token": 31}
 
 

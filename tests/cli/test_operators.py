@@ -160,8 +160,8 @@ WORSE = SIDE | {"verdict": "wrong_answer", "is_eligible": False, "code": "failed
 REJUDGE = {
     "id": "r1",
     "problem": "matmul",
-    "from_number": 1,
-    "to_number": 2,
+    "from_version": 1,
+    "to_version": 2,
     "state": "previewed",
     "count": 2,
     "judged": 2,
@@ -170,10 +170,10 @@ REJUDGE = {
     "actor": "operator:olga",
     "preview": {
         "items": [
-            {"number": 12, "gpu": "CPU", "account": "a1", "old": SIDE, "new": SIDE},
+            {"number": 12, "gpu": "CPU", "participant_id": "a1", "old": SIDE, "new": SIDE},
             {"number": 13, "gpu": "CPU", "old": SIDE, "new": WORSE, "changed": True},
         ],
-        "moves": [{"gpu": "CPU", "account": "a2", "old_rank": 1, "new_rank": None}],
+        "moves": [{"gpu": "CPU", "participant_id": "a2", "old_rank": 1, "new_rank": None}],
         "changed_count": 1,
     },
 }

@@ -64,7 +64,7 @@ def test_a_score_says_what_it_is_worth() -> None:
 
 
 def test_what_is_held_says_so() -> None:
-    ranking = {"status": "held", "eligible": False, "code": "suspicious", "reason": "too fast"}
+    ranking = {"status": "held", "is_eligible": False, "code": "suspicious", "reason": "too fast"}
     held = WRONG | {"verdict": "suspicious", "ranking": ranking}
     assert outcome_lines(submission(held))[-1] == "held for review (suspicious): too fast"
 
@@ -168,7 +168,7 @@ def test_a_run_here_tells_what_went_wrong() -> None:
 
 
 def test_a_passed_run_that_is_not_eligible_says_why() -> None:
-    ranking = RANKED | {"eligible": False, "code": "below_physical_floor", "rank": None}
+    ranking = RANKED | {"is_eligible": False, "code": "below_physical_floor", "rank": None}
     held = PASSED | {"is_eligible": False, "ranking": ranking | {"reason": "a time is zero"}}
     assert (
         outcome_lines(submission(held))[-1] == "not ranked (below_physical_floor): a time is zero"

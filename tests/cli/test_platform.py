@@ -13,7 +13,7 @@ def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
         level="none",
         tier="C2",
         is_alive=True,
-        missing=[make_example(MissingWall, wall="uid", reason="not root", mend="run as root")],
+        missing=[make_example(MissingWall, wall="uid", reason="not root", fix="run as root")],
         modes=["test"],
         details={"ranked_not_offered": "isolation is none, strong is demanded"},
     )

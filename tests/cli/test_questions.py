@@ -25,14 +25,14 @@ JOB = {"submission": "s1", "number": 12, "position": 1, "eta_s": 3.2, "eta_p90_s
 PAUSED = {"submission": "s2", "position": 2, "why": "the pool is paused: heat"}
 POOL = {
     "gpu": "CPU",
-    "depth": 2,
+    "waiting": 2,
     "paused": "heat",
     "agents_free": 1,
     "agents_busy": 0,
-    "run_s_p50": 4.0,
+    "run_s": {"p50": 4.0},
     "forecast": [JOB, PAUSED],
 }
-OTHER = {"gpu": "H100", "depth": 0}
+OTHER = {"gpu": "H100", "waiting": 0}
 QUEUE = {"items": [], "pools": [POOL, OTHER], "parked": {"seq": 9, "error": "no fold"}}
 BALANCE = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 3600.0}
 PAST = {"number": 12, "verdict": "passed", "score_us": 4.0, "counts": True, "was_best": True}
@@ -90,8 +90,8 @@ def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:
 def test_a_history_is_of_every_leaderboard_of_ones_own() -> None:
     board = {"participant": "ada", "problem": "m", "problem_version": 1, "items": [PAST]}
     answers = {
-        "problems": {"items": [{"slug": "m", "number": 1, "title": "M", "gpus": ["CPU"]}]},
-        "problems/m": {"slug": "m", "number": 1, "title": "M", "gpus": ["CPU"]},
+        "problems": {"items": [{"slug": "m", "problem_version": 1, "title": "M", "gpus": ["CPU"]}]},
+        "problems/m": {"slug": "m", "problem_version": 1, "title": "M", "gpus": ["CPU"]},
         "participants/ada/history": board | {"gpu": "CPU"},
     }
     result, heard = run_against(answering(answers), "leaderboard", "history", "--as", "ada")

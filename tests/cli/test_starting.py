@@ -46,7 +46,7 @@ def serving(version: ProblemVersion) -> Respond:
     manifest = json.loads(version.manifest)
     row = {
         "slug": version.slug,
-        "number": 1,
+        "problem_version": 1,
         "title": version.title,
         "gpus": list(version.gpus),
         "languages": list(version.languages),

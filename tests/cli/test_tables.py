@@ -28,8 +28,7 @@ BOARD = {
             "participant": "ada",
             "number": 12,
             "score_us": 4560.0,
-            "low_us": 4500.0,
-            "high_us": 4620.0,
+            "interval_us": [4500.0, 4620.0],
             "received_at": RECEIVED_AT,
             "grade": "ok",
         },
@@ -141,7 +140,7 @@ def test_problems_and_the_queue_have_a_row_each() -> None:
     problem = make_example(
         FullProblem,
         slug="matmul",
-        number=3,
+        problem_version=3,
         title="Matrix product",
         gpus=["CPU", "H100"],
         state="active",

@@ -54,9 +54,9 @@ def details(**more: Any) -> FullSubmission:
     fields: dict[str, Any] = {
         "number": 12,
         "id": "s-12",
-        "account": "a-1",
+        "participant_id": "a-1",
         "problem": "identity",
-        "problem_number": 1,
+        "problem_version": 1,
         "gpu": "H100",
         "mode": "ranked",
         "state": "finished",

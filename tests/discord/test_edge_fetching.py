@@ -22,7 +22,7 @@ ADA = DiscordUser(7)
 OVER: dict[str, Any] = {
     "number": 7,
     "problem": "sort",
-    "problem_number": 1,
+    "problem_version": 1,
     "gpu": "CPU",
     "mode": "test",
     "name": "k.py",

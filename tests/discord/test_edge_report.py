@@ -39,7 +39,7 @@ HIDDEN = {"name": "hidden", "stage": "hidden_check", "verdict": "passed", "is_hi
 OVER = {
     "number": 7,
     "problem": "sort",
-    "problem_number": 3,
+    "problem_version": 3,
     "gpu": "H100",
     "mode": "ranked",
     "name": "k.py",

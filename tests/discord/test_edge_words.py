@@ -25,7 +25,7 @@ SLUGS = [f"b{place}_" * 12 for place in range(20)]
 OVER = {
     "number": 7,
     "problem": "sort",
-    "problem_number": 1,
+    "problem_version": 1,
     "gpu": "CPU",
     "mode": "test",
     "name": "k.py",

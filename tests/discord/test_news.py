@@ -13,7 +13,7 @@ from tests.support.api_examples import make_example
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
 SORT = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
-AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, submissions=9, changed=1)
+AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, count=9, changed_count=1)
 AT = datetime(2126, 12, 1, tzinfo=UTC)
 
 
@@ -91,7 +91,7 @@ def test_changes_are_described(change: dict[str, object], said: str) -> None:
 
 def test_a_podium_names_the_changes_since_the_last_one() -> None:
     rows = [entry(rank, name) for rank, name in enumerate(("ada", "eve", "bob", "kim"), 1)]
-    items = [msgspec.structs.replace(one, account=one.participant or "") for one in rows]
+    items = [msgspec.structs.replace(one, participant_id=one.participant or "") for one in rows]
     board = make_example(Leaderboard, problem="sort", gpu="H100", items=items)
     said = announcement_texts.podium_text(
         board, ["eve", "kim", "bob"], is_record=False
@@ -113,7 +113,7 @@ def test_a_problem_for_beginners_is_calm() -> None:
 
 
 def test_a_rejudge_stays_in_the_post() -> None:
-    rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, submissions=1, changed=2)
+    rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, count=1, changed_count=2)
     said = announcement_texts.rejudge_text(rejudge, HOSTILE)
     assert said.startswith("Rejudged under version 2: 1 submission was run again, and 2 results")
     assert "@everyone" not in said

@@ -160,7 +160,7 @@ async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
     assert response.json() == {
         "slug": "whole",
         "title": "Copy it whole",
-        "number": 1,
+        "problem_version": 1,
         "visibility": "closed",
         "deadline_at": "2126-12-01T18:00:00Z",
         "is_archived": False,
@@ -220,7 +220,7 @@ async def test_a_new_version_needs_a_clean_report(door: Door) -> None:
     assert "8 bits" in (await door.publish(other, report=json.dumps(dirty))).json()["detail"]
     # What is there already needs none.
     assert (await door.publish(report="")).status_code == 200
-    assert (await door.publish(other)).json()["number"] == 2
+    assert (await door.publish(other)).json()["problem_version"] == 2
     fact = door.log.since(0)[-1].fact
     assert isinstance(fact, ProblemPublished)
     assert fact.report is not None

@@ -84,8 +84,8 @@ async def test_invites_are_listed_with_who_used_them(closed: Door) -> None:
     first, second = await invited(closed, 2)
     await join(closed, first)
     answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
-    used, free = sorted(answer.json()["items"], key=lambda invite: invite["name"] is None)
-    assert (used["code"], used["name"], free["code"]) == (first, "grace", second)
+    used, free = sorted(answer.json()["items"], key=lambda invite: invite["participant"] is None)
+    assert (used["code"], used["participant"], free["code"]) == (first, "grace", second)
     assert used["claimed_at"] is not None
     answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=EVE)
     assert code(answer) == (404, "unknown_leaderboard")
@@ -144,7 +144,7 @@ async def test_a_problem_can_be_closed_from_the_start(door: Door) -> None:
     answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
     assert answer.status_code == 422
     answer = await door.publish(FILES, ADA, **parts)
-    assert (answer.status_code, answer.json()["number"]) == (201, 1)
+    assert (answer.status_code, answer.json()["problem_version"]) == (201, 1)
     changed = door.log.since(0)[-2].fact
     assert isinstance(changed, LeaderboardChanged)
     assert changed.visibility == "closed"

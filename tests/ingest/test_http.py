@@ -183,7 +183,7 @@ async def test_publishing_the_same_files_again_makes_no_version(door: Door) -> N
 
 async def test_publishing_other_files_makes_the_next_version(door: Door) -> None:
     answer = await door.publish(FILES | {"reference.py": FILES["reference.py"] + b"# 1\n"})
-    assert (answer.status_code, answer.json()["number"]) == (201, 2)
+    assert (answer.status_code, answer.json()["problem_version"]) == (201, 2)
 
 
 @shares_a_door

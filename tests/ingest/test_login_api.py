@@ -74,10 +74,10 @@ async def test_a_linked_id_acts_for_its_participant(
     answer = await program.post("/v1/auth/link", json=link, headers=ada)
     assert answer.status_code == 200, answer.text
     linked = answer.json()
-    assert (linked["status"], linked["scopes"], linked["user_name"]) == ("ok", expected, ADA)
+    assert (linked["status"], linked["scopes"], linked["participant"]) == ("ok", expected, ADA)
     token = doorway.logins.tokens.known(cli_id)
     assert token is not None
-    assert (token.number, token.account) == (linked["token_id"], linked["user_id"])
+    assert (token.number, token.account) == (linked["token_id"], linked["participant_id"])
     days = (token.expires_at - doorway.clock()).days if token.expires_at else 0
     assert days in (89, 90)
     again = await program.post("/v1/auth/link", json=link, headers=ada)

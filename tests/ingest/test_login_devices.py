@@ -38,8 +38,8 @@ async def test_a_device_is_approved_by_its_code(
     assert (grant["token_type"], grant["scope"]) == ("Bearer", "submit read:own")
     token = doorway.logins.tokens.known(grant["access_token"])
     assert token is not None
-    assert (token.kind, token.account) == ("device", grant["user_id"])
-    assert grant["user_name"] == ADA
+    assert (token.kind, token.account) == ("device", grant["participant_id"])
+    assert grant["participant"] == ADA
 
 
 async def test_a_device_that_polls_again_gets_the_same_token(

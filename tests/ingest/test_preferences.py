@@ -133,7 +133,7 @@ async def test_the_edge_reads_the_summary_of_a_rejudge(door: Door) -> None:
         "problem": "copy",
         "from_version": 1,
         "to_version": 2,
-        "submissions": 1,
-        "changed": 0,
+        "count": 1,
+        "changed_count": 0,
     }
     assert (await door.http.get("/v1/edge/rejudges/r-2", headers=EDGE)).status_code == 404

@@ -213,8 +213,8 @@ async def test_of_two_authors_who_publish_a_new_problem_one_owns_it(strict: Door
     first = [type(result).__name__ for result in results].index("PublishedVersion")
     with pytest.raises(Refused, match="another author"):
         await authors.publish(publications[1 - first], actors[1 - first])
-    assert (await authors.publish(publications[1 - first], actors[first])).number == 2
-    assert (await authors.publish(publications[first], "operator:o")).number == 3
+    assert (await authors.publish(publications[1 - first], actors[first])).problem_version == 2
+    assert (await authors.publish(publications[first], "operator:o")).problem_version == 3
 
 
 async def test_moderators_cannot_rename_operators(strict: Door) -> None:

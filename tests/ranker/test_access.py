@@ -187,7 +187,7 @@ async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads:
 async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     (case,) = await reads.get(f"submissions/{submission['number']}/cases")
-    assert (case["visibility"], case["name"]) == ("public", "size=1")
+    assert (case["is_hidden"], case["name"]) == (False, "size=1")
     life = Life("s2")
     hidden = [
         events.CaseResult(

@@ -65,7 +65,7 @@ def test_an_end_is_named_by_what_was_decided() -> None:
 
 def test_an_end_says_so_with_its_score_in_seconds() -> None:
     (event,) = make_public_history(ended(), "ranked", is_own=False)
-    assert (event["is_over"], event["eligible"], event["score"]) == (True, True, 5e-6)
+    assert (event["is_over"], event["is_eligible"], event["score_us"]) == (True, True, 5.0)
 
 
 def test_others_are_told_no_more_than_the_owner_and_no_texts() -> None:

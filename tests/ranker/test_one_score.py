@@ -85,7 +85,7 @@ class History:
             page = await get(f"submissions/{item['number']}")
             version = page["result_version"]
             views = [page, page["ranking"], item]
-            views += [result for result in page["results"] if result["problem_number"] == version]
+            views += [result for result in page["results"] if result["problem_version"] == version]
             views += await self._elsewhere(item, version)
             scores_[item["id"]] = [
                 (version, each["score_us"], each["pooled_over"]) for each in views
@@ -95,7 +95,8 @@ class History:
     async def _elsewhere(self, line: dict[str, Any], version: int) -> list[dict[str, Any]]:
         """A submission in its participant's history, and on the leaderboard if it is there."""
         board = await self.reads.get(f"leaderboards/identity/CPU?version={version}")
-        path = f"participants/{line['account']}/history?problem=identity&gpu=CPU&version={version}"
+        account = line["participant_id"]
+        path = f"participants/{account}/history?problem=identity&gpu=CPU&version={version}"
         past = await self.reads.get(path)
         rows = [*board["items"], *past["items"]]
         return [row for row in rows if row["number"] == line["number"]]

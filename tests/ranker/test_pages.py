@@ -4,11 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from shared import events, subjects
 from shared.clock import now
 from shared.testing import eventually
-from tests.support.lives import AGENT, BLOB, Life, live, problem, say
+from tests.support.lives import AGENT, BLOB, Life, live, problem, registration, say
 from tests.support.reading import Reads
 
 pytestmark = pytest.mark.server
@@ -38,7 +39,7 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
         ("slower", False),
         ("first", True),
     ]
-    assert (items[0]["score_us"], items[0]["low_us"]) == pytest.approx((80.0, 72.0))
+    assert (items[0]["score_us"], items[0]["interval_us"][0]) == pytest.approx((80.0, 72.0))
     # Whoever was called otherwise is found by what they were called, too.
     await reads.renamed("Ada", "lovelace")
     for name in ("Ada", "lovelace"):
@@ -161,7 +162,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     assert (queue["eta_p90_s"], queue["why"]) == (18.0, "paused")
     assert (page["state_owner"], page["state_deadline_at"]) == ("scheduler", page["deadline_at"])
     (pool,) = (await reads.get("queue"))["pools"]
-    assert (pool["depth"], pool["paused"], pool["run_s_p90"]) == (1, "new driver", 9.0)
+    assert (pool["waiting"], pool["paused"], pool["run_s"]["p90"]) == (1, "new driver", 9.0)
     (_, mine) = pool["forecast"]
     assert (mine["submission"], mine["number"]) == ("s1", page["number"])
     assert page["timeline"][0]["actor"]
@@ -181,12 +182,16 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
         "failed thrice",
         "looks odd",
     )
+    walls = [events.Missing(wall="uid", reason="not root", mend="run as root")]
+    await say(reads.log, agg, structs.replace(registration(), missing=walls))
     await say(reads.log, agg, events.AgentReleased(reason="mended"))
 
     async def enrolled() -> bool:
         return bool((await reads.get("agents"))["items"][0]["standing"] == "enrolled")
 
     await eventually(enrolled)
+    (registered,) = (await reads.get("agents"))["items"]
+    assert registered["missing"] == [{"wall": "uid", "reason": "not root", "fix": "run as root"}]
 
 
 async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads) -> None:

@@ -29,7 +29,7 @@ async def published(reads: Reads, **files: bytes) -> None:
     await say(reads.log, subjects.problem("identity"), fact)
 
     async def there() -> bool:
-        return [item["number"] for item in (await reads.get("problems"))["items"]] == [2]
+        return [item["problem_version"] for item in (await reads.get("problems"))["items"]] == [2]
 
     await eventually(there)
 
@@ -62,7 +62,7 @@ async def test_its_files_are_read_by_name(reads: Reads) -> None:
 
 async def test_another_version_is_shown_when_it_is_asked_for(reads: Reads) -> None:
     await published(reads)
-    assert (await reads.get("problems/identity?version=2"))["number"] == 2
+    assert (await reads.get("problems/identity?version=2"))["problem_version"] == 2
     answer = await reads.http.get("/v1/problems/identity?version=7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_problem")
 
@@ -91,7 +91,7 @@ async def test_two_submissions_are_compared_with_their_sources(reads: Reads) -> 
 async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
     _, second = await reads.ended(Life("a", "ada", 100.0), Life("b", "grace", 150.0))
     ranking = second["ranking"]
-    assert ranking["score"] == pytest.approx(150e-6)
+    assert ranking["score_us"] == pytest.approx(150)
     assert ranking["delta_to_best"] == pytest.approx(50e-6)
     assert ranking["delta_to_next"] == pytest.approx(50e-6)
     (slower,) = await reads.ended(Life("c", "grace", 170.0))
@@ -114,7 +114,7 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
 
     body = await eventually(page)
     assert (body["ranking"]["status"], body["ranking"]["code"]) == ("pending", "awaiting_runs")
-    assert body["ranking"]["eligible"] is None
+    assert body["ranking"]["is_eligible"] is None
     assert (body["queue"]["position"], body["queue"]["ahead"]) == (None, None)
 
 
@@ -162,7 +162,7 @@ async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None
 
     await eventually(records)
     mine = (await reads.get(f"{path}?participant=Ada"))["items"]
-    assert [item["score"] for item in mine] == pytest.approx([90e-6, 100e-6])
+    assert [item["score_us"] for item in mine] == pytest.approx([90, 100])
     missing = await reads.http.get(f"/v1/{path}?participant=Nobody")
     assert missing.status_code == 404
 
@@ -188,8 +188,8 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
 
     number = await eventually(read_cases)
     public, secret = await reads.get(f"submissions/{number}/cases")
-    assert (public["visibility"], public["case"]) == ("public", {"size": 127})
-    assert (secret["visibility"], secret["case"], secret["estimate"]) == ("hidden", None, None)
+    assert (public["is_hidden"], public["args"]) == (False, {"size": 127})
+    assert (secret["is_hidden"], secret["args"], secret["estimate"]) == (True, None, None)
 
 
 async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:

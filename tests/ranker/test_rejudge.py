@@ -177,7 +177,7 @@ async def test_the_preview_says_what_applying_then_does(judging: Judging) -> Non
     assert [items[name]["old"]["rank"] for name in ("fast", "slow")] == [1, 2]
     assert [items[name]["new"]["rank"] for name in ("fast", "slow")] == [2, 1]
     assert preview["changed_count"] == 2
-    assert {move["account"]: move["new_rank"] for move in preview["moves"]} == {
+    assert {move["participant_id"]: move["new_rank"] for move in preview["moves"]} == {
         "ada": 2,
         "grace": 1,
     }

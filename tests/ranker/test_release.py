@@ -102,7 +102,7 @@ async def settled(reads: Reads) -> None:
 async def read_source(reads: Reads, life: int) -> tuple[int, str]:
     """The response to another participant who asks for the source of a life."""
     items = (await reads.get("submissions"))["items"]
-    (number,) = [item["number"] for item in items if item["problem_number"] == life]
+    (number,) = [item["number"] for item in items if item["problem_version"] == life]
     url = f"/v1/submissions/{number}?source=true"
     answer = await reads.http.get(url, headers=as_("grace"))
     return answer.status_code, str(answer.json().get("detail"))

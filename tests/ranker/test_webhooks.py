@@ -34,7 +34,7 @@ async def test_an_end_is_told_signed_with_no_source(
     assert ended.json["id"] == ended.headers["warpboard-event-id"]
     assert ended.headers["content-type"] == "application/json"
     data = ended.json["data"]
-    assert (data["submission"], data["outcome"], data["mode"]) == (4, "passed", "ranked")
+    assert (data["number"], data["outcome"], data["mode"]) == (4, "passed", "ranked")
     assert not data.keys() & {"source", "name", "file", "log", "reason", "cases"}
     ranked = next(item for item in receiver.requests if item.json["type"] == "submission.ranked")
     assert ranked.json["data"]["rank"] == 1

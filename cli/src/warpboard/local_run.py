@@ -221,15 +221,19 @@ class LocalHarness:
         """Return what this machine offers, in the keys of an Offer."""
         isolation = entry.isolation()
         other_launchers = ["bubblewrap"] if isolation.has_bubblewrap else []
+        missing, launchers_missing = (
+            [{"wall": wall.wall, "reason": wall.reason, "fix": wall.mend} for wall in walls]
+            for walls in (isolation.missing, isolation.launchers)
+        )
         return {
             "level": isolation.level,
             "tier": entry.probe_device("cpu", isolation.walls).tier,
             "device": DEVICE,
             "kernel": isolation.kernel,
             "walls": list(isolation.walls),
-            "missing": [asdict(missing) for missing in isolation.missing],
+            "missing": missing,
             "launchers": ["zygote", *other_launchers],
-            "launchers_missing": [asdict(missing) for missing in isolation.launchers],
+            "launchers_missing": launchers_missing,
             "toolchains": entry.toolchains(),
         }
 

@@ -54,7 +54,7 @@ async def wrong_boards(asker: Asker, log: Sequence[Kept]) -> list[str]:
 
 def _wrong_rows(gpu: str, rows: list[dict[str, Any]], log: Sequence[Kept]) -> Iterator[str]:
     entries = expected_entries(log, gpu)
-    shown = {row["account"]: row for row in rows}
+    shown = {row["participant_id"]: row for row in rows}
     for entry in entries:
         row = shown.pop(entry.account, None)
         if row is None:

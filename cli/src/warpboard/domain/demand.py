@@ -52,11 +52,11 @@ def offer_lines(offer: Offer) -> Iterator[str]:
 def missing_lines(missing: list[MissingWall], kind: str = "wall") -> Iterator[str]:
     """Describe what is missing, why, and how to fix it.
 
-    >>> list(missing_lines([MissingWall(wall="uid", reason="not root", mend="run as root")]))
+    >>> list(missing_lines([MissingWall(wall="uid", reason="not root", fix="run as root")]))
     ['wall uid: missing, not root; to fix it: run as root']
     """
     for item in missing:
-        fix = f"; to fix it: {one_line(item.mend)}" if item.mend else ""
+        fix = f"; to fix it: {one_line(item.fix)}" if item.fix else ""
         yield f"{kind} {item.wall}: missing, {one_line(item.reason) or NO_VALUE}{fix}"
 
 

@@ -46,8 +46,7 @@ class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     score_us: float
     participant: str | None = None
-    low_us: float | None = None
-    high_us: float | None = None
+    interval_us: tuple[float, float] | None = None
     received_at: datetime | None = None
     tier: str | None = None
     level: str | None = None
@@ -68,8 +67,7 @@ class BaselineResult(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     state: str = ""
     score_us: float | None = None
-    low_us: float | None = None
-    high_us: float | None = None
+    interval_us: tuple[float, float] | None = None
     vs_leader: float | None = None
     grade: str = ""
     tier: str | None = None

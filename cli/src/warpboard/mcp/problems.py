@@ -98,7 +98,7 @@ class Task(ToolResponse, frozen=True, kw_only=True):
     """Everything needed to write a kernel for a problem."""
 
     slug: str
-    version: int
+    problem_version: int
     title: str
     statement: str
     gpus: list[str]
@@ -173,7 +173,7 @@ async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
     }
     return Task(
         slug=problem.slug,
-        version=problem.number,
+        problem_version=problem.problem_version,
         title=one_line(problem.title, 200),
         statement=statement,
         gpus=problem.gpus,
@@ -231,7 +231,7 @@ async def render_statement(context: ToolContext, slug: str) -> str:
     task = await read_task(context, ReadTaskRequest(problem=slug))
     rules = [f"- {name}: {text}" for name, text in task.rules.items()]
     parts = [
-        f"# {task.title} ({task.slug}, version {task.version})",
+        f"# {task.title} ({task.slug}, version {task.problem_version})",
         task.statement.strip(),
         f"GPU types: {', '.join(task.gpus)}. Ranked by {task.ranked_by}.",
         "\n".join(rules),

@@ -102,7 +102,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     status: str
-    eligible: bool | None = None
+    is_eligible: bool | None = None
     code: str | None = None
     reason: str | None = None
     rank: int | None = None

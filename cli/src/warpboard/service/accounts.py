@@ -79,7 +79,7 @@ class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in: float | None = None
     scope: str = ""
-    user_name: str = ""
+    participant: str = ""
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,7 @@ def invite_table(leaderboard: str, invites: Sequence[Invite], zone: tzinfo | Non
     rows = [
         (
             invite.code,
-            invite.name or NO_VALUE,
+            invite.participant or NO_VALUE,
             instant_text(invite.claimed_at, zone),
             instant_text(invite.created_at, zone),
             instant_text(invite.expires_at, zone),

@@ -94,7 +94,7 @@ def own_milestone_table(reached: Sequence[OwnMilestone], zone: tzinfo | None = N
             one_line(milestone.title, 60),
             str(milestone.problem_version),
             str(milestone.number),
-            instant_text(milestone.at, zone),
+            instant_text(milestone.reached_at, zone),
         )
         for milestone in reached
     ]

@@ -105,7 +105,9 @@ def plan_problem(
     changes = []
     is_new = published.digest != desired.digest
     if is_new:
-        changes.append(f"version {published.number + 1} in the place of {published.number}")
+        changes.append(
+            f"version {published.problem_version + 1} in the place of {published.problem_version}"
+        )
     if (is_new or desired.has_gpus) and sorted(desired.gpus) != sorted(published.gpus):
         changes.append(f"on {', '.join(desired.gpus)}; it was on {', '.join(published.gpus)}")
     if desired.deadline_at is not None and desired.deadline_at != published.deadline_at:

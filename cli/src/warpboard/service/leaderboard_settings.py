@@ -34,7 +34,7 @@ async def show_settings(api: Api, screen: Screen, slug: str, *, as_json: bool) -
 
 def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) -> Iterator[str]:
     """Describe all settings, one line each; `zone` defaults to this machine's."""
-    yield f"{settings.slug}, version {settings.number}: {one_line(settings.title, 100)}"
+    yield f"{settings.slug}, version {settings.problem_version}: {one_line(settings.title, 100)}"
     yield f"seen by {'everybody' if settings.visibility == 'public' else 'who was invited'}"
     yield _deadline_line(settings, zone)
     closed = ", ".join(settings.gpus_closed)

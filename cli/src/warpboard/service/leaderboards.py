@@ -157,9 +157,7 @@ def history_table(answer: History, zone: tzinfo | None = None) -> Table:
             one_line(item.name, 40),
             item.verdict or item.outcome or NO_VALUE,
             time_text(item.score_us),
-            NO_VALUE
-            if item.low_us is None or item.high_us is None
-            else interval_text((item.low_us, item.high_us)),
+            interval_text(item.interval_us),
             time_text(item.run_us),
             numbers_text(item.pooled_over) or NO_VALUE,
             item.grade or NO_VALUE,
@@ -248,7 +246,7 @@ def _entry_row(entry: Entry, zone: tzinfo | None) -> tuple[str, ...]:
         rank_text(entry.rank, is_tied=entry.is_tied),
         entry.participant or NO_VALUE,
         time_text(entry.score_us),
-        _bounds_text(entry.low_us, entry.high_us),
+        interval_text(entry.interval_us),
         str(entry.number),
         instant_text(entry.received_at, zone),
         entry.tier or NO_VALUE,
@@ -263,7 +261,7 @@ def _baseline_row(baseline: Baseline, zone: tzinfo | None) -> tuple[str, ...]:
         NO_VALUE,
         f"[{MARK} {baseline.name}]",
         time_text(baseline.score_us),
-        _bounds_text(baseline.low_us, baseline.high_us),
+        interval_text(baseline.interval_us),
         NO_VALUE,
         instant_text(baseline.measured_at, zone),
         baseline.tier or NO_VALUE,
@@ -296,10 +294,6 @@ def _grade_text(grade: str, is_provisional: bool) -> str:
     ('ok', 'noisy, provisional', '-')
     """
     return ", ".join([grade or NO_VALUE] + ["provisional"] * is_provisional)
-
-
-def _bounds_text(low_us: float | None, high_us: float | None) -> str:
-    return NO_VALUE if low_us is None or high_us is None else interval_text((low_us, high_us))
 
 
 def condition_text(condition: MilestoneCondition) -> str:

@@ -106,7 +106,7 @@ def rejudge_table(rejudges: Sequence[Rejudge], zone: tzinfo | None = None) -> Ta
         (
             rejudge.id,
             rejudge.problem,
-            f"{rejudge.from_number} to {rejudge.to_number}",
+            f"{rejudge.from_version} to {rejudge.to_version}",
             f"{rejudge.judged} of {rejudge.count}",
             rejudge.state,
             NO_VALUE if rejudge.changed_count is None else str(rejudge.changed_count),
@@ -122,7 +122,7 @@ def rejudge_table(rejudges: Sequence[Rejudge], zone: tzinfo | None = None) -> Ta
 
 def rejudge_lines(rejudge: Rejudge) -> Iterator[str]:
     """Describe a rejudge without its preview, and what to do next."""
-    versions = f"from version {rejudge.from_number} to {rejudge.to_number}"
+    versions = f"from version {rejudge.from_version} to {rejudge.to_version}"
     yield f"rejudge {rejudge.id}: {rejudge.problem} {versions}, {rejudge.select}"
     yield f"asked by {rejudge.actor}: {one_line(rejudge.reason)}"
     progress = f"{rejudge.judged} of {count_text(rejudge.count, 'submission')} judged"
@@ -162,7 +162,11 @@ def _result_cells(side: ItemSide) -> tuple[str, ...]:
 def rank_change_table(preview: Preview) -> Table:
     """List the participants whose rank changes."""
     rows = [
-        (move.gpu, move.account, f"{move.old_rank or NO_VALUE} → {move.new_rank or NO_VALUE}")
+        (
+            move.gpu,
+            move.participant_id,
+            f"{move.old_rank or NO_VALUE} → {move.new_rank or NO_VALUE}",
+        )
         for move in preview.moves
     ]
     return Table("moves", ("GPU type", "account", "place"), rows)

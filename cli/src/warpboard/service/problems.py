@@ -55,7 +55,7 @@ def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Ta
     rows = [
         (
             problem.slug,
-            str(problem.number),
+            str(problem.problem_version),
             one_line(problem.title, 60),
             " ".join(problem.gpus),
             instant_text(problem.published_at, zone),
@@ -71,7 +71,7 @@ def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Ta
 
 def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[str]:
     """Describe a problem's name, GPU types, limits, ranking and deadline."""
-    yield f"{problem.slug}, version {problem.number}: {one_line(problem.title, 100)}"
+    yield f"{problem.slug}, version {problem.problem_version}: {one_line(problem.title, 100)}"
     yield f"GPU types: {', '.join(problem.gpus) or NO_VALUE}"
     languages = ", ".join(problem.languages) or "python"
     limit = f", at most {problem.source_bytes_max:,} bytes" if problem.source_bytes_max else ""

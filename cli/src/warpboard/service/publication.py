@@ -102,10 +102,11 @@ async def publish_all(
 
 async def _count_old_entries(api: Api, published: PublishedVersion) -> int:
     """Count the entries of the version before a new one, on all GPU types."""
-    if not published.is_new or published.number == 1:
+    version = published.problem_version
+    if not published.is_new or version == 1:
         return 0
     lines = (await api.get(Leaderboards, "leaderboards", problem=published.slug)).value.items
-    return sum(line.entries_count for line in lines if line.problem_number == published.number - 1)
+    return sum(line.entries_count for line in lines if line.problem_version == version - 1)
 
 
 async def _offer_rejudge(api: Api, screen: Screen, published: PublishedVersion) -> None:
@@ -117,9 +118,10 @@ async def _offer_rejudge(api: Api, screen: Screen, published: PublishedVersion) 
     with suppress(Failed, Refused):
         entries = await _count_old_entries(api, published)
     if entries:
+        version = published.problem_version
         screen.say(
-            f"the leaderboards of version {published.number} are empty;"
-            f" {count_text(entries, 'entry', 'entries')} of version {published.number - 1} can run"
+            f"the leaderboards of version {version} are empty;"
+            f" {count_text(entries, 'entry', 'entries')} of version {version - 1} can run"
             f' again: warpboard problem rejudge start {published.slug} --reason "…"'
         )
 
@@ -131,7 +133,7 @@ async def _start_rejudges(
     started = []
     for published in (answer.value for answer in answers):
         if await _count_old_entries(api, published):
-            reason = f"version {published.number} was published"
+            reason = f"version {published.problem_version} was published"
             body = {"problem": published.slug, "reason": reason, "select": "best"}
             started.append(await api.act(RequestedRejudge, "POST", "admin", "rejudges", body=body))
     return started
@@ -191,5 +193,5 @@ async def publish(
 def published_line(published: PublishedVersion) -> str:
     """Describe in one line what happened to a problem."""
     if published.is_new:
-        return f"{published.slug} version {published.number} published"
-    return f"{published.slug} unchanged: version {published.number}"
+        return f"{published.slug} version {published.problem_version} published"
+    return f"{published.slug} unchanged: version {published.problem_version}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from shared.api.agents import Agent, Agents
-from shared.api.queues import Depth, Job, Pool, Queues
+from shared.api.queues import Depth, Job, Pool, Quantiles, Queues
 from shared.api.submissions import Balance, Balances
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, about_text, instant_text, one_line
@@ -114,17 +114,22 @@ def pool_table(pools: Sequence[Pool]) -> Table:
     rows = [
         (
             pool.gpu,
-            str(pool.depth),
+            str(pool.waiting),
             _count_text(pool.agents_free),
             _count_text(pool.agents_busy),
-            about_text(pool.run_s_p50 or None),
-            about_text(pool.run_s_p90 or None),
+            *_run_texts(pool.run_s),
             f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
         )
         for pool in pools
     ]
     columns = ("GPU type", "waiting", "free", "busy", "run usually", "9 of 10 runs", "state")
     return Table("queues", columns, rows)
+
+
+def _run_texts(run_s: Quantiles | None) -> tuple[str, str]:
+    if run_s is None:
+        return NO_VALUE, NO_VALUE
+    return about_text(run_s.p50 or None), about_text(run_s.p90 or None)
 
 
 def _count_text(number: int | None) -> str:

@@ -26,7 +26,7 @@ from warpboard.service.ports import Api, Disk, Screen
 PAGE = 200
 PAGES_MAX = 500
 COLUMNS = (
-    *("number", "problem", "problem_number", "gpu", "mode", "name", "state", "outcome"),
+    *("number", "problem", "problem_version", "gpu", "mode", "name", "state", "outcome"),
     *("verdict", "code", "is_eligible", "result_version", "score_us", "is_withdrawn"),
     "received_at",
 )

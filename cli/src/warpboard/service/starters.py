@@ -236,7 +236,7 @@ def agents_page(page: str, problem: FullProblem, kernel: str, gpus: Sequence[str
     values: Mapping[str, str] = {
         "slug": problem.slug,
         "title": one_line(problem.title, 100) or problem.slug,
-        "version": str(problem.number),
+        "version": str(problem.problem_version),
         "kernel": kernel,
         "gpu": gpus[0] if gpus else "GPU",
         "gpus": ", ".join(gpus),

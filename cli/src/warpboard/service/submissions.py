@@ -194,7 +194,7 @@ def _print_submission(screen: Screen, submission: FullSubmission) -> None:
     screen.say(
         f"{submission.name or 'a file'} by {submission.participant or NO_VALUE}, "
         f"{submission.mode} for {submission.problem} "
-        f"version {submission.problem_number} on {submission.gpu}, "
+        f"version {submission.problem_version} on {submission.gpu}, "
         f"received {instant_text(submission.received_at)}"
     )
     for note in (*note_lines(submission), *system_lines(submission), *stage_lines(submission)):

@@ -53,7 +53,7 @@ class LinkRequest(msgspec.Struct, frozen=True):
 class LinkedClient(msgspec.Struct, frozen=True):
     """A CLI id that acts for a participant, as one of their tokens."""
 
-    user_name: str
+    participant: str
     token_id: int
 
 
@@ -107,7 +107,7 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
     client = await api.post(
         user, LinkedClient, f"{interaction.id}-link", *path, **body, confirm=True
     )
-    name = escaped(client.user_name)
+    name = escaped(client.participant)
     text = f"Linked: the client now acts for {name}, as token {client.token_id}."
     await reply(interaction, text)
 

@@ -199,7 +199,7 @@ async def _revoke_invite(
 
 
 def _invite_line(invite: Invite) -> str:
-    claimant = escaped(str(invite.name or invite.participant_id))
+    claimant = escaped(str(invite.participant or invite.participant_id))
     state = f"used by {claimant}" if invite.participant_id else "free"
     expiry = f" · valid until {invite.expires_at:%Y-%m-%dT%H:%M:%SZ}" if invite.expires_at else ""
     return f"`{invite.code}` · {state}{expiry}"

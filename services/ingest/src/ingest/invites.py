@@ -231,7 +231,7 @@ class Invites:
         return api.Invite(
             code=code,
             participant_id=invite.account,
-            name=name,
+            participant=name,
             claimed_at=invite.claimed_at,
             created_at=invite.issued_at,
             expires_at=invite.expires_at,

@@ -85,7 +85,7 @@ class Leaderboards:
         return LeaderboardSettings(
             slug=slug,
             title=published.title,
-            number=published.number,
+            problem_version=published.number,
             visibility="public" if state.visibility == problems.PUBLIC else "closed",
             deadline_at=state.deadline_at,
             is_archived=state.is_archived,

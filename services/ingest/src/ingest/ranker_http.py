@@ -113,7 +113,6 @@ class RankerClient:
                 gpu=gpu,
                 state="queued",
                 waiting=0,
-                wait_s=None,
                 run_s=None,
                 agents_online=0,
                 agents_busy=0,

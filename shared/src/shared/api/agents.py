@@ -12,7 +12,7 @@ class MissingWall(ApiModel, frozen=True, kw_only=True):
 
     wall: str
     reason: str
-    mend: str
+    fix: str
 
 
 class Agent(ApiModel, frozen=True, kw_only=True):

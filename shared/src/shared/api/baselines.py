@@ -8,7 +8,6 @@ from shared.api.cases import Interval
 from shared.api.fields import (
     ApiModel,
     Microseconds,
-    Seconds,
     SequenceNumber,
     SubmissionNumber,
     Timestamp,
@@ -30,10 +29,7 @@ class Baseline(ApiModel, frozen=True, kw_only=True):
         Meta(description="`absent`: no agent ran it, or it was never requested."),
     ]
     score_us: Microseconds | None
-    score: Seconds | None
-    low_us: Microseconds | None
-    high_us: Microseconds | None
-    ci95: Interval | None
+    interval_us: Interval | None
     vs_leader: Ratio
     grade: str
     tier: str | None
@@ -78,7 +74,7 @@ class OwnMilestone(ApiModel, frozen=True, kw_only=True):
     problem_version: int
     value: float
     number: SubmissionNumber
-    at: Timestamp
+    reached_at: Timestamp
 
 
 class OwnMilestones(ApiModel, frozen=True, kw_only=True):

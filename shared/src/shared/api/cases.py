@@ -65,7 +65,7 @@ class Estimate(ApiModel, frozen=True, kw_only=True):
     """The time of one call, and its uncertainty."""
 
     time_us: Microseconds
-    time_us_ci95: Interval | None
+    interval_us: Interval | None
     statistics: dict[str, float]
     samples: int | None
     dropped: int | None
@@ -82,8 +82,8 @@ class CaseShown(ApiModel, frozen=True, kw_only=True):
     index: int
     name: str
     stage: str
-    visibility: Literal["public", "hidden"]
-    case: Annotated[dict[str, Any] | None, Meta(description="Its arguments, without the seed.")]
+    is_hidden: bool
+    args: Annotated[dict[str, Any] | None, Meta(description="Its arguments, without the seed.")]
     verdict: Verdict
     message: str | None
     wrong: int

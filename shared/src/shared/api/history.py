@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.cases import Verdict
-from shared.api.fields import ApiModel, Mode, Seconds, SequenceNumber, Timestamp
+from shared.api.fields import ApiModel, Microseconds, Mode, Seconds, SequenceNumber, Timestamp
 from shared.api.submissions import Code, Outcome, StageResult
 
 HistoryEventType = Literal[
@@ -59,8 +59,8 @@ class HistoryEvent(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     code: Code | None = None
     outcome: Outcome | None = None
     verdict: Verdict | None = None
-    eligible: bool | None = None
-    score: Seconds | None = None
+    is_eligible: bool | None = None
+    score_us: Microseconds | None = None
     grade: str | None = None
     is_provisional: bool | None = None
     is_over: bool | None = None

@@ -12,7 +12,6 @@ from shared.api.fields import (
     Mode,
     OwnRunMicroseconds,
     PooledSubmissions,
-    Seconds,
     SequenceNumber,
     SubmissionNumber,
     Timestamp,
@@ -26,7 +25,7 @@ class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
     """A leaderboard that has an entry."""
 
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     entries_count: int
     best_us: Microseconds
@@ -45,27 +44,20 @@ class Entry(ApiModel, frozen=True, kw_only=True):
 
     rank: int
     is_tied: bool
-    tied: bool
     submission: str
     number: SubmissionNumber
-    account: str
     participant_id: str
     participant: str | None
-    name: str | None
     score_us: Microseconds
-    score: Seconds
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
-    low_us: Microseconds | None
-    high_us: Microseconds | None
-    ci95: Interval | None
+    interval_us: Interval | None
     error: float | None
     freedom: int
     delta: Annotated[float, Meta(description="Scores closer than this fraction share a rank.")]
     grade: str
     is_provisional: bool
     received_at: Timestamp
-    submitted_at: Timestamp
     tier: str | None
     level: str | None
     roofline_fraction: Annotated[
@@ -115,21 +107,15 @@ class Record(ApiModel, frozen=True, kw_only=True):
     """A score that was the best when it was set; `is_standing` unless it was invalidated since."""
 
     seq: SequenceNumber
-    problem_number: int
+    problem_version: int
     submission: str
     number: SubmissionNumber
-    account: str
+    participant_id: str
     participant: str | None
     score_us: Microseconds
     previous_us: Microseconds | None
     at: Timestamp
     is_standing: bool
-
-
-class RecordPoint(Record, frozen=True, kw_only=True):
-    """A record as a point of a curve."""
-
-    score: Seconds | None
 
 
 class Records(ApiModel, frozen=True, kw_only=True):
@@ -144,7 +130,7 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     id: str
-    account: str
+    participant_id: str
     problem: str
     name: str
     received_at: Timestamp
@@ -153,16 +139,14 @@ class PersonalRecord(ApiModel, frozen=True, kw_only=True):
     verdict: Verdict | None
     code: Code | None
     reason: str | None
-    problem_number: int | None
+    problem_version: int | None
     is_eligible: bool
     score_us: Microseconds | None
-    score: Seconds | None
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
     error: float | None
     freedom: int | None
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     grade: str
     is_provisional: bool
     counts: bool
@@ -176,7 +160,7 @@ class RecordHistory(ApiModel, frozen=True, kw_only=True):
     problem: str
     gpu: str
     problem_version: int
-    items: list[RecordPoint]
+    items: list[Record]
     as_of: SequenceNumber
 
 
@@ -207,7 +191,7 @@ class ComparedSubmission(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     mode: Mode
     verdict: Verdict | None
@@ -256,7 +240,7 @@ class Invite(ApiModel, frozen=True, kw_only=True):
 
     code: str
     participant_id: str | None
-    name: str | None
+    participant: str | None
     claimed_at: Timestamp | None
     created_at: Timestamp
     expires_at: Timestamp | None
@@ -287,7 +271,7 @@ class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
 
     slug: str
     title: str
-    number: Annotated[int, Meta(description="The newest version.")]
+    problem_version: Annotated[int, Meta(description="The newest version.")]
     visibility: Visibility
     deadline_at: Timestamp | None
     is_archived: bool

@@ -23,7 +23,7 @@ class Decision(ApiModel, frozen=True, kw_only=True):
     id: str
     participant: str | None
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     outcome: Outcome | None
     code: Code | None
@@ -56,8 +56,8 @@ class Rejudge(ApiModel, frozen=True, kw_only=True):
 
     id: str
     problem: str
-    from_number: int
-    to_number: int
+    from_version: int
+    to_version: int
     select: Literal["best", "all"]
     reason: str
     actor: str
@@ -96,7 +96,7 @@ class Item(ApiModel, frozen=True, kw_only=True):
 
     submission: str
     number: SubmissionNumber
-    account: str
+    participant_id: str
     gpu: str
     old: ItemSide
     new: ItemSide
@@ -107,7 +107,7 @@ class Move(ApiModel, frozen=True, kw_only=True):
     """A participant whose rank changes on a leaderboard."""
 
     gpu: str
-    account: str
+    participant_id: str
     old_rank: int | None
     new_rank: int | None
 
@@ -186,5 +186,5 @@ class RejudgeSummary(ApiModel, frozen=True, kw_only=True):
     problem: str
     from_version: int
     to_version: int
-    submissions: Annotated[int, Meta(description="How many run again.")]
-    changed: Annotated[int, Meta(description="How many results changed.")]
+    count: Annotated[int, Meta(description="How many run again.")]
+    changed_count: Annotated[int, Meta(description="How many results changed.")]

@@ -15,8 +15,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     """A version of a problem."""
 
     slug: str
-    name: Annotated[str, Meta(description="The same as the slug.")]
-    number: Annotated[int, Meta(description="The version.")]
+    problem_version: int
     digest: Digest
     title: str
     gpus: Annotated[list[str], Meta(description="GPU types that accept submissions.")]
@@ -192,7 +191,7 @@ class PublishedVersion(ApiModel, frozen=True, kw_only=True):
     """The newest version of a problem."""
 
     slug: str
-    number: Annotated[int, Meta(description="The version.")]
+    problem_version: int
     digest: Digest
     is_new: bool
     warnings: list[str]

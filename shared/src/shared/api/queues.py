@@ -27,11 +27,9 @@ class Queue(ApiModel, frozen=True, kw_only=True):
     """The queue of a GPU type; `position` 1 is next, null without a forecast."""
 
     gpu: str
-    pool: str
     state: Literal["queued", "paused", "no_agent"]
     position: Annotated[int, Meta(ge=1)] | None
     ahead: Annotated[int, Meta(ge=0)] | None
-    wait_s: Quantiles | None
     run_s: Quantiles | None
     agents_online: int
     agents_busy: int
@@ -76,13 +74,12 @@ class Pool(ApiModel, frozen=True, kw_only=True):
     """The queue of one GPU type."""
 
     gpu: str
-    depth: int
+    waiting: int
     paused: str | None
     agents_online: int
     agents_free: int | None
     agents_busy: int | None
-    run_s_p50: Seconds | None
-    run_s_p90: Seconds | None
+    run_s: Quantiles | None
     forecast_at: Timestamp | None
     forecast: list[Job]
 
@@ -112,7 +109,6 @@ class QueueSnapshot(ApiModel, frozen=True, kw_only=True):
         int,
         Meta(description="How many submissions wait for the GPU type; participants take turns."),
     ]
-    wait_s: DurationPercentiles | None
     run_s: DurationPercentiles | None
     agents_online: int
     agents_busy: int

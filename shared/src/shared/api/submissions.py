@@ -35,10 +35,10 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
 
     number: SubmissionNumber
     id: str
-    account: str
+    participant_id: str
     participant: str | None
     problem: str
-    problem_number: int
+    problem_version: int
     gpu: str
     mode: Mode
     name: str
@@ -59,7 +59,6 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     tag: str | None
     state_deadline_at: Timestamp | None
     state_owner: Owner | None
-    score: Seconds | None
 
 
 class NewestSubmissions(ApiModel, frozen=True, kw_only=True):
@@ -90,7 +89,7 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     """The rank of a submission, or why it has none; others see it without the reasons."""
 
     status: Literal["ranked", "pending", "held", "not_ranked", "removed"]
-    eligible: bool | None
+    is_eligible: bool | None
     code: Code | None
     reason: str | None = None
     evidence: Evidence | None = None
@@ -102,8 +101,6 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
     interval_us: Interval | None
-    score: Seconds | None
-    ci95: Interval | None
     best_number: SubmissionNumber | None
     delta_to_best: Seconds | None
     own_best_us: Annotated[
@@ -164,7 +161,7 @@ class ModerationState(ApiModel, frozen=True, kw_only=True):
 class Result(ApiModel, frozen=True, kw_only=True):
     """The result of a submission under a problem version."""
 
-    problem_number: int
+    problem_version: int
     rejudge: Annotated[str, Meta(description="The rejudge that it comes from, or empty.")]
     verdict: Verdict | None
     is_eligible: bool
@@ -175,8 +172,7 @@ class Result(ApiModel, frozen=True, kw_only=True):
     pooled_over: PooledSubmissions
     error: float | None
     freedom: int
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     run: str | None
     at: Timestamp
 
@@ -205,16 +201,14 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
 
     id: str
     number: SubmissionNumber
-    account: str
+    participant_id: str
     participant: str | None
     problem: str
-    problem_number: int
     problem_version: int
     gpu: str
     mode: Mode
     name: str
     received_at: Timestamp
-    created_at: Timestamp
     deadline_at: Timestamp
     state: State
     state_since: Timestamp
@@ -231,8 +225,7 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     score_us: Microseconds | None
     run_us: OwnRunMicroseconds
     pooled_over: PooledSubmissions
-    low_us: Microseconds | None
-    high_us: Microseconds | None
+    interval_us: Interval | None
     grade: str
     is_provisional: bool
     level: str | None
@@ -242,8 +235,7 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     ranking: Ranking | None
     timeline: list[TimelineEntry]
     cases: list[Case]
-    blobs: list[Download]
-    files: list[File]
+    files: list[Download]
     queue: Queue | None
 
 
@@ -266,7 +258,6 @@ class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):
     agent: str | None = None
     attempt: int = 0
     reason: str | None = None
-    score: Seconds | None = None
     process_us: list[Microseconds] = []
     error: float | None = None
     freedom: int = 0

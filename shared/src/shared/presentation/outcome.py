@@ -130,7 +130,7 @@ def gap_lines(ranking: Ranking) -> Iterator[str]:
 def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
     """Return the rank on the leaderboard, or why there is none."""
     version = ranking.problem_version
-    is_rejudged = version not in (0, submission.problem_number)
+    is_rejudged = version not in (0, submission.problem_version)
     version_text = f", version {version}" if is_rejudged else ""
     leaderboard = f"{submission.problem} on {submission.gpu}{version_text}"
     if ranking.rank is not None:

@@ -184,7 +184,7 @@ def _comparison_lines(case: Case) -> Iterator[str]:
 
 def system_lines(submission: FullSubmission) -> list[str]:
     """Describe where it ran: GPU type, agent, isolation, host, versions."""
-    target = f"{submission.problem} version {submission.problem_number} on {submission.gpu}"
+    target = f"{submission.problem} version {submission.problem_version} on {submission.gpu}"
     agent = f", agent {one_line(submission.agent, 40)}" if submission.agent else ""
     lines = [f"{target}{agent}"]
     lines += [isolation_text(submission)] if submission.level else []

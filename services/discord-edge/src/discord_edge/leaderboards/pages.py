@@ -61,11 +61,11 @@ async def _leaderboards_page(
     matching = [
         problem for _, problem in sorted(problems.items()) if state in ("all", problem.state)
     ]
-    versions = {problem.slug: problem.number for problem in visible.items}
+    versions = {problem.slug: problem.problem_version for problem in visible.items}
     best = {
         (board.problem, board.gpu): board.own_us
         for board in (await api.get(user, Leaderboards, "leaderboards")).items
-        if board.own_us is not None and board.problem_number == versions.get(board.problem)
+        if board.own_us is not None and board.problem_version == versions.get(board.problem)
     }
     paused = (await api.get(None, IntakeStatus, "intake")).paused
     return leaderboards_page(matching, number, paused or "", best)

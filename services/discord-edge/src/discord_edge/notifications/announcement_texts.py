@@ -60,7 +60,7 @@ def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary
     return ProblemSummary(
         slug=problem.slug,
         title=problem.title,
-        number=problem.number,
+        number=problem.problem_version,
         gpus=problem.gpus,
         state=problem.state,
         deadline_at=problem.deadline_at,
@@ -113,10 +113,7 @@ def thread_name(entry: Entry, board: Leaderboard) -> str:
 
 def result_details(entry: Entry) -> str:
     """Describe a ranked result in a few lines."""
-    interval = None
-    if entry.low_us is not None and entry.high_us is not None:
-        interval = (entry.low_us, entry.high_us)
-    uncertainty = f" ({interval_text(interval)})" if interval else ""
+    uncertainty = f" ({interval_text(entry.interval_us)})" if entry.interval_us else ""
     pooled = pooled_text(entry.pooled_over)
     tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
     tied = f": {TIED_LEGEND}" if entry.is_tied else ""
@@ -131,7 +128,7 @@ def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: 
     `before` are the accounts on the last announced podium; None if they are unknown.
     """
     entries = board.items[: len(MEDALS)]
-    accounts = [entry.account for entry in entries]
+    accounts = [entry.participant_id for entry in entries]
     if before is not None and list(before) == accounts and not is_record:
         return ""
     headline = "A new record on" if is_record else "The podium changed on"
@@ -151,26 +148,24 @@ def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
     moves = [
         f"**{_participant(entry)}** {'took first place' if place == 0 else 'entered the top 3'}"
         for place, entry in enumerate(entries)
-        if entry.account not in before or (place == 0 and before[0] != entry.account)
+        if entry.participant_id not in before or (place == 0 and before[0] != entry.participant_id)
     ]
-    accounts = {entry.account for entry in entries}
+    accounts = {entry.participant_id for entry in entries}
     return moves + [
         f"**{_participant(entry)}** dropped out"
         for entry in board.items
-        if entry.account in before and entry.account not in accounts
+        if entry.participant_id in before and entry.participant_id not in accounts
     ]
 
 
 def rejudge_text(rejudge: RejudgeSummary, reason: str) -> str:
     """Announce that the results of a rejudge now count."""
-    submissions = (
-        f"{rejudge.submissions} submission{'s were' if rejudge.submissions != 1 else ' was'}"
-    )
-    results = "results" if rejudge.changed != 1 else "result"
+    submissions = f"{rejudge.count} submission{'s were' if rejudge.count != 1 else ' was'}"
+    results = "results" if rejudge.changed_count != 1 else "result"
     suffix = f" {escaped(reason, 300)}" if reason else ""
     return (
         f"Rejudged under version {rejudge.to_version}: {submissions} run again, "
-        f"and {rejudge.changed} {results} changed.{suffix}"
+        f"and {rejudge.changed_count} {results} changed.{suffix}"
     )
 
 

@@ -218,7 +218,7 @@ class Announcer:
         path = ("leaderboards", owner.problem, owner.gpu)
         board = await self._reader.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
         entries = board.items if board is not None else []
-        own_entries = [entry for entry in entries if entry.account == owner.participant_id]
+        own_entries = [entry for entry in entries if entry.participant_id == owner.participant_id]
         if board is None or not own_entries:
             return
         entry = own_entries[0]

@@ -174,7 +174,9 @@ class DirectMessenger:
         """Notify the participants whom a new entry overtook. Raises `Failed`."""
         recipients = await self._recipients(OVERTAKEN)
         behind = [other for other in board.items if other.rank > entry.rank]
-        if entry.participant is None or not any(other.account in recipients for other in behind):
+        if entry.participant is None or not any(
+            other.participant_id in recipients for other in behind
+        ):
             return
         path = ("participants", entry.participant, "history")
         query = {"problem": board.problem, "gpu": board.gpu}
@@ -188,10 +190,13 @@ class DirectMessenger:
         ]
         best_us = min(scores, default=None)
         for overtaken in newly_overtaken(entry, board, best_us):
-            if overtaken.account in recipients and overtaken.account != entry.account:
-                recipient = recipients[overtaken.account]
+            if (
+                overtaken.participant_id in recipients
+                and overtaken.participant_id != entry.participant_id
+            ):
+                recipient = recipients[overtaken.participant_id]
                 notice = Notice(overtaken_text(overtaken, entry, board))
-                name = f"overtaken:{entry.submission}:{overtaken.account}"
+                name = f"overtaken:{entry.submission}:{overtaken.participant_id}"
                 thread = await self._chosen_thread(recipient, OVERTAKEN, overtaken.number)
                 await self._send(recipient.discord, notice, name, thread)
 

@@ -154,7 +154,7 @@ async def task(interaction: BotInteraction, leaderboard_name: str) -> None:
     problem = await _fetch_problem(interaction, leaderboard_name)
     text = problem.statement or problem.description or "No description."
     body = render_statement(escape_control_characters(text).replace("@", "@\u200b"), BODY_MAX)
-    card = Card(problem.title or problem.slug, body, footer=f"version {problem.number}")
+    card = Card(problem.title or problem.slug, body, footer=f"version {problem.problem_version}")
     card = await _add_files(interaction, card, problem, [file.name for file in problem.files])
     await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
 

@@ -148,7 +148,7 @@ async def _publish(
         await reply(interaction, "Discarded: nothing was published.")
         return
     published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
-    slug, number = draft.version.slug, published.number
+    slug, number = draft.version.slug, published.problem_version
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
     lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
     lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
@@ -269,7 +269,7 @@ async def _publish_local(
 ) -> None:
     published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
     state = "published" if published.is_new else "already exists"
-    version = f"**{escaped(draft.version.slug)}** version {published.number}"
+    version = f"**{escaped(draft.version.slug)}** version {published.problem_version}"
     await reply(interaction, f"{version} {state}; it closes {deadline_text(draft.ends_at)}.")
 
 
@@ -349,7 +349,7 @@ async def verify_task(
     await record_access(interaction, user, slug, LOOKED)
     problem = await interaction.client.api.get(user, FullProblem, "problems", slug)
     check = problem.check
-    head = f"**{escaped(slug)}** version {problem.number}"
+    head = f"**{escaped(slug)}** version {problem.problem_version}"
     if check.state != "clean":
         await reply(interaction, f"{head} was not checked: {escaped(check.reason)}.")
         return

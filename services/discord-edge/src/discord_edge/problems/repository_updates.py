@@ -136,7 +136,7 @@ class RepositoryPublisher:
 
     async def _read_version(self, user: DiscordUser, slug: str) -> int:
         try:
-            return (await self.api.get(user, FullProblem, "problems", slug)).number
+            return (await self.api.get(user, FullProblem, "problems", slug)).problem_version
         except Refused:
             return 0
 

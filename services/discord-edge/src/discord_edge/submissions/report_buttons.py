@@ -55,7 +55,7 @@ async def fetch_own_submission(interaction: BotInteraction, number: int) -> Full
         if refused.code in (NOBODY, "unknown_submission", "not_found", "no_access"):
             raise unknown from refused
         raise
-    if submission.account != me.participant_id:
+    if submission.participant_id != me.participant_id:
         raise unknown
     return submission
 

@@ -97,7 +97,6 @@ DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 AT = "2026-11-21T12:00:00Z"
 # Values of response fields, where the type says too little.
 TOLD: dict[str, Any] = {
-    "account": "01a1fe70a8047827b3a039e1f99403c8",
     "agent": "gpu-7",
     "artifacts": [{"name": "profile-1207-0.zip", "url": "/jobs/1207/artifacts/0"}],
     "bytes": 2048,
@@ -119,6 +118,7 @@ TOLD: dict[str, Any] = {
     "name": "ada",
     "number": 1207,
     "participant": "ada",
+    "participant_id": "01a1fe70a8047827b3a039e1f99403c8",
     "problem": "identity",
     "reason": "",
     "score": 0.0000105,

@@ -119,8 +119,8 @@ class LinkedCliId(LoginResponse):
 
     status: Literal["ok"] = "ok"
     token_id: int
-    user_id: str
-    user_name: str
+    participant_id: str
+    participant: str
     scopes: list[str]
     expires_at: datetime | None
 
@@ -143,8 +143,8 @@ class DeviceTokenResponse(LoginResponse):
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105
     expires_in: int
     scope: str
-    user_id: str
-    user_name: str
+    participant_id: str
+    participant: str
 
 
 class DevicePreview(LoginResponse):
@@ -161,8 +161,8 @@ class AnsweredDevice(LoginResponse):
     """A device that was approved or denied."""
 
     status: Literal["ok", "denied"]
-    user_id: str
-    user_name: str
+    participant_id: str
+    participant: str
     scopes: list[str]
     expires_at: datetime | None
 
@@ -251,8 +251,8 @@ def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         token = await logins.cli_ids.link(body.cli_id, caller.id, granted_scopes)
         return LinkedCliId(
             token_id=token.number,
-            user_id=caller.id,
-            user_name=caller.name,
+            participant_id=caller.id,
+            participant=caller.name,
             scopes=list(token.scopes),
             expires_at=token.expires_at,
         )
@@ -293,8 +293,8 @@ def _devices(router: APIRouter, logins: Logins) -> None:
             access_token=grant.secret,
             expires_in=int(life.total_seconds()),
             scope=" ".join(grant.scopes),
-            user_id=grant.account,
-            user_name=await logins.people.name_of(grant.account),
+            participant_id=grant.account,
+            participant=await logins.people.name_of(grant.account),
         )
         return JSONResponse(token.model_dump(), headers=NO_STORE)
 
@@ -336,8 +336,8 @@ def _claims(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         login = await logins.devices.answer(body.user_code, caller, is_let_in=not body.deny)
         return AnsweredDevice(
             status="denied" if body.deny else "ok",
-            user_id=caller.id,
-            user_name=caller.name,
+            participant_id=caller.id,
+            participant=caller.name,
             scopes=[] if body.deny else list(login.scopes),
             expires_at=None if body.deny else login.grant_ends_at,
         )

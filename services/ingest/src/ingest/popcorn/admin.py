@@ -401,7 +401,7 @@ def _invite_routes(router: APIRouter, deps: Dependencies) -> None:
                 {
                     "code": invite.code,
                     "user_id": invite.participant_id,
-                    "user_name": invite.name,
+                    "user_name": invite.participant,
                     "claimed_at": instant(invite.claimed_at),
                     "created_at": instant(invite.created_at),
                 }

@@ -229,14 +229,14 @@ async def _is_released(
     texts: dict[str, frozenset[str]],
 ) -> bool:
     """Return whether a submission is public; consents are read once per participant."""
-    version = released[summary.problem].get(summary.problem_number)
+    version = released[summary.problem].get(summary.problem_version)
     if version is None:
         return False
-    if summary.account not in texts:
-        texts[summary.account] = await deps.ingest.consents.accepted_digests(
-            summary.account, summary.problem
+    if summary.participant_id not in texts:
+        texts[summary.participant_id] = await deps.ingest.consents.accepted_digests(
+            summary.participant_id, summary.problem
         )
-    return allows_release(texts[summary.account], version)
+    return allows_release(texts[summary.participant_id], version)
 
 
 async def _rows_with_sources(
@@ -253,8 +253,8 @@ def _row(summary: SubmissionLine, source: str | None) -> Row:
         "submission_id": summary.number,
         "leaderboard_id": leaderboard_id(summary.problem),
         "leaderboard_name": summary.problem,
-        "problem_version": summary.problem_number,
-        "user_id": summary.account,
+        "problem_version": summary.problem_version,
+        "user_id": summary.participant_id,
         "user_name": summary.participant,
         "gpu_type": summary.gpu,
         "mode": PUBLIC_MODES.get(summary.mode, summary.mode),

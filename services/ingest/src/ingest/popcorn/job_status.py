@@ -120,7 +120,10 @@ def _canceller_name(submission: FullSubmission) -> str:
     cancel_requests = [
         event for event in submission.timeline if event.type == "SubmissionCancelRequested"
     ]
-    is_own = bool(cancel_requests) and cancel_requests[-1].actor == f"account:{submission.account}"
+    is_own = (
+        bool(cancel_requests)
+        and cancel_requests[-1].actor == f"account:{submission.participant_id}"
+    )
     return "you" if is_own else "an operator"
 
 

@@ -109,7 +109,7 @@ def submission_response(submission: FullSubmission, code: str) -> response_model
         "leaderboard_id": leaderboard_id(submission.problem),
         "leaderboard_name": submission.problem,
         "file_name": submission.name or "submission",
-        "user_id": submission.account,
+        "user_id": submission.participant_id,
         "submission_time": instant(submission.received_at),
         "done": job_status(submission).is_done,
         "code": code,
@@ -118,7 +118,7 @@ def submission_response(submission: FullSubmission, code: str) -> response_model
         "runner_queue": runner_queue(queue_of(submission)),
         "ranking": msgspec.to_builtins(submission.ranking),
         "queue": msgspec.to_builtins(submission.queue),
-        "problem_version": submission.problem_number,
+        "problem_version": submission.problem_version,
     }
 
 

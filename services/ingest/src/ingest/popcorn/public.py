@@ -136,7 +136,7 @@ def _leaderboard_item(
         "deadline": instant(problem.deadline_at),
         "gpu_types": problem.gpus,
         "visibility": problem.visibility,
-        "problem_version": problem.number,
+        "problem_version": problem.problem_version,
         "state": state,
     }
 
@@ -166,7 +166,7 @@ def _ranking_routes(router: APIRouter, deps: Dependencies) -> None:
     ) -> response_models.Count:
         """The number of entries on a leaderboard, in total or of one participant."""
         _, entries = await _load_entries(deps, request, (leaderboard, gpu))
-        return {"count": sum(user_id in (None, entry.account) for entry in entries)}
+        return {"count": sum(user_id in (None, entry.participant_id) for entry in entries)}
 
 
 async def _load_entries(
@@ -196,7 +196,7 @@ def _ranking_row(entry: Entry, leaderboard_and_gpu: tuple[str, str]) -> response
         "submission_time": instant(entry.received_at),
         "submission_score": seconds(entry.score_us),
         "leaderboard_name": slug,
-        "user_id": entry.account,
-        "user_name": entry.participant or entry.account,
+        "user_id": entry.participant_id,
+        "user_name": entry.participant or entry.participant_id,
         "gpu_type": gpu,
     }

@@ -73,7 +73,7 @@ class ReadClient:
                 raise unknown_submission(number)
         if is_withdrawn(submission):
             raise unknown_submission(number)
-        if submission.account != caller.account:
+        if submission.participant_id != caller.account:
             raise Refused("not_yours", f"submission {number} belongs to another participant", "id")
         check_problem(caller, submission.problem)
         return submission

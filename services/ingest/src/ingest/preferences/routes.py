@@ -105,11 +105,11 @@ class PreferenceCommands:
                         problem=requested.problem,
                         from_version=requested.from_number,
                         to_version=requested.to_number,
-                        submissions=len(requested.items),
-                        changed=0,
+                        count=len(requested.items),
+                        changed_count=0,
                     )
                 case RejudgePreviewed(changed_count=count) if summary is not None:
-                    summary = structs.replace(summary, changed=count)
+                    summary = structs.replace(summary, changed_count=count)
         if summary is None:
             raise Refused("unknown_rejudge", f"there is no rejudge {rejudge!r}", "id")
         return summary

@@ -155,7 +155,7 @@ class Problems:
             warnings = (*warnings, message)
         return PublishedVersion(
             slug=slug,
-            number=newest.number,
+            problem_version=newest.number,
             digest=newest.digest,
             is_new=_has_version(facts),
             warnings=list(warnings),

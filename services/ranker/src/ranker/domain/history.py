@@ -141,12 +141,11 @@ def _completed(fact: events.RunCompleted) -> PublicEvent:
 
 
 def _rejected(_: events.SubmissionRejected) -> PublicEvent:
-    return {"outcome": "failed", "verdict": None, "eligible": False, "is_over": True}
+    return {"outcome": "failed", "verdict": None, "is_eligible": False, "is_over": True}
 
 
 def _finished(fact: SubmissionFinished) -> PublicEvent:
-    score = None if fact.score_us is None else fact.score_us / 1e6
-    return {"eligible": fact.is_eligible, "score": score, "is_over": True}
+    return {"is_eligible": fact.is_eligible, "score_us": fact.score_us, "is_over": True}
 
 
 _EXTRA_FIELDS: dict[str, Callable[[Any], PublicEvent]] = {

@@ -90,7 +90,7 @@ def _diff_item(item: Row, before: LeaderboardRanks, after: LeaderboardRanks) -> 
     return {
         "submission": submission,
         "number": item["number"],
-        "account": account,
+        "participant_id": account,
         "gpu": item["gpu"],
         "old": old,
         "new": new,
@@ -109,7 +109,7 @@ def _find_moves(
     accounts = sorted({*before.ranks, *after.ranks})
     pairs = [(name, before.ranks.get(name), after.ranks.get(name)) for name in accounts]
     return [
-        {"gpu": gpu, "account": account, "old_rank": old, "new_rank": new}
+        {"gpu": gpu, "participant_id": account, "old_rank": old, "new_rank": new}
         for account, old, new in pairs
         if old != new
     ]

@@ -155,15 +155,14 @@ def _single_process_score(
 
 
 def add_interval(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a scored row with the bounds of the score that it shows.
+    """Return a scored row with the interval of the score that it shows.
 
-    A score over several submissions has its own interval; otherwise the bounds are those of the
-    run.
+    A score over several submissions has its own interval; otherwise it is that of the run.
     """
+    bounds = None if row["low_us"] is None else (row["low_us"], row["high_us"])
     if row["pooled_over"] and row["error"] is not None:
-        low_us, high_us = interval_us(row["score_us"], row["error"], row["freedom"])
-        return row | {"low_us": low_us, "high_us": high_us}
-    return row
+        bounds = interval_us(row["score_us"], row["error"], row["freedom"])
+    return row | {"interval_us": bounds}
 
 
 class PooledScore(NamedTuple):

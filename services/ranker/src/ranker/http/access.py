@@ -92,8 +92,8 @@ STAGES_MAX = 16
 Row = dict[str, Any]
 
 RANKING = (
-    *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
-    *("pooled_over", "interval_us", "score", "ci95", "best_number", "delta_to_best"),
+    *("status", "is_eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
+    *("pooled_over", "interval_us", "best_number", "delta_to_best"),
     *("delta_to_next", "problem_version", "decided_at"),
 )
 # Fields of a timed case that are public if the submission is on a leaderboard.
@@ -168,7 +168,7 @@ class ReaderView:
         if row.get("baseline"):
             return self.authors(row["problem"])
         limits = self.reader.problems
-        is_theirs = row["account"] == self.reader.account
+        is_theirs = row["participant_id"] == self.reader.account
         return self.reader.is_staff or (is_theirs and (not limits or row["problem"] in limits))
 
     def authors(self, slug: str) -> bool:
@@ -226,7 +226,6 @@ class ReaderView:
             "ranking": ranking and {name: ranking[name] for name in RANKING},
             "timeline": [line | {"note": "", "actor": ""} for line in timeline],
             "cases": timed_cases(submission["cases"]) if _is_ranked(ranking) else [],
-            "blobs": [],
             "files": [],
             "queue": None,
         }

@@ -31,13 +31,13 @@ def cases_router(sources: ReadSources) -> APIRouter:
         await sources.wait_until_folded(number)
         view = sources.view(reader)
         row = await view.own(number)
-        problem = await problem_row(view, row["problem"], row["problem_number"])
+        problem = await problem_row(view, row["problem"], row["problem_version"])
         try:
             arguments = _find_arguments(await manifests.load(problem["manifest"]))
         except Failed:
             # The results are more important than the arguments.
             arguments = {}
-        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
         results = await add_speedups(sources.reads, board, make_public_cases(row))
         items = [_make_case(index, case, arguments) for index, case in enumerate(results)]
         return json_response(request, items)
@@ -61,8 +61,8 @@ def _make_case(index: int, case: Row, arguments: dict[str, Row]) -> CaseShown:
         "index": index,
         "name": case["name"],
         "stage": case["stage"],
-        "visibility": "hidden" if is_hidden else "public",
-        "case": None if is_hidden else arguments.get(case["name"]),
+        "is_hidden": is_hidden,
+        "args": None if is_hidden else arguments.get(case["name"]),
         "verdict": case["verdict"],
         "message": case.get("message") or None,
         "wrong": case.get("wrong", 0),
@@ -79,7 +79,7 @@ def _make_estimate(case: Row) -> Row | None:
         return None
     return {
         "time_us": case["time_us"],
-        "time_us_ci95": case.get("interval_us"),
+        "interval_us": case.get("interval_us"),
         "statistics": case.get("statistics", {}),
         "samples": case.get("samples"),
         "dropped": case.get("dropped"),

@@ -11,7 +11,6 @@ from msgspec import convert
 from pydantic import Field
 
 from ranker.domain.goals import (
-    SECONDS_PER_US,
     VERDICT_OUTCOMES,
     case_speedups,
     case_times_us,
@@ -23,7 +22,6 @@ from ranker.domain.goals import (
 )
 from ranker.domain.rows import LeaderboardKey
 from ranker.http.access import CurrentReader, ReaderView, ReadSources
-from ranker.http.ranking import us_to_s
 from ranker.http.responses import LIMIT_MAX, QueryParams, json_response
 from ranker.service.leaderboard import read_ladder
 from ranker.service.ports import Reads
@@ -124,20 +122,14 @@ def _make_baseline(
     """A baseline as readers see it; why it failed is only for its author."""
     has_score = run is not NO_RUN and is_measured(run)
     score_us = run["score_us"] if has_score else None
-    low_us = run["low_us"] if has_score else None
-    high_us = run["high_us"] if has_score else None
-    ci95 = None
-    if low_us is not None and high_us is not None:
-        ci95 = (low_us * SECONDS_PER_US, high_us * SECONDS_PER_US)
+    has_interval = has_score and run["low_us"] is not None
+    interval_us = (run["low_us"], run["high_us"]) if has_interval else None
     return models.Baseline(
         name=baseline["name"],
         note=baseline["note"],
         state=_baseline_state(run, is_measured=has_score),
         score_us=score_us,
-        score=us_to_s(score_us),
-        low_us=low_us,
-        high_us=high_us,
-        ci95=ci95,
+        interval_us=interval_us,
         vs_leader=speedup(score_us, leader_us),
         grade=(run.get("grade") or "") if has_score else "",
         tier=run.get("tier"),

@@ -129,7 +129,7 @@ WAIT_S_MAX = 5.0
 EVENTS_PER_TURN = 500
 LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
 ROW_FIELDS = (
-    *("rank", "is_tied", "account", "submission", "number", "pooled_over", "score_us", "error"),
+    *("rank", "is_tied", "submission", "number", "pooled_over", "score_us", "error"),
     *("freedom", "delta", "received_at", "duel", "confirmation"),
 )
 
@@ -193,6 +193,7 @@ def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str,
     grading = {"grade": result.grade, "is_provisional": result.is_provisional}
     pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
     fields = {name: values[name] for name in ROW_FIELDS} | {"pooled_over": pooled_over}
+    fields["participant_id"] = row.account
     return add_interval(fields | run_values | grading)
 
 

@@ -20,7 +20,6 @@ from ranker.http.leaderboard_pages import (
     require_zone,
 )
 from ranker.http.problems import problem_row
-from ranker.http.ranking import us_to_s
 from ranker.http.responses import (
     CURSOR_CHARS_MAX,
     LIMIT_MAX,
@@ -167,12 +166,11 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         if query.participant is None:
             rows = await _read_records(view, board, RANKED_MAX)
-            points = [row | {"score": us_to_s(row["score_us"])} for row in rows]
             records = models.RecordHistory(
                 problem=board.problem,
                 gpu=board.gpu,
                 problem_version=board.problem_number,
-                items=convert(points, list[models.RecordPoint]),
+                items=convert(rows, list[models.Record]),
                 as_of=seq,
             )
             return json_response(request, records, seq)
@@ -220,7 +218,7 @@ async def find_leaderboard(
         known = ", ".join(types.values())
         raise Refused("not_found", f"{slug} has no GPU type {gpu!r}: {known}", "gpu")
     return problem, LeaderboardKey(
-        problem["slug"], types[gpu.lower()], version or problem["number"]
+        problem["slug"], types[gpu.lower()], version or problem["problem_version"]
     )
 
 
@@ -233,29 +231,21 @@ async def _read_personal_history(
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
     account = participants[0]["account"]
     rows = await view.rows("personal", account=account, **board._asdict())
-    where = {"account": account, "problem": board.problem}
+    where = {"participant_id": account, "problem": board.problem}
     items = [view.line(add_interval(row) | where) for row in rows]
-    scored = [row | {"score": us_to_s(row["score_us"])} for row in items]
     return models.History(
         participant=participants[0]["name"],
         problem=board.problem,
         gpu=board.gpu,
         problem_version=board.problem_number,
-        items=convert(scored, list[models.PersonalRecord]),
+        items=convert(items, list[models.PersonalRecord]),
         as_of=seq,
     )
 
 
 def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
-    """A row in the form of the public API, in addition to the values in microseconds."""
-    is_bounded = row["low_us"] is not None
+    """A row in the form of the public API."""
     entry = row | {
-        "tied": row["is_tied"],
-        "participant_id": row["account"],
-        "name": row["participant"],
-        "score": us_to_s(row["score_us"]),
-        "ci95": [us_to_s(row["low_us"]), us_to_s(row["high_us"])] if is_bounded else None,
-        "submitted_at": row["received_at"],
         "source_visible": _is_source_visible(view, row, problem),
     }
     return convert(entry, models.Entry)

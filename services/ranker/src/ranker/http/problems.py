@@ -194,4 +194,4 @@ def _add_state(row: Row, at: datetime) -> Row:
     over_at = row["deadline_at"]
     is_over = over_at is not None and over_at <= at
     state = "archived" if row["archived_at"] else "ended" if is_over else "active"
-    return row | {"name": row["slug"], "state": state, "is_over": is_over}
+    return row | {"state": state, "is_over": is_over}

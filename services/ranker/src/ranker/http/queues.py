@@ -99,7 +99,9 @@ def _add_stats_route(router: APIRouter, reads: Reads) -> None:
 def _describe_agent(row: Row, offer: Row | None) -> Row:
     """Whether an agent is alive and free, and the most severe decision about it."""
     standing = next((name for name in STANDINGS if row[name] is not None), None)
+    walls = [wall | {"fix": wall["mend"]} for wall in row["missing"]]
     return {
+        "missing": walls,
         "is_alive": offer is not None,
         "is_free": bool(offer and offer.get("is_free")),
         "standing": standing or ("enrolled" if row["is_enrolled"] else "not_enrolled"),
@@ -108,10 +110,9 @@ def _describe_agent(row: Row, offer: Row | None) -> Row:
 
 
 def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Row:
-    """The queue of one GPU type: its depth, its agents, and the scheduler's forecast."""
+    """The queue of one GPU type: its length, its agents, and the scheduler's forecast."""
     forecast = live.queues.get(gpu, {})
-    run_s = forecast.get("run_s") or {}
-    depth = sum(
+    waiting = sum(
         row["submissions"] for row in items if row["gpu"] == gpu and row["state"] in WAITING
     )
     jobs = [
@@ -119,16 +120,20 @@ def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Ro
     ]
     return {
         "gpu": gpu,
-        "depth": depth,
+        "waiting": waiting,
         "paused": forecast.get("paused") or paused,
         "agents_online": len(_find_online(live, gpu)),
         "agents_free": forecast.get("free"),
         "agents_busy": forecast.get("busy"),
-        "run_s_p50": run_s.get("p50"),
-        "run_s_p90": run_s.get("p90"),
+        "run_s": _run_durations(forecast),
         "forecast_at": forecast.get("at"),
         "forecast": jobs,
     }
+
+
+def _run_durations(forecast: Row) -> Row | None:
+    run_s = forecast.get("run_s") or None
+    return run_s and {"p50": run_s.get("p50"), "p90": run_s.get("p90")}
 
 
 async def _add_numbers(jobs: list[Row], view: ReaderView) -> None:
@@ -160,7 +165,6 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
         "ahead": None if position is None else max(0, position - 1),
         "eta_s": eta_s,
         "eta_p90_s": eta_p90_s,
-        "wait_s": None if eta_s is None else {"p50": eta_s, "p90": eta_p90_s},
         "why": forecast.get("why") or None,
     }
     return convert(queue, models.Queue)
@@ -173,15 +177,12 @@ def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
     suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
     paused = paused or forecast.get("paused")
     reason = None if suitable else _explain_no_agent(online, gpu, mode)
-    run_s = forecast.get("run_s") or None
     return {
         "gpu": gpu,
-        "pool": gpu,
         "state": "paused" if paused else "queued" if suitable else "no_agent",
         "position": None,
         "ahead": None,
-        "wait_s": None,
-        "run_s": run_s and {"p50": run_s.get("p50"), "p90": run_s.get("p90")},
+        "run_s": _run_durations(forecast),
         "agents_online": len(online),
         "agents_busy": sum(not offer.get("is_free") for offer in suitable),
         "reason": f"paused: {paused}" if paused else reason,

@@ -49,18 +49,13 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
         return result
     board = LeaderboardKey(row["problem"], row["gpu"], row["result_version"])
     result["own_best_us"] = await _own_best_us(snapshot, row, board)
-    standing = await _read_standing(snapshot, board, row["account"])
+    standing = await _read_standing(snapshot, board, row["participant_id"])
     return result | {"status": "ranked"} | _make_place(row, standing)
-
-
-def us_to_s(time_us: float | None) -> float | None:
-    """Convert microseconds to seconds."""
-    return None if time_us is None else time_us * US
 
 
 def _make_pending(row: Row) -> Row:
     reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
-    pending = {"status": "pending", "eligible": None, "code": "awaiting_runs", "reason": reason}
+    pending = {"status": "pending", "is_eligible": None, "code": "awaiting_runs", "reason": reason}
     return _make_blank(row) | pending
 
 
@@ -68,7 +63,7 @@ def _make_blank(row: Row) -> Row:
     """All fields of the result, without values."""
     return {
         "status": "not_ranked",
-        "eligible": None,
+        "is_eligible": None,
         "code": None,
         "reason": None,
         "evidence": {},
@@ -80,8 +75,6 @@ def _make_blank(row: Row) -> Row:
         "run_us": None,
         "pooled_over": [],
         "interval_us": None,
-        "score": None,
-        "ci95": None,
         "best_number": None,
         "delta_to_best": None,
         "own_best_us": None,
@@ -94,20 +87,16 @@ def _make_blank(row: Row) -> Row:
 
 def _make_result(row: Row) -> Row:
     """What the decision on a submission says."""
-    is_bounded = row["low_us"] is not None
-    bounds = [row["low_us"], row["high_us"]] if is_bounded else None
     return _make_blank(row) | {
         "status": "held" if row["is_held"] else "not_ranked",
-        "eligible": row["is_eligible"],
+        "is_eligible": row["is_eligible"],
         "code": row["code"],
         "reason": row["reason"],
         "evidence": _find_evidence(row),
         "score_us": row["score_us"],
         "run_us": row["run_us"],
         "pooled_over": row["pooled_over"],
-        "interval_us": bounds,
-        "score": us_to_s(row["score_us"]),
-        "ci95": bounds and [us_to_s(bound) for bound in bounds],
+        "interval_us": row["interval_us"],
         "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 
@@ -138,7 +127,7 @@ def _find_decision(decided: Row) -> Row | None:
 
 async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> float | None:
     """The participant's best score before this submission."""
-    key = {**board._asdict(), "account": row["account"], "before": row["number"]}
+    key = {**board._asdict(), "account": row["participant_id"], "before": row["number"]}
     key["source"] = row["source_digest"]
     (best,) = await snapshot.reads.rows("own_best", **key)
     score_us: float | None = best["score_us"]

@@ -26,7 +26,7 @@ from ranker.http.cases import make_public_cases
 from ranker.http.downloads import source_text
 from ranker.http.goals import add_speedups
 from ranker.http.queues import describe_wait
-from ranker.http.ranking import describe_ranking, us_to_s
+from ranker.http.ranking import describe_ranking
 from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots
 from ranker.http.responses import (
     LIMIT_MAX,
@@ -190,9 +190,7 @@ async def _list_lines(view: ReaderView, **values: object) -> list[models.Submiss
     if isinstance(filters["problem"], str):
         filters["problem"] = filters["problem"].lower()
     rows = await view.rows("submissions", **filters)
-    lines = [
-        view.line(row) | _state_deadline(row) | {"score": us_to_s(row["score_us"])} for row in rows
-    ]
+    lines = [view.line(row) | _state_deadline(row) for row in rows]
     return convert(lines, list[models.SubmissionLine])
 
 
@@ -259,9 +257,6 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     computed = {
         "version": timeline[-1]["seq"] if timeline else number,
         "is_over": is_over,
-        "problem_version": row["problem_number"],
-        "created_at": row["received_at"],
-        "score": us_to_s(row["score_us"]),
         "source": None,
         "timeline": timeline,
         "progress": None,
@@ -269,14 +264,14 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
         "moderation": _find_moderation(decided),
         "ranking": await describe_ranking(snapshot, row, decided),
         "results": [add_interval(result) for result in results],
-        "blobs": [_make_download(number, file) for file in row["files"]],
+        "files": [_make_download(number, file) for file in row["files"]],
     }
     return row | _state_deadline(row) | computed
 
 
 async def _read_cases(snapshot: ReadSnapshot, row: Row) -> list[Row]:
     """The cases of a submission with roofline figures and speed-ups."""
-    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
     cases = make_public_cases(row)
     return await add_speedups(snapshot.reads, board, cases) if row.pop("has_baselines") else cases
 

@@ -8,7 +8,8 @@ select pg_current_snapshot()::text as snapshot;
 
 -- name: problems
 -- The newest version of each problem that the reader can see, or one at a version.
-select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
+select distinct on (problem.slug) problem.slug, problem.number as problem_version,
+       problem.digest, problem.title,
        coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
            select known.gpu
            from (
@@ -54,7 +55,8 @@ select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
 -- Every (problem, GPU type) with an entry that the reader can see.
-select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us,
+select problem, problem_number as problem_version, gpu, count(account) as entries_count,
+       min(score_us) as best_us,
        min(score_us) filter (where account = %(reader)s::text) as own_us
 from entry
 where not exists (
@@ -304,7 +306,8 @@ limit %(limit)s;
 
 -- name: shown
 -- The rows that a leaderboard shows for some submissions under one problem version.
-select result.submission, result.account, participant.name as participant, result.number,
+select result.submission, result.account as participant_id, participant.name as participant,
+       result.number,
        result.run_us, result.low_us, result.high_us, result.grade,
        result.is_provisional, result.received_at, run.tier, run.level,
        version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
@@ -345,9 +348,10 @@ limit 1000000;
 -- name: submission
 -- One submission with its newest run, its result under the newest version that it has one under,
 -- and later decisions about it.
-select submission.id, submission.number, submission.account, participant.name as participant,
-       submission.problem, submission.problem_number, submission.gpu, submission.mode,
-       submission.name, submission.source as source_digest, submission.source_bytes,
+select submission.id, submission.number, submission.account as participant_id,
+       participant.name as participant,
+       submission.problem, submission.problem_number as problem_version, submission.gpu,
+       submission.mode, submission.name, submission.source as source_digest, submission.source_bytes,
        submission.received_at, submission.deadline_at, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at,
@@ -417,7 +421,8 @@ select id, number, account, problem from submission where number = %(number)s li
 
 -- name: history
 -- The events of a submission, and the columns that decide who may read them.
-select submission.number, submission.id, submission.account, submission.problem, submission.gpu,
+select submission.number, submission.id, submission.account as participant_id,
+       submission.problem, submission.gpu,
        submission.mode, submission.state, submission.timeline, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at
@@ -428,7 +433,7 @@ limit 1;
 
 -- name: results
 -- The results of a submission under each problem version.
-select problem_number, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
+select problem_number as problem_version, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
        high_us, error, freedom, pooled_over, run, at
 from scored
 where submission = %(id)s
@@ -438,9 +443,10 @@ limit 100;
 -- name: submissions
 -- The newest submissions of participants that the reader can see, filtered by problem and other
 -- values.
-select submission.number, submission.id, submission.account, participant.name as participant,
-       submission.problem,
-       submission.problem_number, submission.gpu, submission.mode, submission.name,
+select submission.number, submission.id, submission.account as participant_id,
+       participant.name as participant,
+       submission.problem, submission.problem_number as problem_version, submission.gpu,
+       submission.mode, submission.name,
        submission.received_at, submission.state, submission.state_at as state_since,
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
        coalesce(result.code, submission.code) as code,
@@ -524,7 +530,8 @@ with mine as (
     limit 1000
 )
 select number, id, name, received_at, finished_at, outcome, verdict, code, reason,
-       problem_number, coalesce(is_eligible, false) as is_eligible, score_us, run_us, low_us,
+       problem_number as problem_version, coalesce(is_eligible, false) as is_eligible, score_us,
+       run_us, low_us,
        high_us, error, freedom, coalesce(pooled_over, '{}') as pooled_over,
        coalesce(grade, '') as grade, coalesce(is_provisional, false) as is_provisional,
        coalesce(counts, false) as counts,
@@ -538,8 +545,9 @@ limit 1000;
 
 -- name: records
 -- The records of a leaderboard, newest first; `is_standing` unless invalidated since.
-select record.seq, record.problem_number, record.submission, submission.number, record.account,
-       participant.name as participant, record.score_us, record.previous_us, record.at,
+select record.seq, record.problem_number as problem_version, record.submission,
+       submission.number,
+       record.account as participant_id, participant.name as participant, record.score_us, record.previous_us, record.at,
        moderation.excluded_seq is null and ban.account is null as is_standing
 from record
 join submission on submission.id = record.submission
@@ -829,7 +837,7 @@ limit 1000;
 -- The milestones that a participant reached, newest first, on leaderboards that the reader can see.
 select milestone.problem, milestone.gpu, milestone.milestone as id, milestone.title,
        milestone.problem_number as problem_version, milestone.value, submission.number,
-       milestone.at
+       milestone.at as reached_at
 from milestone
 join submission on submission.id = milestone.submission
 left join leaderboard on leaderboard.slug = milestone.problem
@@ -877,8 +885,8 @@ limit 1000;
 -- name: moderation
 -- Decisions about submissions, made or pending, newest first, for their owners and staff.
 select submission.number, submission.id, participant.name as participant, submission.problem,
-       submission.problem_number, submission.gpu, submission.outcome, submission.code,
-       submission.reason as end_reason, submission.is_held as is_held_by_rule,
+       submission.problem_number as problem_version, submission.gpu, submission.outcome,
+       submission.code, submission.reason as end_reason, submission.is_held as is_held_by_rule,
        coalesce(moderation.is_held, false) as is_held,
        coalesce(moderation.is_disqualified, false) as is_disqualified, moderation.rule,
        moderation.reason, moderation.actor, moderation.decided_at, moderation.evidence,
@@ -907,8 +915,8 @@ limit %(limit)s;
 
 -- name: rejudges
 -- Rejudges, newest first, with the number of drafts but not the drafts.
-select rejudge.id, rejudge.problem, rejudge.from_number, rejudge.to_number,
-       rejudge.select_ as "select", rejudge.reason, rejudge.actor, rejudge.count, rejudge.state,
+select rejudge.id, rejudge.problem, rejudge.from_number as from_version,
+       rejudge.to_number as to_version, rejudge.select_ as "select", rejudge.reason, rejudge.actor, rejudge.count, rejudge.state,
        rejudge.changed_count, rejudge.diff, rejudge.requested_at, rejudge.previewed_at,
        rejudge.ended_at, rejudge.end_reason, rejudge.end_actor,
        (select count(submission) from rejudge_item as item
@@ -992,7 +1000,7 @@ limit 1000;
 
 -- name: numbers
 -- The numbers and owners of some submissions; each forecast has at most 300.
-select id, number, account, problem
+select id, number, account as participant_id, problem
 from submission where id = any(%(submissions)s::text[]) limit 100000;
 
 -- name: pools

@@ -205,7 +205,7 @@ def kinds_for_event(event: RecordedEvent, row: Row) -> list[str]:
 def submission_payload(event: RecordedEvent, kind: str, row: Row, rank: int | None) -> Payload:
     """The payload of a submission's event, for its owner."""
     data = {
-        "submission": row["number"],
+        "number": row["number"],
         "problem": row["problem"],
         "problem_version": row["problem_number"],
         "gpu": row["gpu"],
@@ -231,12 +231,12 @@ def submission_payload(event: RecordedEvent, kind: str, row: Row, rank: int | No
 def overtaken_payload(event: RecordedEvent, row: Row, passed: Row) -> Payload:
     """The payload for the owner of an entry that another submission overtook."""
     data = {
-        "submission": passed["number"],
+        "number": passed["number"],
         "problem": row["problem"],
         "problem_version": row["problem_number"],
         "gpu": row["gpu"],
         "score_us": passed["score_us"],
-        "by_submission": row["number"],
+        "by_number": row["number"],
         "by_score_us": row["score_us"],
         "url": f"/v1/submissions/{row['number']}",
     }
@@ -275,8 +275,8 @@ def rejudge_payload(event: RecordedEvent, row: Row) -> Payload:
         "rejudge": row["id"],
         "from_version": row["from_number"],
         "to_version": row["to_number"],
-        "submissions": row["count"],
-        "changed": row["changed_count"],
+        "count": row["count"],
+        "changed_count": row["changed_count"],
     }
     return _leaderboard_payload(event, APPLIED, row["problem"], data)
 
