@@ -25,7 +25,7 @@ from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.state import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction
 from discord_sim.users import SimulatedUser
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 PROBLEM, GPU = "identity", "H100"
 AGENTS, PEOPLE, PEOPLE_SMOKE, ROUNDS = 4, (1, 50), (2,), 4

@@ -19,7 +19,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import lock, nats, postgresql
-from shared.testing import eventually
+from tests.support.waits import eventually
 from warpboard.processes import (
     Platform,
     PlatformConfig,

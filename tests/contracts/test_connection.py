@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from shared.errors import Failed
 from shared.nats.connection import _connect_within, _ConnectionListener, connect
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 
 from shared.http import serve
 from shared.servers.nats import find_free_ports
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 CLIENT_ID, CLIENT_SECRET = "our-application", "our-secret"
 

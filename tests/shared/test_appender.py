@@ -6,7 +6,7 @@ from shared.appender import Appender
 from shared.decider import Append
 from shared.event_log import Conflict
 from shared.events import PoolPaused, PoolResumed
-from shared.memory import MemoryLog
+from tests.support.memory import MemoryLog
 
 AGG = "pool.CPU"
 

@@ -23,7 +23,7 @@ from shared.postgres import connect
 from shared.servers import lock, nats, postgresql, process
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 

@@ -1,9 +1,11 @@
-"""Waiting for something outside of this process, always with a limit."""
+"""Waiting for something, always with a limit."""
 
+import asyncio
+import inspect
 import socket
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
 
 STEP_S = 0.01
 
@@ -20,6 +22,29 @@ def until(check: Callable[[], Value], within_s: float = 60.0) -> Value:
         assert time.monotonic() < end, f"not within {within_s} s: {value!r} came last"
         time.sleep(STEP_S)
     return value
+
+
+@overload
+async def eventually(check: Callable[[], Awaitable[Value]], within_s: float = 60.0) -> Value: ...
+
+
+@overload
+async def eventually(check: Callable[[], Value], within_s: float = 60.0) -> Value: ...
+
+
+async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
+    """Repeat a check until its result is true, and return the result.
+
+    Errors: AssertionError after `within_s`, with the last result.
+    """
+    until = time.monotonic() + within_s
+    while True:
+        result = check()
+        value = await result if inspect.isawaitable(result) else result
+        if value:
+            return value
+        assert time.monotonic() < until, f"not within {within_s} s; the last result was {value!r}"
+        await asyncio.sleep(STEP_S)
 
 
 def comes_true(check: Callable[[], object], within_s: float = 10.0) -> bool:

@@ -24,10 +24,10 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsCluster, find_free_ports
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.samples import new_event
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
+from tests.support.waits import eventually
 from tests.system.three import REPLICAS, client
 from warpboard.processes.services import (
     AGENT,
