@@ -5,6 +5,7 @@ import inspect
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar, overload
 
 STEP_S = 0.01
@@ -59,5 +60,13 @@ def comes_true(check: Callable[[], object], within_s: float = 10.0) -> bool:
 
 def free_port() -> int:
     """Return a port on loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    return find_free_ports(1)[0]
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Find loopback ports that are free now; servers must know the others' before they start."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free_socket in sockets:
+            free_socket.bind(("127.0.0.1", 0))
+        return [int(free_socket.getsockname()[1]) for free_socket in sockets]
