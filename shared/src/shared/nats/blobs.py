@@ -22,15 +22,14 @@ from shared.clock import now
 from shared.events import Blob
 from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import (
-    EXPECTED_SEQ_HEADER,
     MESSAGE_ID_HEADER,
-    NOT_DELETED,
-    WRONG_LAST_SEQUENCE,
     RequestDenied,
     StoredMessage,
     api_request,
+    delete_message,
     get_message,
     publish,
+    replace_message,
     retry_request,
 )
 from shared.nats.messages import read_newest_messages
@@ -108,19 +107,7 @@ async def _find_object(nc: Client, digest: str) -> tuple[StoredMessage | None, _
 async def _write_description(nc: Client, description: _Object, expected: int) -> bool:
     """Replace the `expected` description with this one; False if there is a newer one."""
     subject, body = _description_subject(description.name), _encode_description(description)
-    headers = {EXPECTED_SEQ_HEADER: str(expected), "Nats-Rollup": "sub"}
-
-    async def attempt() -> bool:
-        try:
-            await publish(nc, subject, body, headers)
-        except RequestDenied as denied:
-            # Somebody else, or our own unanswered attempt, has written it.
-            if denied.code != WRONG_LAST_SEQUENCE:
-                raise
-            return False
-        return True
-
-    return await retry_request(nc, attempt)
+    return await replace_message(nc, subject, body, expected, {"Nats-Rollup": "sub"})
 
 
 async def remove_large(nc: Client, digest: str, seq: int) -> bool:
@@ -230,7 +217,8 @@ class NatsBlobStore:
         """Remove exactly this blob; see the port."""
         kind, _, place = kept.place.partition(".")
         if kind == "small":
-            return await retry_request(self._nc, lambda: self._remove_small(int(place)))
+            # By sequence, because a put in between gave the same bytes another one.
+            return await delete_message(self._nc, BLOBS, int(place))
         if kind == "large":
             return await remove_large(self._nc, kept.digest, int(place))
         if kind == "upload":
@@ -240,7 +228,7 @@ class NatsBlobStore:
 
     async def _put_small(self, digest: str, data: bytes, young_from: datetime) -> None:
         expected = 0
-        while not await self._write_small(digest, data, expected):
+        while not await replace_message(self._nc, f"blobs.{digest}", data, expected):
             message = await self._find_small(digest)
             if message is not None and message.at is not None and message.at >= young_from:
                 return
@@ -250,33 +238,6 @@ class NatsBlobStore:
     async def _find_small(self, digest: str) -> StoredMessage | None:
         query: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
         return await retry_request(self._nc, lambda: get_message(self._nc, BLOBS, query))
-
-    async def _write_small(self, digest: str, data: bytes, expected: int) -> bool:
-        async def attempt() -> bool:
-            try:
-                await publish(
-                    self._nc, f"blobs.{digest}", data, {EXPECTED_SEQ_HEADER: str(expected)}
-                )
-            except RequestDenied as denied:
-                # Somebody else, or our own unanswered attempt, has written it.
-                if denied.code != WRONG_LAST_SEQUENCE:
-                    raise
-                return False
-            return True
-
-        return await retry_request(self._nc, attempt)
-
-    async def _remove_small(self, seq: int) -> bool:
-        # Deleted by sequence, because a put in between gave the same bytes another one.
-        try:
-            await api_request(
-                self._nc, f"STREAM.MSG.DELETE.{BLOBS}", {"seq": seq, "no_erase": True}
-            )
-        except RequestDenied as denied:
-            if denied.code != NOT_DELETED:
-                raise
-            return False
-        return True
 
 
 log = logging.getLogger(__name__)

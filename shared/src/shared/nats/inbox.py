@@ -18,14 +18,18 @@ from shared.event_log import RecordedEvent
 from shared.events import DeadLetterRedriven
 from shared.nats.connection import (
     ATTEMPT_S_MAX,
-    NO_CONSUMER,
-    RequestDenied,
-    api_request,
     get_message,
     request,
     retry_request,
 )
-from shared.nats.pull import POLL_S, PullConsumer, PullLimits, delivery_attempt, stream_sequence
+from shared.nats.pull import (
+    POLL_S,
+    PullConsumer,
+    PullLimits,
+    delivery_attempt,
+    find_consumer,
+    stream_sequence,
+)
 from shared.nats.streams import SECOND_NS, Settings, stream_state
 from shared.wire import UnknownEvent, decode
 
@@ -80,20 +84,8 @@ def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Se
     }
 
 
-class _AckFloor(msgspec.Struct):
-    stream_seq: int
-
-
-class _ConsumerInfo(msgspec.Struct):
-    config: Settings
-    ack_floor: _AckFloor
-
-
 class _UnreadableMessage(Exception):  # noqa: N818
     """This message can never be delivered, and why."""
-
-
-_decode_consumer = msgspec.json.Decoder(_ConsumerInfo).decode
 
 
 class NatsDelivery:
@@ -262,12 +254,8 @@ class NatsInbox:
 
     async def _resume_settings(self) -> Settings:
         """Return where to continue: the consumer's position; ours, if the consumer is gone."""
-        consumer = f"{subjects.STREAM}.{self._config.consumer}"
-        try:
-            info = _decode_consumer(await api_request(self._nc, f"CONSUMER.INFO.{consumer}"))
-        except RequestDenied as denied:
-            if denied.code != NO_CONSUMER:
-                raise
+        info = await find_consumer(self._nc, subjects.STREAM, self._config.consumer)
+        if info is None:
             return await self._start_settings()
         self._position = max(self._position or 0, info.ack_floor.stream_seq)
         # The server does not allow changing where a consumer starts or stores its position.

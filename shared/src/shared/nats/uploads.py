@@ -15,11 +15,9 @@ from nats.aio.client import Client
 
 from shared.blobs import BLOB_BYTES_MAX, StoredBlob
 from shared.nats.connection import (
-    NO_SEQUENCE,
-    NOT_DELETED,
-    RequestDenied,
     StoredMessage,
     api_request,
+    delete_message,
     get_message,
     publish,
     retry_request,
@@ -139,21 +137,11 @@ async def remove_upload(nc: Client, place: str) -> bool:
         await _remove_chunks(nc, parts)
         return True
     seq, *chunks = parts
-    if not await retry_request(nc, lambda: _remove_message(nc, int(seq))):
+    # By sequence, because a put in between gave the same bytes another one.
+    if not await delete_message(nc, UPLOADS, int(seq)):
         return False
     if chunks:
         await _remove_chunks(nc, chunks)
-    return True
-
-
-async def _remove_message(nc: Client, seq: int) -> bool:
-    # Deleted by sequence, because a put in between gave the same bytes another one.
-    try:
-        await api_request(nc, f"STREAM.MSG.DELETE.{UPLOADS}", {"seq": seq, "no_erase": True})
-    except RequestDenied as denied:
-        if denied.code not in (NOT_DELETED, NO_SEQUENCE):
-            raise
-        return False
     return True
 
 
