@@ -20,10 +20,10 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.postgres import connect as postgres
-from shared.postgres import drop_schema
 from shared.servers.nats import NatsServer
 from tests.contracts.samples import RUN, new_event, seqs, take_events
 from tests.support.memory import MemoryLog
+from tests.support.servers import drop_schema
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.long]

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import LiteralString
 
 import psycopg
-from psycopg.sql import SQL, Literal
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier, Literal
 
 from ranker.__main__ import SCHEMA
 from ranker.archive import postgres as archive
-from shared.postgres import create_database, drop_database, migrate
+from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer
 from shared.servers.postgresql import Postgres
 
@@ -75,11 +76,19 @@ def postgres_server(folder: Path) -> Iterator[str]:
 def postgres_database(dsn: str) -> Iterator[str]:
     """Create a database, yield its DSN, and drop it afterwards."""
     name = f"test_{secrets.token_hex(6)}"
-    database_dsn = create_database(dsn, name)
-    try:
-        yield database_dsn
-    finally:
-        drop_database(dsn, name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(SQL("create database {}").format(Identifier(name)))
+        try:
+            yield make_conninfo(dsn, dbname=name)
+        finally:
+            drop = SQL("drop database {} with (force)").format(Identifier(name))
+            connection.execute(drop)
+
+
+def drop_schema(dsn: str, schema: str) -> None:
+    """Drop a schema with everything in it."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(SQL("drop schema if exists {} cascade").format(Identifier(schema)))
 
 
 def make_logins_cheap(dsn: str) -> None:
