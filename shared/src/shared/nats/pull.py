@@ -36,6 +36,17 @@ class PullLimits(NamedTuple):
     waiting_max: int = 4000
     heartbeat_s: float = 5.0
 
+    @property
+    def next_request(self) -> bytes:
+        """The body of a request for the next messages."""
+        return msgspec.json.encode(
+            {
+                "batch": self.batch,
+                "expires": int(EXPIRES_HEARTBEATS * self.heartbeat_s * SECOND_NS),
+                "idle_heartbeat": int(self.heartbeat_s * SECOND_NS),
+            }
+        )
+
 
 class AckFloor(msgspec.Struct):
     """Up to which message of the consumer, and of the stream, all are acknowledged."""
@@ -181,13 +192,7 @@ class PullConsumer:
             await subscription.unsubscribe()
 
     async def _request_more(self, waiting: int) -> None:
-        request = msgspec.json.encode(
-            {
-                "batch": self._pace.batch,
-                "expires": int(EXPIRES_HEARTBEATS * self._pace.heartbeat_s * SECOND_NS),
-                "idle_heartbeat": int(self._pace.heartbeat_s * SECOND_NS),
-            }
-        )
+        request = self._pace.next_request
         while self._requested + waiting + self._pace.batch <= self._pace.waiting_max:
             if not self._requested:
                 self._last_message_at = time.monotonic()
