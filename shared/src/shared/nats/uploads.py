@@ -7,22 +7,19 @@ digest, and looks there last: no agent can hide what services stored.
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import msgspec
 from nats.aio.client import Client
 
 from shared.blobs import BLOB_BYTES_MAX, StoredBlob
 from shared.nats.connection import (
-    StoredMessage,
     api_request,
     delete_message,
-    get_message,
     publish,
     retry_request,
 )
-from shared.nats.messages import read_newest_messages
+from shared.nats.messages import iter_messages, newest_message, read_newest_messages
 from shared.subjects import UPLOADS
 
 SMALL_BYTES_MAX = 64 * 1024
@@ -66,26 +63,16 @@ async def _write(nc: Client, subject: str, data: bytes) -> None:
 
 async def get_upload(nc: Client, digest: str) -> bytes | None:
     """Return an agent's upload with this digest, None if there is none. Errors: Failed."""
-    async for message in _iter_newest(nc, f"uploads.*.{SMALL}.{digest}"):
+    small = f"uploads.*.{SMALL}.{digest}"
+    async for message in iter_messages(nc, UPLOADS, small, UPLOADERS_MAX):
         if hashlib.sha256(message.data).hexdigest() == digest:
             return message.data
-    async for message in _iter_newest(nc, f"uploads.*.{LARGE}.{digest}"):
+    large = f"uploads.*.{LARGE}.{digest}"
+    async for message in iter_messages(nc, UPLOADS, large, UPLOADERS_MAX):
         data = await _read_chunks(nc, _agent_of(message.subject), _parse_description(message.data))
         if hashlib.sha256(data).hexdigest() == digest:
             return data
     return None
-
-
-async def _iter_newest(nc: Client, subject: str) -> AsyncIterator[StoredMessage]:
-    """Yield the newest message on each subject of a filter."""
-    seq = 0
-    for _ in range(UPLOADERS_MAX):
-        query: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
-        message = await retry_request(nc, partial(get_message, nc, UPLOADS, query))
-        if message is None:
-            return
-        seq = message.seq
-        yield message
 
 
 async def _read_chunks(nc: Client, agent: str, description: _LargeUpload) -> bytes:
@@ -93,9 +80,7 @@ async def _read_chunks(nc: Client, agent: str, description: _LargeUpload) -> byt
     chunks = list[bytes]()
     for place in range(min(description.chunks, CHUNKS_MAX)):
         subject = _chunk_subject(agent, description.chunks_id, place)
-        message = await retry_request(
-            nc, partial(get_message, nc, UPLOADS, {"last_by_subj": subject})
-        )
+        message = await newest_message(nc, UPLOADS, subject)
         if message is None:
             break
         chunks.append(message.data)
