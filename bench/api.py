@@ -10,26 +10,22 @@ import argparse
 import asyncio
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.figures import Figure, report
-from bench.noop_platform import Platform, load, stop
+from bench.noop_platform import GPU, PROBLEM, SOURCE, load, running_platform
 from bench.pipeline_client import Client
 
-PROBLEM, GPU = "identity", "H100"
 AGENTS = 4
 CLIENTS, CLIENTS_SMOKE = (1, 50, 200), (1, 4)
 LONG_S, QUICK_S, SMOKE_S = 8.0, 2.0, 0.3
 END_S_MAX = 120.0
 # For what was submitted to be over, so that the next row begins in peace.
 REST_S = 5.0
-SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 Ask = Callable[[Client, str, int], Awaitable[None]]
 
 
@@ -178,19 +174,10 @@ def main() -> None:
     told = parser.parse_args()
     for_s = SMOKE_S if told.smoke else QUICK_S if told.quick else LONG_S
     numbers = CLIENTS_SMOKE if told.smoke else CLIENTS
-    with tempfile.TemporaryDirectory() as folder:
-        platform = Platform(Path(folder) / "home")
-        agents = None
-        try:
-            platform.publish(PROBLEM)
-            agents = platform.agents(AGENTS, "noop", GPU)
-            print(f"{load()}; {AGENTS} no-op agents; {for_s:g} s a row")
-            figures = asyncio.run(measure(platform.url, for_s, numbers))
-            print(load())
-        finally:
-            if agents is not None:
-                stop(agents)
-            platform.stop()
+    with running_platform(AGENTS) as platform:
+        print(f"{load()}; {AGENTS} no-op agents; {for_s:g} s a row")
+        figures = asyncio.run(measure(platform.url, for_s, numbers))
+        print(load())
     report(figures)
 
 

@@ -7,16 +7,14 @@ are the same on every machine; what the copying of a call's tensors costs is not
 
 import argparse
 import asyncio
-import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 from nats.aio.client import Client as Bus
 from nats.js import JetStreamContext
 
 from bench.figures import Figure, at_most, report
-from bench.noop_platform import Platform, stop
+from bench.noop_platform import GPU, PROBLEM, SOURCE, Platform, running_platform
 from bench.pipeline_client import Client
 from bench.pipeline_log import Witness
 from shared.nats.connection import connect
@@ -25,7 +23,6 @@ from shared.nats.streams import LARGE_STREAM
 from shared.subjects import BLOBS, UPLOADS
 from shared.wire import decode
 
-PROBLEM, GPU = "identity", "H100"
 AGENTS = 2
 SUBMISSIONS, SUBMISSIONS_SMOKE = 50, 10
 STREAM, BATCH = "EVENTS", "Nats-Batch-Id"
@@ -34,7 +31,6 @@ APPENDS_PER_SUBMISSION_MAX = 6.0
 EVENTS_PER_SUBMISSION_MAX = 6.0
 BLOB_MESSAGES_PER_SUBMISSION_MAX = 1.0
 SETTLE_S = 2.0
-SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 
 
 class Counted(NamedTuple):
@@ -119,17 +115,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.counts", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="few submissions")
     submissions = SUBMISSIONS_SMOKE if parser.parse_args().smoke else SUBMISSIONS
-    with tempfile.TemporaryDirectory() as home:
-        platform = Platform(Path(home, "bench"))
-        agents = None
-        try:
-            platform.publish(PROBLEM)
-            agents = platform.agents(AGENTS, "noop", GPU)
-            counted = asyncio.run(measure(platform, submissions))
-        finally:
-            if agents is not None:
-                stop(agents)
-            platform.stop()
+    with running_platform(AGENTS) as platform:
+        counted = asyncio.run(measure(platform, submissions))
     for kind, count in sorted(counted.types.items()):
         print(f"  {kind} {count / submissions:g}")
     report(figures(counted, submissions))

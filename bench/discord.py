@@ -12,28 +12,34 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.figures import Figure, at_most, report
-from bench.noop_platform import ROOT, Platform, cpu_s, load, stop
+from bench.noop_platform import (
+    GPU,
+    PROBLEM,
+    ROOT,
+    SOURCE,
+    Platform,
+    cpu_s,
+    load,
+    running_platform,
+    stop,
+)
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.state import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction
 from discord_sim.users import SimulatedUser
-from shared.testing import eventually
+from tests.support.waits import eventually
 
-PROBLEM, GPU = "identity", "H100"
 AGENTS, PEOPLE, PEOPLE_SMOKE, ROUNDS = 4, (1, 50), (2,), 4
 # Discord takes no acknowledgement that is later.
 ACKNOWLEDGED_MS_MAX = 3000.0
 EDGE_TOKEN = "a-token-for-the-bench"  # noqa: S105 - nobody's
 SUBMIT, SHOW = "leaderboard submit test", "leaderboard show"
-SOURCE = b"def custom_kernel(data):\n    return data[-1].copy_(data[0])\n"
 KINDS = {COMMAND: "command", COMPONENT: "button", AUTOCOMPLETE: "completion"}
 KNOWN_S_MAX, ANSWER_S_MAX = 60.0, 120.0
 
@@ -93,7 +99,7 @@ class Visitor:
     async def submit(self) -> None:
         """Submit."""
         await self.person.autocomplete(self.channel, SUBMIT, "gpu", gpu=self.gpu[:1])
-        source = SOURCE + f"# {time.time_ns()}".encode()
+        source = f"{SOURCE}# {time.time_ns()}".encode()
         script = FileUpload("kernel.py", "text/x-python", source)
         await self._done(SUBMIT, script=script, leaderboard_name=PROBLEM, gpu=self.gpu)
 
@@ -178,18 +184,8 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="two people, one round")
     told = parser.parse_args()
     rounds, people = (1, PEOPLE_SMOKE) if told.smoke else (told.rounds, PEOPLE)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {"WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}
-        platform = Platform(Path(folder) / "home", settings)
-        agents = None
-        try:
-            platform.publish(PROBLEM)
-            agents = platform.agents(AGENTS, "noop", GPU)
-            figures = asyncio.run(measure(platform, rounds, people))
-        finally:
-            if agents is not None:
-                stop(agents)
-            platform.stop()
+    with running_platform(AGENTS, {"WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}) as platform:
+        figures = asyncio.run(measure(platform, rounds, people))
     report(figures)
 
 

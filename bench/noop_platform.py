@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -15,6 +17,9 @@ from bench.noop_agent import enrolment, names
 from shared.problem_folders import read_problem_files
 
 ROOT = Path(__file__).parent.parent
+PROBLEM, GPU = "identity", "H100"
+# A kernel of that problem, which no-op agents pass at once.
+SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 UP_S_MAX = 90.0
 DOWN_S_MAX = 60.0
 STEP_S = 0.1
@@ -106,6 +111,20 @@ class Platform:
     def stop(self) -> None:
         """Stop it, and wait."""
         stop(self.process)
+
+
+@contextmanager
+def running_platform(
+    agents: int = 0, settings: Mapping[str, str] | None = None
+) -> Iterator[Platform]:
+    """A platform with PROBLEM published, and so many no-op agents beside it, until the end."""
+    with TemporaryDirectory() as home, ExitStack() as stack:
+        platform = Platform(Path(home, "bench"), settings)
+        stack.callback(platform.stop)
+        platform.publish(PROBLEM)
+        if agents:
+            stack.callback(stop, platform.agents(agents, "noop", GPU))
+        yield platform
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

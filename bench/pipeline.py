@@ -11,16 +11,23 @@ import argparse
 import asyncio
 import contextlib
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from nats.aio.client import Client as Bus
 
 from bench.figures import Figure, at_least, at_most, report
-from bench.noop_platform import Platform, load, spent, stop
+from bench.noop_platform import (
+    GPU,
+    PROBLEM,
+    SOURCE,
+    Platform,
+    load,
+    running_platform,
+    spent,
+    stop,
+)
 from bench.pipeline_client import Client
 from bench.pipeline_log import END_S_MAX, STEPS, Witness, read_back
 from shared.lifecycle import run_main
@@ -28,12 +35,10 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 
-PROBLEM, GPU = "identity", "H100"
 WINDOWS = (1, 64, 256)
 CLIENTS = WINDOWS[-1]
 AGENTS_S_MAX = 120.0
 SETTLE_S = 2.0
-SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 
 
 class Plan(NamedTuple):
@@ -140,9 +145,7 @@ async def bare(bus: Bus, publishes: int, size: int) -> dict[int, float]:
         numbers = iter(range(count))
         began = time.perf_counter()
         await asyncio.gather(*(publish(numbers) for _ in range(window)))
-        found[window] = (publishes if window > 1 else publishes // 4) / (
-            time.perf_counter() - began
-        )
+        found[window] = count / (time.perf_counter() - began)
     await stream.delete_stream("BARE")
     return found
 
@@ -239,13 +242,8 @@ def main() -> None:
     told = parser.parse_args()
     plan = SMOKE if told.smoke else QUICK if told.quick else LONG
     plan = plan._replace(agents=tuple(told.agents or plan.agents))
-    with tempfile.TemporaryDirectory() as home:
-        platform = Platform(Path(home, "bench"))
-        try:
-            platform.publish(PROBLEM)
-            figures = run_main(measure(platform, plan))
-        finally:
-            platform.stop()
+    with running_platform() as platform:
+        figures = run_main(measure(platform, plan))
     report(figures)
 
 

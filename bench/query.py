@@ -23,7 +23,7 @@ from bench.replay_place import Ground, ask
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 LONG = (1_000, 10_000, 100_000, 1_000_000)
 QUICK = SMOKE = LONG[:-1]

@@ -16,10 +16,10 @@ from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
 from ranker.service.place_updates import place_leaderboard
 from ranker.service.progress import ProjectionProgress
-from shared.memory import MemoryBlobStore
 from shared.postgres import connect, create_pool, load_statements
 from shared.reader import READER_HEADER, encode_reader
 from shared.reader import Reader as Asker
+from tests.support.memory import MemoryBlobStore
 
 PROBLEM, GPU = "identity", "H100"
 RUNS_A_PARTICIPANT = 10

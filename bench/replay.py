@@ -31,8 +31,8 @@ from shared.ids import derive_id
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
+from tests.support.waits import eventually
 
 LONG, QUICK, SMOKE = (10_000, 100_000, 1_000_000), (2_000, 10_000), (3_000,)
 # Of a bare consumer's rate.

@@ -9,7 +9,6 @@ listens, with 100,000 account events.
 import argparse
 import asyncio
 import hashlib
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.noop_platform import load
+from bench.noop_platform import load, peak_mib
 from bench.replay_place import Ground, ask
 from shared import subjects
 from shared.events import AccountOpened, Fact, JobRequeued, TokenIssued, TokenRevoked
@@ -105,7 +104,7 @@ def start(ground: Ground) -> Start:
             time.sleep(LOOK_S)
         well_s = time.monotonic() - running.began
         refuses_s = max(LOOK_S, well_s - listens_s) if listens_s else LOOK_S
-        return Start(refuses_s, well_s, peak_mib(running.process))
+        return Start(refuses_s, well_s, peak_mib(running.process.pid))
 
 
 def is_listening(ground: Ground) -> bool:
@@ -113,12 +112,6 @@ def is_listening(ground: Ground) -> bool:
     port = f":{ground.place.ports['ingest']:04X}"
     rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     return any(row[1].endswith(port) and row[3] == "0A" for row in rows)
-
-
-def peak_mib(process: "subprocess.Popen[bytes]") -> float:
-    """The most memory that a process has used."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def main() -> None:

@@ -7,14 +7,11 @@ problem, kernel and number of calls. The ratio travels to other machines, the se
 """
 
 import argparse
-import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +20,11 @@ from typing import Any
 import httpx
 
 from bench.figures import Figure, at_most, report
+from bench.noop_platform import ROOT, running_platform
 
-ROOT = Path(__file__).parent.parent
 PROBLEM = ROOT / "problems" / "identity"
 KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
 UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
-UP_S_MAX = 90
 END_S_MAX = 120
 RUNS, RUNS_SMOKE = 5, 1
 # On a busy machine a ranked run waits for quiet, which a smoke test does not.
@@ -44,35 +40,6 @@ STEPS = (
     ("decided", "RunCompleted", "finished"),
     ("readable", "finished", "GET"),
 )
-
-
-def _up(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
-    """A platform of our own, when its agent is free; its URL."""
-    command = [sys.executable, "-m", "warpboard", "up", "--folder", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + UP_S_MAX
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            url = str(json.loads((folder / "state.json").read_text())["url"])
-            agents = httpx.get(f"{url}/v1/agents", timeout=5).json()["items"]
-        except (OSError, KeyError, ValueError, httpx.HTTPError):
-            time.sleep(0.1)
-            continue
-        if any(agent["is_free"] for agent in agents):
-            return process, url
-        time.sleep(0.1)
-    process.kill()
-    raise SystemExit("the platform did not start: run `warpboard up` and look")
-
-
-def _publish(url: str, token: str) -> None:
-    files = [
-        ("files", (path.name, path.read_bytes())) for path in PROBLEM.iterdir() if path.is_file()
-    ]
-    form = {"slug": "identity", "unchecked": "`make problems` checks it"}
-    headers = {"Authorization": f"Bearer {token}"}
-    answer = httpx.post(f"{url}/v1/problems", data=form, files=files, headers=headers, timeout=30)
-    answer.raise_for_status()
 
 
 def _submit(url: str, mode: str) -> dict[str, float]:
@@ -174,15 +141,12 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="mode test alone, once")
     is_smoke = parser.parse_args().smoke
     runs, modes = (RUNS_SMOKE, MODES_SMOKE) if is_smoke else (RUNS, MODES)
-    with tempfile.TemporaryDirectory() as home:
-        folder = Path(home, "bench")
-        process, url = _up(folder)
-        try:
-            _publish(url, (folder / "operator_token").read_text().strip())
-            found = [figure for mode in modes for figure in measure(mode, url, folder, runs)]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+    with running_platform() as platform:
+        found = [
+            figure
+            for mode in modes
+            for figure in measure(mode, platform.url, platform.folder, runs)
+        ]
     report(found)
 
 

@@ -17,13 +17,18 @@ from xdist.scheduler import LoadScopeScheduling
 from shared.errors import Failed
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
-from shared.testing import postgres_database, postgres_server
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
 from tests.support.people import add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 from tests.support.repository import repository_settings
-from tests.support.servers import SharedDatabase, SharedNats, make_logins_cheap
+from tests.support.servers import (
+    SharedDatabase,
+    SharedNats,
+    make_logins_cheap,
+    postgres_database,
+    postgres_server,
+)
 from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
 from tests.support.town import Town, found_town
 

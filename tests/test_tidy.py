@@ -42,7 +42,7 @@ STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
 # These make a value and do nothing else.
 HARMLESS_AT_IMPORT = re.compile(
     r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|get_args|Path|Query"
-    r"|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
+    r"|partial|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
     r"|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
     r"|\w+\.(option|argument|command|group|__subclasses__|items))\b|[A-Z]\w+\[.*\]\("
 )

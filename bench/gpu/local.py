@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +29,7 @@ class Times:
     @property
     def deviation(self) -> float:
         """The standard deviation."""
-        mean = sum(self.us) / len(self.us)
-        return math.sqrt(sum((one - mean) ** 2 for one in self.us) / max(1, len(self.us) - 1))
+        return statistics.stdev(self.us)
 
 
 class Local:
@@ -111,19 +111,16 @@ class Local:
 
 def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float]:
     """A straight line by least squares: slope, value at nought, deviation of what is left."""
-    count, mean_x, mean_y = len(x), sum(x) / len(x), sum(y) / len(y)
-    over = sum((a - mean_x) ** 2 for a in x)
-    rise = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / over
-    start = mean_y - rise * mean_x
+    rise, start = statistics.linear_regression(x, y)
     left = [(b - start - rise * a) ** 2 for a, b in zip(x, y, strict=True)]
-    return rise, start, math.sqrt(sum(left) / max(1, count - 2))
+    return rise, start, math.sqrt(sum(left) / max(1, len(x) - 2))
 
 
 def median(values: Sequence[float]) -> float:
     """The middle one. Errors: ValueError, if nothing was accepted."""
     if not values:
         raise ValueError("no call was accepted")
-    return sorted(values)[len(values) // 2]
+    return statistics.median_high(values)
 
 
 def share(values: Sequence[float], part: float) -> float:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing import eventually
 from tests.cli.answers import ANSWER
 from tests.cli.stand_in import respond_in_turn, run_stand_in
+from tests.support.waits import eventually
 
 WITHIN_S = 20.0
 LOADING = """

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from shared.testing import eventually
 from tests.cli.mcp_client import call_failing_tool, call_tool, client, follow_to_end, server_pids
 from tests.support.people import HONEST
 from tests.support.platform import Running
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 

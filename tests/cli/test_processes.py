@@ -19,7 +19,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import lock, nats, postgresql
-from shared.testing import eventually
+from tests.support.waits import eventually
 from warpboard.processes import (
     Platform,
     PlatformConfig,
@@ -89,9 +89,13 @@ class Up:
     def __init__(self, folder: Path, *kinds: str) -> None:
         self.folder = folder
         self._all_up = ["up"] * len(("nats", "postgres", *kinds))
-        command = [sys.executable, str(Path(__file__)), "up", str(folder), *kinds]
+        command = [sys.executable, "-m", "tests.cli.test_processes", "up", str(folder), *kinds]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
         )
 
     async def ready(self) -> None:

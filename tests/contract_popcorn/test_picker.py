@@ -3,7 +3,7 @@
 import json
 
 from ingest.popcorn.public import About, Descriptions
-from shared.memory import MemoryBlobStore
+from tests.support.memory import MemoryBlobStore
 
 
 async def test_a_picker_is_told_in_which_language_a_problem_is() -> None:

@@ -11,7 +11,6 @@ from shared.blobs import BlobStore, PrunableBlobStore
 from shared.bus import Bus, DeadLetters, DurableConsumers
 from shared.clock import now
 from shared.event_log import EventLog
-from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.bus_status import NatsDeadLetters
@@ -19,6 +18,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
+from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 
 Damage = Callable[[str, bytes], Awaitable[None]]
 

@@ -24,9 +24,9 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.nats.uploads import list_uploads
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 AGENT, OTHER = "a1", "a2"

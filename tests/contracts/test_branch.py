@@ -12,12 +12,12 @@ from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from shared.wire import encode_envelope
 from tests.contracts.conftest import World
 from tests.contracts.samples import JOB, RUN, new_event, seqs, take_events
 from tests.contracts.servers import restart
 from tests.support.servers import SharedNats
+from tests.support.waits import eventually
 
 ADA, OTHER = subjects.account("ada"), subjects.account("other")
 

@@ -16,8 +16,8 @@ from shared.nats.streams import ensure_streams
 from shared.nats.subprocess_feed import BulkReader
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.samples import RUN, new_event
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 COUNT = 6000

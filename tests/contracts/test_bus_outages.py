@@ -14,9 +14,9 @@ from shared.nats.inbox import NatsInbox, agent_inbox_config
 from shared.nats.streams import LEASES_STREAM
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart
+from tests.support.waits import eventually
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [

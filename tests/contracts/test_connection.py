@@ -5,12 +5,11 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from nats.aio.client import Client
 
 from shared.errors import Failed
-from shared.nats.connection import _connect_within, _ConnectionListener, connect
+from shared.nats.connection import connect
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 
 @pytest.fixture
@@ -37,9 +36,7 @@ async def test_an_old_server_is_refused_with_a_sentence(old_server: str) -> None
 
 async def test_an_absent_server_is_named_without_its_password() -> None:
     with pytest.raises(Failed, match="localhost:1 let test in") as caught:
-        await _connect_within(
-            Client(), "nats://ada:secret@localhost:1", _ConnectionListener("test"), 0.3
-        )
+        await connect("nats://ada:secret@localhost:1", "test", within_s=0.3)
     assert "secret" not in str(caught.value)
 
 
@@ -47,7 +44,7 @@ async def test_an_absent_server_is_named_without_its_password() -> None:
 async def test_a_wrong_password_is_said(own_nats: NatsServer) -> None:
     url = f"nats://warpboard:wrong@127.0.0.1:{own_nats.port}"
     with pytest.raises(Failed, match="Authorization Violation"):
-        await _connect_within(Client(), url, _ConnectionListener("test"), 0.3)
+        await connect(url, "test", within_s=0.3)
 
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.

@@ -12,10 +12,10 @@ from shared.nats.bus_status import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import NatsInbox, agent_inbox_config
 from shared.subjects import agent_inbox
-from shared.testing import eventually
 from shared.wire import Envelope
 from tests.contracts.conftest import World
 from tests.contracts.samples import T0, new_event, next_delivery
+from tests.support.waits import eventually
 
 A1 = agent_inbox("a1")
 RUN = "run.a1.r1"

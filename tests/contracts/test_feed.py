@@ -11,9 +11,9 @@ from shared.event_log import Gap
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
 from shared.nats.pull import PullLimits
-from shared.testing import eventually
 from shared.wire import UNREADABLE, encode_envelope, is_genuine
 from tests.contracts.samples import JOB, new_event, seqs, take_events
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

@@ -32,11 +32,12 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from shared.signing import verify_verdict
-from shared.testing import eventually, example_event
 from shared.wire import Envelope, EventMetadata, encode, is_genuine, make_envelope
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
+from tests.support.examples import example_event
 from tests.support.lives import AGENT, T0, Life
+from tests.support.waits import eventually
 
 OTHER = "other"
 TYPES = sorted(CATALOGUE)

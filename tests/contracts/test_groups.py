@@ -10,8 +10,8 @@ from nats.aio.client import Client
 from shared.event_log import Conflict, EventLog
 from shared.nats.event_log import NatsLog
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from tests.contracts.samples import has, ids, new_event, seqs
+from tests.support.waits import eventually
 
 MANY = 120
 

@@ -18,7 +18,6 @@ from shared.nats.monitor import LogMonitor, read_known_seq
 from shared.nats.streams import ensure_streams, stream_state
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM, WATERMARKS
-from shared.testing import eventually
 from tests.contracts.samples import JOB, new_event
 from tests.contracts.servers import restart
 from tests.support.damage import (
@@ -31,6 +30,7 @@ from tests.support.damage import (
     flip_bit,
     small_disk,
 )
+from tests.support.waits import eventually
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [

@@ -15,9 +15,9 @@ from shared.nats.feed import NatsFeed
 from shared.nats.pull import PullLimits
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.samples import JOB, has, ids, new_event, seqs
 from tests.contracts.servers import consumers, restart
+from tests.support.waits import eventually
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [

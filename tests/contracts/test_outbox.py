@@ -9,16 +9,16 @@ from nats.aio.client import Client
 
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.memory import MemoryOutbox
 from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, NatsInbox
 from shared.outbox import Outbox, OutboxSender
 from shared.postgres import PostgresOutbox, create_pool
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.conftest import World
 from tests.contracts.samples import new_event
+from tests.support.memory import MemoryOutbox
+from tests.support.waits import eventually
 
 NAME, AGGS = "test-effects", ("ranking.>", "audit.seal")
 RECORD = "ranking.matmul.H200"

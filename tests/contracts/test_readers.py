@@ -15,8 +15,8 @@ from shared.nats.feed import NatsFeed
 from shared.nats.inbox import InboxConfig, NatsInbox
 from shared.nats.pull import PullLimits
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from tests.contracts.samples import JOB, RUN, new_event, seqs
+from tests.support.waits import eventually
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [

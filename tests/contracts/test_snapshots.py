@@ -8,10 +8,10 @@ from typing import Protocol
 import pytest
 from nats.aio.client import Client
 
-from shared.memory import MemorySnapshots
 from shared.nats.blobs import NatsSnapshots
 from shared.nats.connection import connect
 from shared.nats.streams import ensure_streams
+from tests.support.memory import MemorySnapshots
 
 KIB = 1024
 

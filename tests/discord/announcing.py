@@ -13,10 +13,10 @@ import httpx
 from discord_edge.notifications.announcer import CONSUMER
 from discord_sim.simulator import Simulator
 from shared.nats.connection import connect
-from shared.testing import eventually
 from tests.discord.platform import END_S, EdgePlatform
 from tests.support.people import add_problem
 from tests.support.platform import ROOT
+from tests.support.waits import eventually
 
 
 @asynccontextmanager

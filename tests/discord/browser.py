@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 START_S, STOP_S, ANSWER_S = 120.0, 10.0, 120.0

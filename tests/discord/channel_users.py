@@ -9,10 +9,11 @@ import httpx
 
 from discord_sim.cdn import FileUpload
 from discord_sim.users import SimulatedUser as Member
-from shared.testing import clean_report, eventually
 from tests.discord.platform import END_S, EdgePlatform
+from tests.support.examples import clean_report
 from tests.support.people import LARGE, SMALL
 from tests.support.platform import ROOT
+from tests.support.waits import eventually
 
 WHY = {"reason": "a test"}
 

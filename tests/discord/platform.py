@@ -8,11 +8,11 @@ from discord_edge.settings import PREFIX
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
-from shared.testing import eventually
 from tests.discord.bot_process import BotProcess
 from tests.support.people import HONEST
 from tests.support.platform import PATIENT, ROOT, StrictRunning
 from tests.support.repository import REPOSITORY
+from tests.support.waits import eventually
 
 EDGE_TOKEN = "a-token-of-the-edge"
 END_S = 240.0

@@ -18,7 +18,6 @@ from discord_sim.simulator import Simulator
 from shared.api.submissions import Receipt, SubmissionReceipts
 from shared.errors import Refused
 from shared.postgres import create_pool
-from shared.testing import eventually
 from tests.discord.platform import (
     BOARD,
     END_S,
@@ -31,6 +30,7 @@ from tests.discord.platform import (
 )
 from tests.support.api_examples import make_example
 from tests.support.people import Person
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

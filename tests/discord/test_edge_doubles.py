@@ -16,7 +16,6 @@ from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
-from shared.testing import eventually
 from tests.discord.platform import (
     BOARD,
     END_S,
@@ -28,6 +27,7 @@ from tests.discord.platform import (
 )
 from tests.discord.submitting import TEST, check_reported_once, submit_as_new_user
 from tests.support.repository import REPOSITORY
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

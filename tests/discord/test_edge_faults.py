@@ -12,7 +12,6 @@ from discord_sim.cdn import FileUpload
 from discord_sim.gateway import GUILDS
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
-from shared.testing import eventually
 from tests.discord.bot_process import BotProcess
 from tests.discord.platform import (
     BOARD,
@@ -24,6 +23,7 @@ from tests.discord.platform import (
     wait_until_known,
 )
 from tests.discord.submitting import TEST, check_reported_once, submit_as_new_user
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

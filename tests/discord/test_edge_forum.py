@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from discord_sim.simulator import Simulator
-from shared.testing import eventually
 from tests.discord.announcing import publish_copy
 from tests.discord.channel_users import ChannelUser
 from tests.discord.platform import END_S, EdgePlatform
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

@@ -13,7 +13,6 @@ from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from shared.clock import now
-from shared.testing import eventually
 from tests.discord.announcing import (
     change_leaderboard,
     find_channel,
@@ -31,6 +30,7 @@ from tests.discord.platform import (
     wait_for_report,
 )
 from tests.support.people import HONEST, add_problem
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

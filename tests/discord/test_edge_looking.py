@@ -15,7 +15,6 @@ import pytest
 from discord_sim.cdn import FileUpload
 from discord_sim.errors import ActionNotOffered
 from discord_sim.simulator import Simulator
-from shared.testing import eventually
 from tests.discord.platform import (
     BOARD,
     END_S,
@@ -28,6 +27,7 @@ from tests.discord.platform import (
 )
 from tests.support.people import add_problem
 from tests.support.platform import ROOT
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

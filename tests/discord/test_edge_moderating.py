@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from discord_sim.simulator import Simulator
-from shared.testing import eventually
 from tests.discord.channel_users import (
     WHY,
     ChannelUser,
@@ -27,6 +26,7 @@ from tests.discord.platform import (
     wait_for_report,
     wait_until_known,
 )
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

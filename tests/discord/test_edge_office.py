@@ -15,7 +15,6 @@ import pytest
 from discord_edge.bot.client import build_command_groups
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
-from shared.testing import eventually
 from tests.discord.channel_users import (
     WHY,
     ChannelUser,
@@ -34,6 +33,7 @@ from tests.discord.platform import (
     wait_until_known,
 )
 from tests.support.repository import REPOSITORY, made_repository
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

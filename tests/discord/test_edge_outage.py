@@ -10,7 +10,6 @@ import pytest_asyncio
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
-from shared.testing import eventually
 from tests.discord.announcing import find_channel, start_announcing
 from tests.discord.platform import (
     BOARD,
@@ -24,6 +23,7 @@ from tests.discord.platform import (
 )
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

@@ -12,7 +12,6 @@ from discord_sim.guild import BITS
 from discord_sim.simulator import Simulator
 from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
-from shared.testing import eventually
 from tests.discord.announcing import change_leaderboard, find_channel, publish_copy
 from tests.discord.platform import (
     END_S,
@@ -22,6 +21,7 @@ from tests.discord.platform import (
     newest_thread,
     wait_for_report,
 )
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

@@ -12,7 +12,6 @@ from discord_sim.cdn import FileUpload
 from discord_sim.errors import ActionNotOffered
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
-from shared.testing import eventually
 from tests.discord.channel_users import message_text
 from tests.discord.platform import (
     BOARD,
@@ -28,6 +27,7 @@ from tests.discord.platform import (
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
 from tests.support.processes import stopped
+from tests.support.waits import eventually
 
 pytestmark = [
     pytest.mark.server,

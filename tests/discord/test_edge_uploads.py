@@ -17,7 +17,7 @@ from discord_edge.problems.drafts import (
 )
 from discord_edge.settings import load_settings
 from shared.errors import Refused
-from shared.testing import clean_report
+from tests.support.examples import clean_report
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SINGLE = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from discord_edge.platform_api import ASKED_MAX, DiscordUser, ReadCache
 from shared.errors import Failed
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 ADA, BOB = DiscordUser(1, "ada"), DiscordUser(2, "bob")
 

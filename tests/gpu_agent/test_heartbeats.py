@@ -12,8 +12,8 @@ import pytest
 from bench.noop_agent import NoopRuns
 
 from harness.sandbox.processes import descendants
-from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

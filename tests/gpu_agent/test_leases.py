@@ -15,8 +15,8 @@ from shared.events import (
     RunFailed,
     RunReleased,
 )
-from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 

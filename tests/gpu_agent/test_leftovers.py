@@ -13,8 +13,8 @@ from gpu_agent.service import Agent
 from harness.entry import Harness
 from harness.sandbox.processes import descendants
 from shared.events import RunCompleted, RunFailed
-from shared.testing import eventually
 from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
+from tests.support.waits import eventually
 
 FORGES = """
 import sys

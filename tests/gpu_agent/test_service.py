@@ -13,8 +13,8 @@ from gpu_agent.gpu import run_canary
 from harness.entry import code, environment
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, RunCompleted, RunFailed
-from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -18,10 +18,10 @@ from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, JobAssigned
-from shared.memory import MemoryBlobStore, MemoryBus, MemoryLog
 from shared.signing import load_key
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
+from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryLog
+from tests.support.waits import eventually
 from tests.support.writers import written
 
 REFERENCE = """

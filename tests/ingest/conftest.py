@@ -8,11 +8,11 @@ import pytest
 import pytest_asyncio
 
 from ingest.http.document import read_paths
-from shared.memory import MemoryLog
 from tests.ingest.logins import LoginHarness, open_logins
 from tests.support.documents import Document, watch
 from tests.support.door import Door, opened
 from tests.support.holders import role, token
+from tests.support.memory import MemoryLog
 
 # Opening a door takes 70 ms. Tests that change nothing share one, and its event loop.
 shares_a_door = pytest.mark.asyncio(loop_scope="module")

@@ -24,10 +24,10 @@ from ingest.postgres import PostgresAccountStore
 from ingest.settings import Settings
 from shared.clock import now
 from shared.http import install_error_handlers
-from shared.memory import MemoryLog
 from shared.postgres import create_pool
 from shared.settings import Listen
-from shared.testing import eventually
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually
 
 NOWHERE = Listen("127.0.0.1", 1)
 BASE = "http://127.0.0.1:8000"

@@ -14,8 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from shared.http import serve
-from shared.servers.nats import find_free_ports
-from shared.testing import eventually
+from tests.support.waits import eventually, find_free_ports
 
 CLIENT_ID, CLIENT_SECRET = "our-application", "our-secret"
 

@@ -18,9 +18,9 @@ from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import SubmissionRequest
 from shared.errors import Refused
-from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
-from shared.testing import eventually
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
+from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from tests.support.waits import eventually
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 ADA = Caller("account-of-ada", "ada", PARTICIPANT_SCOPES, kind="token")

@@ -29,7 +29,8 @@ from shared.events import (
     TokenIssued,
     TokenRevoked,
 )
-from shared.testing import example_event, given
+from tests.support.examples import example_event
+from tests.support.scenarios import given
 
 R = "because"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,9 +13,9 @@ from ingest.access.callers import ALLOWED
 from ingest.accounts.tokens import NewToken
 from ingest.http import document
 from shared.clock import now
-from shared.testing import eventually
 from tests.support.door import FILES, KERNEL, OPERATOR, Door
 from tests.support.holders import bearer, made, role, token
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

@@ -18,10 +18,10 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.ingest.test_access import issued, revoked
 from tests.support.servers import SharedNats
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

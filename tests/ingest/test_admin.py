@@ -7,10 +7,10 @@ import pytest
 
 from shared import subjects
 from shared.events import AgentRegistered, CanaryChosen, DeadLetterRedriven, RunStarted
-from shared.memory import MemoryLog
-from shared.testing import example_event
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, TOKEN, Door, opened
+from tests.support.examples import example_event
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 

@@ -16,10 +16,10 @@ from shared.events import (
     SubmissionReceived,
 )
 from shared.ids import BASELINE_ACCOUNT
-from shared.memory import MemoryLog
 from shared.wire import EventMetadata, make_envelope
 from tests.ingest.taking_in import ANN, T0, IntakeHarness, open_intake
 from tests.support.door import FILES, FINISHED, OPERATOR, opened, publication
+from tests.support.memory import MemoryLog
 
 EAGER = b"#!POPCORN gpus CPU H100\ndef custom_kernel(data):\n    return data\n"
 OURS = {

@@ -16,9 +16,10 @@ from ingest.quotas import rules as quotas
 from ingest.quotas.rules import Limit, SetLimit
 from shared.errors import Refused
 from shared.events import LeaderboardChanged, ProblemPublished, QuotaLimitSet
-from shared.testing import clean_report, example_event, given
 from tests.support.door import ADA, FILES, OPERATOR, Door, report_of
+from tests.support.examples import clean_report, example_event
 from tests.support.holders import code, role, token
+from tests.support.scenarios import given
 
 R = "because"
 FIRST = example_event(ProblemPublished)

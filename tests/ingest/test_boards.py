@@ -14,9 +14,9 @@ from shared.events import (
     SubmissionCancelRequested,
     SubmissionWithdrawn,
 )
-from shared.memory import MemoryLog
 from tests.support.door import ADA, FILES, OPERATOR, Door, opened
 from tests.support.holders import code
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 

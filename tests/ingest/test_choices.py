@@ -8,7 +8,7 @@ from ingest.agents import rules as agents
 from ingest.ports import RejudgeSelection
 from shared.errors import Refused
 from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
-from shared.testing import example_event
+from tests.support.examples import example_event
 
 R = "because"
 RECEIVED = msgspec.structs.replace(example_event(SubmissionReceived), requires=Requires())

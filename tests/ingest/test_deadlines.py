@@ -13,10 +13,10 @@ from ingest.submissions.admission import AdmissionLimits
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import LeaderboardChanged
-from shared.memory import MemoryLog
-from shared.testing import eventually
 from tests.ingest.taking_in import T0, open_intake
 from tests.support.door import ADA, KERNEL, Door, opened
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually
 
 DEADLINES = st.none() | st.integers(1, 9).map(lambda days: T0 + timedelta(days=days))
 BOARD = "leaderboards/copy"

@@ -8,9 +8,9 @@ import pytest
 from ingest.settings import load
 from shared.errors import Refused
 from shared.events import SubmissionReceived
-from shared.memory import MemoryLog
 from tests.support.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
 from tests.support.holders import code
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 

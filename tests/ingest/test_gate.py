@@ -20,17 +20,17 @@ from shared.errors import Failed
 from shared.event_log import EventLog, NewEvent
 from shared.events import TokenRevoked
 from shared.http import install_error_handlers
-from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.ingest.conftest import shares_a_door
 from tests.support.damage import FILLER_BYTES, FILLERS, find_blocks, flip_bit
 from tests.support.door import ADA, Door, nobodys_gate, opened, postgres_stores
 from tests.support.holders import USUAL, bearer, code, made, role, submit, token
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

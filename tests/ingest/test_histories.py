@@ -10,9 +10,9 @@ from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, QuotaLimitSet
-from shared.memory import MemoryLog
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually
 
 
 class Counting(MemoryLog):

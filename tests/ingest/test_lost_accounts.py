@@ -15,9 +15,9 @@ from ingest.ports import Identity
 from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.events import AccountTablesAdopted
-from shared.memory import MemoryLog
 from shared.postgres import migrate
 from tests.support.door import KERNEL_FILE, OPERATOR, Door, opened, postgres_stores
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 

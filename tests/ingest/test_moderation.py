@@ -13,9 +13,9 @@ from shared.events import (
     RejudgeRequested,
     SubmissionCancelRequested,
 )
-from shared.testing import example_event
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, OPERATOR, Door
+from tests.support.examples import example_event
 from tests.support.holders import code
 
 pytestmark = pytest.mark.server

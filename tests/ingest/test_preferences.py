@@ -12,10 +12,10 @@ from ingest.preferences.rules import SetPreferences, preferences, with_defaults
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
-from shared.memory import MemoryLog
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user
 from tests.support.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
 from tests.support.holders import bearer, code, made
+from tests.support.memory import MemoryLog
 
 URL = "/v1/me/preferences"
 CHOICES = st.dictionaries(

@@ -10,12 +10,12 @@ import pytest
 from shared import subjects
 from shared.event_log import EventLog
 from shared.events import QuotaReturned, QuotaTaken, SubmissionReceived
-from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 

@@ -10,7 +10,7 @@ from ingest.quotas import rules as quotas
 from ingest.quotas.rules import Quota, SetLimit, balance, fold_uses, limits, take, window_end
 from shared.errors import Refused
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
-from shared.testing import given
+from tests.support.scenarios import given
 
 T0 = datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC)
 DAY_S = 86400.0

@@ -14,8 +14,8 @@ from fastapi.responses import JSONResponse
 from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, RankerClient, open_client
 from shared.errors import Failed
 from shared.reader import ANONYMOUS_READER
-from shared.testing import eventually
 from tests.ranker.streaming import serve_ranker
+from tests.support.waits import eventually
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{}"

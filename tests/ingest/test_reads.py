@@ -15,11 +15,11 @@ from ingest.ranker_http import RankerClient
 from ingest.reads import OWN_STREAMS_MAX, StreamLimiter, reads_router
 from shared.http import install_error_handlers
 from shared.reader import READER_HEADER, Reader, decode_reader, encode_reader
-from shared.testing import eventually
 from tests.ranker.streaming import StreamListener, listen, serve_ranker
 from tests.support.door import Door as People
 from tests.support.door import nobodys_gate
 from tests.support.holders import bearer, made
+from tests.support.waits import eventually
 
 EVENT = b'id: 5\nevent: RunStarted\ndata: {"id":5}\n\n'
 

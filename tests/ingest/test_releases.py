@@ -17,8 +17,8 @@ from shared.events import (
     LeaderboardChanged,
     ProblemPublished,
 )
-from shared.testing import example_event
 from tests.ingest.taking_in import T0
+from tests.support.examples import example_event
 
 PLAIN = replace(example_event(ProblemPublished), number=1, consent="")
 GIVEN = ConsentGiven(problem="copy", number=1, digest="d")

@@ -14,9 +14,9 @@ from ingest.submissions.admission import (
     GpuQueues,
 )
 from shared.errors import Refused
-from shared.testing import eventually
 from tests.ingest.taking_in import open_intake
 from tests.support.door import Queue
+from tests.support.waits import eventually
 
 
 async def test_waiting_requests_are_admitted_in_order() -> None:

@@ -16,10 +16,9 @@ import httpx
 import pytest
 
 from shared.lifecycle import raise_file_limit
-from shared.testing import postgres_database
 from tests.shared.test_http_connections import connected, half_heads
 from tests.support.door import OPERATOR, TOKEN
-from tests.support.servers import SharedNats
+from tests.support.servers import SharedNats, postgres_database
 from tests.support.waits import free_port, until
 
 pytestmark = pytest.mark.server

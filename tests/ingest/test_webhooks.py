@@ -10,10 +10,10 @@ from ingest import webhooks as rules
 from ingest.webhooks import Kind
 from shared import subjects
 from shared.events import WEBHOOK_KINDS, WebhookAdded, WebhookRemoved
-from shared.testing import given
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, Door
 from tests.support.holders import code, token
+from tests.support.scenarios import given
 
 SCOPES = ("webhooks", "read:own")
 HOOK = {"url": "https://hooks.example.org/in", "events": ["submission.ended"]}

@@ -23,11 +23,11 @@ from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient
 from ingest.webhooks import Webhooks
 from shared.clock import now
-from shared.testing import eventually
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
 from tests.support.holders import bearer, made, role, submit
 from tests.support.reading import reading
+from tests.support.waits import eventually
 
 OPEN, CLOSED, SPARE = "copy", "club", "spare"
 # A GPU type that no problem has: requests that are allowed fail on it and change nothing.

@@ -24,8 +24,8 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers import nats
-from shared.servers.nats import find_free_ports
 from tests.observability.prometheus import DEPLOY
+from tests.support.waits import find_free_ports
 
 COMPOSE = DEPLOY / "compose.yaml"
 SETTINGS = {

@@ -3,12 +3,18 @@
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.entry import Harness, InspectReport, InspectRequest
+
+PAGE = Path(__file__).parents[2] / "docs" / "writing-a-problem.md"
+# The codes of all findings, as their table lists them.
+_TABLE = PAGE.read_text(encoding="utf-8").partition("| code | means |")[2].partition("\n\n")[0]
+CODES = re.findall(r"^\| `(\w+)` \|", _TABLE, re.MULTILINE)
 
 REFERENCE = """\
 import os

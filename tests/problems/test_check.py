@@ -7,8 +7,7 @@ import pytest
 
 from harness.entry import InspectReport
 from harness.sandbox.processes import descendants
-from shared.problems.report import CODES
-from tests.problems.inspection import REFERENCE, Inspector, lay_out
+from tests.problems.inspection import CODES, REFERENCE, Inspector, lay_out
 from tests.support.waits import comes_true
 
 SEEDED = "torch.Generator().manual_seed(seed)"

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from shared.problems.report import CODES, read_report
+from shared.problems.report import read_report
 from tests.cli.command_runner import run_against, run_warpboard
 from tests.cli.stand_in import ReceivedRequest, respond_in_turn
 from tests.problems.inspection import FILES, RIGHT, TASK, TEMPLATE, write
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
 
-PAGE = Path(__file__).parents[2] / "docs" / "writing-a-problem.md"
 # Right on what is tested, wrong on what is timed.
 SMALL = RIGHT.replace("+ x)", "+ x).mul_(len(x) < 32)")
 BASELINES = "baselines: [{name: eager, file: baselines/eager.py}]\n"
@@ -140,8 +139,3 @@ def test_an_operator_publishes_without_a_check_and_says_why(checked: Checked) ->
     (request,) = heard
     assert b'name="unchecked"\r\n\r\nthe check is not ready' in request.body
     assert b'name="report"' not in request.body
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_every_code_is_on_the_page_for_authors(code: str) -> None:
-    assert f"| `{code}` | {CODES[code]} |" in PAGE.read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ from shared import events, subjects, wire
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, SubmissionFinished
-from shared.memory import MemoryLog
 from shared.signing import load_key, public_key, sign_verdict
 from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.support.lives import AGENT, T0, Life, publish
+from tests.support.memory import MemoryLog
 from tests.support.writers import written
 
 DEMANDED = "ranked"

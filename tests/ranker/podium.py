@@ -17,12 +17,12 @@ from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
 from ranker.service.progress import ProjectionProgress
 from shared import events, signing
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import connect, create_pool
-from shared.testing import eventually
 from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin
+from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.ranking import is_folded, ranker_of, running
+from tests.support.waits import eventually
 
 Said = TypeVar("Said", bound=events.Fact)
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from shared import events, subjects
 from shared.clock import now
 from shared.reader import READER_HEADER, Reader, encode_reader
-from shared.testing import eventually
 from tests.support.lives import RUN_KEY, Life, say
 from tests.support.reading import Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="a contest")

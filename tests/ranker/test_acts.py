@@ -17,10 +17,10 @@ from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import Fact
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import create_pool
 from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0, Life, begin, live
+from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.reading import STAFF, as_
 
 pytestmark = pytest.mark.server

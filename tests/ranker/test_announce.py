@@ -25,9 +25,10 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.outbox import OutboxSender
 from shared.postgres import PostgresOutbox, create_pool
-from shared.testing import eventually, example_event
 from shared.wire import EventMetadata, make_envelope
 from tests.contracts.samples import T0
+from tests.support.examples import example_event
+from tests.support.waits import eventually
 
 RANKING, SEAL = "ranking.matmul.H200", "audit.seal"
 # What the next request meets; when there is nothing more, 204.

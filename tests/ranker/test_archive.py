@@ -15,12 +15,12 @@ from ranker.replay.runner import SilentMetrics
 from shared import wire
 from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed
-from shared.memory import MemoryLog
 from shared.postgres import CheckpointConflict, create_pool
 from shared.signing import load_key, public_key, verify_verdict
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0, Life, live, publish
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 OFTEN = SealInterval(events=3, s=3600)

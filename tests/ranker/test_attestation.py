@@ -15,15 +15,15 @@ from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import Fact, SubmissionFinished
-from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.signing import verify_verdict
-from shared.testing import eventually
 from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.lives import AGENT, KEY, T0, Life, enrol, publish, registration, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import ranker_of, running
+from tests.support.waits import eventually
 from tests.support.writers import written
 
 CODE = "c" * 64

@@ -27,11 +27,11 @@ from ranker.replay.runner import SilentMetrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.event_log import NewEvent
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import connect, create_pool
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.support.lives import T0, Life, NoMetrics
+from tests.support.memory import MemoryBlobStore, MemoryLog
 
 pytestmark = pytest.mark.server
 

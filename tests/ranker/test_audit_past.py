@@ -24,11 +24,11 @@ from ranker.service.leaderboard import rank_top
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import create_pool
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.replays import fold
 from tests.support.lives import T0, Life
+from tests.support.memory import MemoryBlobStore, MemoryLog
 
 pytestmark = pytest.mark.server
 CPU = LeaderboardKey("identity", "CPU", 1)

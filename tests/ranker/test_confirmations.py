@@ -9,9 +9,9 @@ from msgspec import structs
 
 from shared import events, subjects
 from shared.ids import confirmation_job_id
-from shared.testing import eventually
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, Life, enrol, live, registration, say
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

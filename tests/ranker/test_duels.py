@@ -11,9 +11,9 @@ from ranker.service.duels import is_sound
 from shared import events, subjects
 from shared.events import DUEL, DuelResult
 from shared.ids import duel_job_id
-from shared.testing import eventually
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 FAST, SLOW = Life("fast", time_us=100.0), Life("slow", "grace", 100.1)

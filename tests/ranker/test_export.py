@@ -31,17 +31,17 @@ from shared import subjects
 from shared.errors import Refused
 from shared.event_log import NewEvent
 from shared.events import HARNESS_CODE, AgentRegistered, ProblemPublished, ProjectionSwitched
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect as connect_nats
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.postgres import connect, migrate
 from shared.settings import Listen
-from shared.testing import example_event, postgres_database
 from tests.ranker.audit_platform import AuditPlatform
+from tests.support.examples import example_event
 from tests.support.lives import AGENT, Life, NoMetrics
-from tests.support.servers import SharedNats
+from tests.support.memory import MemoryBlobStore, MemoryLog
+from tests.support.servers import SharedNats, postgres_database
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.
 pytestmark = [

@@ -13,9 +13,9 @@ from ranker.service.projection import project
 from shared import subjects
 from shared.clock import now
 from shared.events import SubmissionFinished
-from shared.memory import MemoryLog
 from shared.postgres import connect
 from tests.support.lives import NoMetrics, say
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 FEW, MANY = 10_000, 40_000

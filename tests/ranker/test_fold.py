@@ -17,12 +17,13 @@ from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE
-from shared.memory import MemoryLog
-from shared.postgres import connect, drop_schema, migrate
+from shared.postgres import connect, migrate
 from shared.wire import EventMetadata, decode, encode_envelope, make_envelope
 from tests.ranker.test_moderation import Ruled
 from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import ranker_of, running
+from tests.support.servers import drop_schema
 
 TABLES = (
     *("submission", "run", "result", "entry", "tie_group", "tie_block", "moderation", "ban"),

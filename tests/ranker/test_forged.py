@@ -10,10 +10,10 @@ from msgspec import structs
 from ranker.postgres import ReadModels
 from shared import events, subjects
 from shared.events import Fact, SubmissionFinished
-from shared.memory import MemoryLog
-from shared.testing import eventually
 from tests.support.lives import AGENT, T0, Life, begin, problem, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import is_folded, ranking
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 THIEF = "thief"

@@ -14,9 +14,9 @@ from shared.blobs import BLOB_REFRESH_AFTER_S, BLOB_RETENTION_S, StoredBlob
 from shared.errors import Failed
 from shared.event_log import NewEvent
 from shared.events import Blob, SubmissionReceived
-from shared.memory import MemoryBlobStore, MemoryLog
-from shared.testing import example_event
 from shared.wire import EventMetadata, make_envelope
+from tests.support.examples import example_event
+from tests.support.memory import MemoryBlobStore, MemoryLog
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 OLD = timedelta(seconds=BLOB_RETENTION_S + 1)

@@ -9,10 +9,10 @@ from msgspec import structs
 from shared import events, subjects
 from shared.events import Baseline, CaseResult, Fact, Milestone, MilestoneReached
 from shared.reader import READER_HEADER, Reader, encode_reader
-from shared.testing import eventually
 from tests.ranker.replays import replayed
 from tests.support.lives import BLOB, Life, live, problem, say
 from tests.support.reading import Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 AUTHOR = {READER_HEADER: encode_reader(Reader(account="ann", owned=["identity"]))}

@@ -15,9 +15,9 @@ from shared import subjects
 from shared.blobs import BLOB_RETENTION_S
 from shared.clock import now
 from shared.events import HARNESS_CODE, AgentRegistered, AgentRevoked
-from shared.testing import eventually
 from tests.support.lives import Life, say
 from tests.support.reading import Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

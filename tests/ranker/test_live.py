@@ -7,8 +7,9 @@ import pytest
 
 from ranker.live import Live
 from shared.events import AgentRegistered
-from shared.memory import MemoryBus
-from shared.testing import eventually, example_event
+from tests.support.examples import example_event
+from tests.support.memory import MemoryBus
+from tests.support.waits import eventually
 
 OFFER = {"session": "s", "is_free": True, "registration": example_event(AgentRegistered)}
 GOOD = msgspec.json.encode(OFFER)

@@ -15,11 +15,11 @@ from ranker.service.leaderboard import rank_top
 from shared import events, subjects
 from shared.clock import now
 from shared.events import Fact
-from shared.memory import MemoryLog
 from shared.postgres import connect, migrate
-from shared.testing import eventually
 from tests.support.lives import BLOB, Life, begin, live, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import is_folded, ranker_of, running
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 LOOKS = 10

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from shared import events, subjects
-from shared.testing import eventually
 from tests.ranker.test_rejudge import AGG, Again, requested
 from tests.support.lives import Life, problem, say
 from tests.support.reading import Reads, reading
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 ACCOUNTS, SOURCES = ("ada", "grace"), ("x", "y", "z")

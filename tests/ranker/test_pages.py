@@ -8,9 +8,9 @@ from msgspec import structs
 
 from shared import events, subjects
 from shared.clock import now
-from shared.testing import eventually
 from tests.support.lives import AGENT, BLOB, Life, live, problem, registration, say
 from tests.support.reading import Reads
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 BOARD = "leaderboards/identity/CPU"

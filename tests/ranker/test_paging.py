@@ -14,9 +14,9 @@ from ranker.http.problems import ProblemCursor
 from ranker.http.submissions import OwnCursor
 from shared import events, subjects
 from shared.errors import Refused
-from shared.testing import eventually
 from tests.support.lives import Life, live, problem, say
 from tests.support.reading import Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 BOARD = "leaderboards/identity/CPU"

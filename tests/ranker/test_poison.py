@@ -19,14 +19,14 @@ from ranker.service.projection import project
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import connect, create_pool
-from shared.testing import eventually
 from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.ranker.replays import replayed
 from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from shared import events, subjects
 from shared.problems.compilation import compile_problem
 from shared.problems.submission_file import read_directives
-from shared.testing import eventually
 from tests.support.lives import Life, problem, say
 from tests.support.reading import Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 FOLDER = Path(__file__).parent.parent.parent / "problems" / "identity"

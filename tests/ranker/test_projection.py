@@ -11,12 +11,12 @@ from ranker.domain.fold import decode_event
 from ranker.postgres import Reader, ReadModels
 from shared import events, subjects
 from shared.clock import now
-from shared.memory import MemoryLog
 from shared.postgres import CheckpointConflict, connect, create_pool
-from shared.testing import eventually
 from tests.ranker.replays import replayed
 from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import is_folded, ranker_of, ranking
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

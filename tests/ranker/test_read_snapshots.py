@@ -14,9 +14,9 @@ from ranker.postgres import Reader as Reading
 from shared import events, subjects
 from shared.errors import Failed
 from shared.postgres import connect, create_pool
-from shared.testing import eventually
 from tests.support.lives import Life, live, say
 from tests.support.reading import STAFF, Reads, as_
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 POLLS = 20

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ranker.domain.conclusion import Demand
-from shared.testing import eventually
 from tests.support.lives import Life, say
 from tests.support.reading import Reads, reading
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

@@ -17,13 +17,13 @@ from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import RejudgeItem
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import connect, create_pool
-from shared.testing import eventually
 from tests.ranker.replays import replayed
 from tests.support.lives import Life, begin, live, problem, say
+from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 REJUDGE = "rj1"

@@ -14,11 +14,11 @@ from shared import events, subjects
 from shared.clock import now
 from shared.events import Blob
 from shared.problems.compilation import compile_problem
-from shared.testing import eventually
 from tests.access.table import YES, table
 from tests.support.door import FILES
 from tests.support.lives import T0, Life, problem, say
 from tests.support.reading import Reads, as_, reading
+from tests.support.waits import eventually
 
 POLICIES = st.sampled_from(["owner", "after_close", "always", None, "never heard of"])
 INSTANTS = st.integers(-3, 3).map(lambda days: T0 + timedelta(days=days))

@@ -255,7 +255,7 @@ async def test_an_end_that_is_nowhere_is_given_up_only_when_asked(platform: Plat
     assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
     assert (await platform.events())[:-1] == before
     assert (await stream_state(nc, WATERMARKS)).messages == 0
-    monitor = LogMonitor(nc, "test")
+    monitor = LogMonitor(nc, "test", lambda *_: None)
     await monitor.check()
     assert monitor.damage == ""
     await nc.close()

@@ -24,13 +24,14 @@ from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.errors import Refused
 from shared.event_log import EventLog, Gap
-from shared.memory import MemoryLog
-from shared.postgres import connect, create_pool, drop_schema, migrate
+from shared.postgres import connect, create_pool, migrate
 from shared.signing import verify_verdict
-from shared.testing import eventually
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.replays import filling, fold, replayed
 from tests.support.lives import Life, NoMetrics
+from tests.support.memory import MemoryLog
+from tests.support.servers import drop_schema
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

@@ -15,16 +15,16 @@ from ranker.__main__ import SCHEMA
 from ranker.replay.sources import ASIDE_MIN, StreamLog
 from shared.errors import Failed
 from shared.event_log import Gap
-from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.postgres import connect as postgres
-from shared.postgres import drop_schema
 from shared.servers.nats import NatsServer
-from shared.testing import eventually
 from tests.contracts.samples import RUN, new_event, seqs, take_events
+from tests.support.memory import MemoryLog
+from tests.support.servers import drop_schema
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 BATCH = 1000

@@ -4,9 +4,9 @@ import pytest
 
 from ranker.domain.goals import BELOW_FLOOR
 from shared import events, subjects
-from shared.testing import eventually
 from tests.support.lives import ROOF, Life, say
 from tests.support.reading import Reads
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 RATES = {

@@ -14,10 +14,10 @@ from ranker.domain.rows import (
     Rows,
 )
 from ranker.postgres import ReadModels
-from shared.memory import MemoryLog
 from shared.postgres import CheckpointConflict, connect, migrate
 from tests.ranker.test_fold import decoded_life
 from tests.support.lives import Life, begin, live
+from tests.support.memory import MemoryLog
 
 
 def required_rows() -> RequiredRows:

@@ -13,12 +13,12 @@ from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import SubmissionFinished
-from shared.memory import MemoryLog
 from shared.postgres import connect
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import AGENT, T0, Life, enrol, publish, say
+from tests.support.memory import MemoryLog
 from tests.support.ranking import ranker_of, running
+from tests.support.waits import eventually
 from tests.support.writers import written
 
 pytestmark = pytest.mark.server

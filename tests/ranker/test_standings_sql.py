@@ -22,10 +22,10 @@ from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
-from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import BLOB, T0, NoMetrics, publish
+from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 STAGES, STEPS = 3, 40

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from shared import events, subjects
-from shared.testing import eventually
 from tests.ranker.streaming import StreamListener, listen, serve_ranker
 from tests.support.lives import Life, say
 from tests.support.reading import STAFF, Reads, as_, reading
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 CUTS = 100

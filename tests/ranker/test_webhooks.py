@@ -7,10 +7,10 @@ import pytest
 
 from shared import events, subjects
 from shared.clock import now
-from shared.testing import eventually
 from tests.ranker.receiver import Receiver
 from tests.ranker.webhook_platform import SECRET, WebhookPlatform
 from tests.support.lives import BLOB, Life, problem, say
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 

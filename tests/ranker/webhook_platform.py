@@ -19,9 +19,9 @@ from shared import events, subjects
 from shared.lifecycle import run_until_first
 from shared.nats.event_log import NatsLog
 from shared.postgres import connect, create_pool
-from shared.testing import eventually
 from tests.support.lives import Life, live, say
 from tests.support.ranking import ranker_of, running
+from tests.support.waits import eventually
 
 SECRET = "a-secret-of-sixteen-or-more"
 WAITS_S = (0.02,) * 7

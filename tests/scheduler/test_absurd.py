@@ -12,8 +12,6 @@ from scheduler.world import Heartbeat, Presence
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import Blob
-from shared.memory import MemoryBus
-from shared.testing import eventually
 from shared.wire import EventMetadata, decode_fact, encode_envelope, make_envelope
 from tests.scheduler.histories import (
     CPU,
@@ -26,6 +24,8 @@ from tests.scheduler.histories import (
     world,
 )
 from tests.scheduler.histories import started as begun
+from tests.support.memory import MemoryBus
+from tests.support.waits import eventually
 
 LONG = "x" * 254_000
 STAMP = EventMetadata("i" * 36, T0, "service:scheduler", "c" * 36, "c" * 36)

@@ -23,7 +23,6 @@ from shared.nats.bus_status import server_time
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.testing import eventually
 from tests.scheduler.histories import (
     OFFER,
     T0,
@@ -35,6 +34,7 @@ from tests.scheduler.histories import (
 )
 from tests.scheduler.test_on_nats import JOBS, Crowd, say
 from tests.scheduler.test_service import NoMetrics
+from tests.support.waits import eventually
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

@@ -11,9 +11,9 @@ from scheduler.domain.state import Agent, Offer, SchedulerState, World
 from scheduler.metrics import BusMetrics, SchedulerMetrics
 from shared.events import AgentRegistered
 from shared.nats.bus_status import BusStatus, ConsumerStatus
-from shared.testing import example_event
 from tests.scheduler.histories import LATE, world
 from tests.scheduler.test_baselines import given_baselines
+from tests.support.examples import example_event
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 START = "warpboard_scheduler"

@@ -20,10 +20,10 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics, agreeing_clock
+from tests.support.waits import eventually
 from tests.support.writers import written
 
 pytestmark = pytest.mark.server

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from scheduler.world import Heartbeat, Presence
-from shared.memory import MemoryBus
-from shared.testing import eventually
 from tests.scheduler.histories import CPU
+from tests.support.memory import MemoryBus
+from tests.support.waits import eventually
 
 
 def said(*, is_free: bool = True, gpu: str = "CPU") -> bytes:

@@ -18,10 +18,10 @@ from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Blob, Fact, JobAssigned
-from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
-from shared.testing import eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, completed, started
+from tests.support.memory import MemoryBus, MemoryLog, MemorySnapshots
+from tests.support.waits import eventually
 from tests.support.writers import written
 
 

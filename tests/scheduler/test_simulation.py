@@ -14,7 +14,6 @@ from scheduler.domain.state import Offer, SchedulerState, World
 from shared import events, subjects
 from shared.event_log import Conflict, NewEvent
 from shared.events import Fact, Requires
-from shared.memory import MemoryLog
 from shared.states import DECISION_GRACE_S
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import (
@@ -26,6 +25,7 @@ from tests.scheduler.histories import (
     received,
     started,
 )
+from tests.support.memory import MemoryLog
 from tests.support.writers import written
 
 STEP_S = 5.0

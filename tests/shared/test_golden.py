@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from shared.events import CATALOGUE
-from shared.testing import example_event
 from shared.wire import decode, decode_fact
+from tests.support.examples import example_event
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))

@@ -19,8 +19,7 @@ import pytest
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first, run_until_signal
 from shared.settings import Listen
-from shared.testing import eventually
-from tests.support.waits import free_port
+from tests.support.waits import eventually, free_port
 
 DRAIN_S = 0.3
 Main = Callable[[Lifecycle], Awaitable[None]]

@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI, Response
 
 from shared.http import LiveResponse
-from shared.testing import eventually
 from tests.ranker.streaming import serve_ranker
+from tests.support.waits import eventually
 
 PIECE = b"x" * 65536
 SLOW_S_MAX = 0.3

@@ -14,10 +14,10 @@ from shared.postgres import (
     advance_checkpoint,
     connect,
     create_pool,
-    drop_schema,
     load_statements,
     migrate,
 )
+from tests.support.servers import drop_schema
 
 pytestmark = pytest.mark.server
 

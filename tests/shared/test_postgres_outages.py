@@ -30,9 +30,10 @@ from shared.postgres import (
     is_outage,
     migrate,
 )
-from shared.testing import eventually, postgres_database
 from tests.support.log_lines import collect_warnings
 from tests.support.servers import SCHEMAS as SHARED_SCHEMAS
+from tests.support.servers import postgres_database
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 

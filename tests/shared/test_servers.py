@@ -23,7 +23,7 @@ from shared.postgres import connect
 from shared.servers import lock, nats, postgresql, process
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from shared.testing import eventually
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 
@@ -84,8 +84,8 @@ def folder(prepared: Path, kind: str) -> Path:
 
 def started(kind: str, folder: Path) -> "subprocess.Popen[bytes]":
     """Run a process of its own that starts a server, and prints its address once it is ready."""
-    command = [sys.executable, str(Path(__file__)), kind, str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+    command = [sys.executable, "-m", "tests.shared.test_servers", kind, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
 
 def killed(parent: "subprocess.Popen[bytes]") -> None:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from shared.events import CATALOGUE, Fact, JobRequeued
-from shared.testing import example_event
 from shared.wire import (
     EVENT_BYTES_MAX,
     EventMetadata,
@@ -17,6 +16,7 @@ from shared.wire import (
     encode_envelope,
     make_envelope,
 )
+from tests.support.examples import example_event
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 STAMP = EventMetadata("id-1", AT, "service:test", "s1", "cause-1")

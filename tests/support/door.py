@@ -36,11 +36,12 @@ from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.event_log import BranchSource, EventLog, NewEvent
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
-from shared.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.postgres import create_pool
-from shared.testing import clean_report, eventually
 from shared.wire import EventMetadata, make_envelope
 from tests.support.api_examples import make_example
+from tests.support.examples import clean_report
+from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from tests.support.waits import eventually
 
 TASK = """
 lang: py

@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx
 
 from shared.clock import new_id
-from shared.testing import clean_report
+from tests.support.examples import clean_report
 
 PATIENCE_S = 60
 HONEST = """

@@ -15,9 +15,9 @@ from ranker.service.goals import Milestones
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from shared.event_log import EventLog
-from shared.memory import MemoryBlobStore
 from shared.postgres import connect
 from tests.support.lives import NoMetrics
+from tests.support.memory import MemoryBlobStore
 
 LOOSE = Demand("none", ("C2",))
 

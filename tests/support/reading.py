@@ -15,12 +15,12 @@ from ranker.live import Live
 from ranker.postgres import Reader as Reading
 from ranker.postgres import ReadModels
 from ranker.service.progress import ProjectionProgress
-from shared.memory import MemoryBlobStore, MemoryLog
 from shared.postgres import connect, create_pool
 from shared.reader import READER_HEADER, Reader, encode_reader
-from shared.testing import eventually
 from tests.support.lives import Life, begin, live
+from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.ranking import LOOSE, ranker_of, running
+from tests.support.waits import eventually
 
 # Who reads all, as ingest says it.
 STAFF = {READER_HEADER: encode_reader(Reader(is_staff=True))}

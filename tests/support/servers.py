@@ -1,16 +1,22 @@
 """One nats-server and one Postgres per worker, and how each test gets a clean part of them."""
 
 import itertools
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import LiteralString
 
 import psycopg
-from psycopg.sql import SQL, Literal
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier, Literal
 
 from ranker.__main__ import SCHEMA
 from ranker.archive import postgres as archive
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer
+from shared.servers.postgresql import Postgres
 
 ACCOUNTS_MAX = 400
 # The Postgres version in which the number of hashes became a setting.
@@ -48,6 +54,41 @@ class SharedNats(NatsServer):
         number = next(self._numbers)
         assert number < ACCOUNTS_MAX, "raise ACCOUNTS_MAX: each test takes an account"
         return f"nats://test{number}:test@127.0.0.1:{self.port}"
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """Start a Postgres, and yield the DSN of its first database."""
+    server = Postgres(folder)
+    try:
+        dsn = server.start()
+        assert server.process is not None, "it was started"
+        # Nothing outlives the tests, so commits need not wait for the disk.
+        with (server.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write("fsync = off\n")
+        server.process.send_signal(signal.SIGHUP)
+        yield dsn
+    finally:
+        server.stop()
+
+
+@contextmanager
+def postgres_database(dsn: str) -> Iterator[str]:
+    """Create a database, yield its DSN, and drop it afterwards."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(SQL("create database {}").format(Identifier(name)))
+        try:
+            yield make_conninfo(dsn, dbname=name)
+        finally:
+            drop = SQL("drop database {} with (force)").format(Identifier(name))
+            connection.execute(drop)
+
+
+def drop_schema(dsn: str, schema: str) -> None:
+    """Drop a schema with everything in it."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(SQL("drop schema if exists {} cascade").format(Identifier(schema)))
 
 
 def make_logins_cheap(dsn: str) -> None:

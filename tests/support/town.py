@@ -16,8 +16,8 @@ from shared.event_log import NewEvent
 from shared.events import TokenIssued
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.testing import clean_report
 from shared.wire import EventMetadata, make_envelope
+from tests.support.examples import clean_report
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 

@@ -1,9 +1,12 @@
-"""Waiting for something outside of this process, always with a limit."""
+"""Waiting for something, always with a limit."""
 
+import asyncio
+import inspect
 import socket
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Any, TypeVar, overload
 
 STEP_S = 0.01
 
@@ -22,6 +25,29 @@ def until(check: Callable[[], Value], within_s: float = 60.0) -> Value:
     return value
 
 
+@overload
+async def eventually(check: Callable[[], Awaitable[Value]], within_s: float = 60.0) -> Value: ...
+
+
+@overload
+async def eventually(check: Callable[[], Value], within_s: float = 60.0) -> Value: ...
+
+
+async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
+    """Repeat a check until its result is true, and return the result.
+
+    Errors: AssertionError after `within_s`, with the last result.
+    """
+    until = time.monotonic() + within_s
+    while True:
+        result = check()
+        value = await result if inspect.isawaitable(result) else result
+        if value:
+            return value
+        assert time.monotonic() < until, f"not within {within_s} s; the last result was {value!r}"
+        await asyncio.sleep(STEP_S)
+
+
 def comes_true(check: Callable[[], object], within_s: float = 10.0) -> bool:
     """Return whether a check becomes true in time."""
     end = time.monotonic() + within_s
@@ -34,5 +60,13 @@ def comes_true(check: Callable[[], object], within_s: float = 10.0) -> bool:
 
 def free_port() -> int:
     """Return a port on loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    return find_free_ports(1)[0]
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Find loopback ports that are free now; servers must know the others' before they start."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for free_socket in sockets:
+            free_socket.bind(("127.0.0.1", 0))
+        return [int(free_socket.getsockname()[1]) for free_socket in sockets]

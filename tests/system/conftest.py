@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats
-from shared.servers.nats import NatsCluster
+from tests.support.cluster import NatsCluster
 from tests.support.people import Person
 from tests.support.platform import Running
 from warpboard.processes.services import AGENT_ID

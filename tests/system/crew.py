@@ -10,12 +10,11 @@ from typing import Any
 
 import httpx
 
-from shared.servers.nats import find_free_ports
 from shared.servers.process import Launch, kill, run_steps, stop_steps
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, Running
 from tests.support.processes import descendants
-from tests.support.waits import until
+from tests.support.waits import find_free_ports, until
 
 LOCAL = "local"
 # Those that tests hire; each has an account on the bus from the start.

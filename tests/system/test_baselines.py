@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.testing import eventually
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, Running
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 SLUG = "measured"

@@ -22,12 +22,12 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.servers.nats import NatsCluster, find_free_ports
 from shared.subjects import STREAM
-from shared.testing import eventually
 from tests.contracts.samples import new_event
+from tests.support.cluster import NatsCluster
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
+from tests.support.waits import eventually, find_free_ports
 from tests.system.three import REPLICAS, client
 from warpboard.processes.services import (
     AGENT,

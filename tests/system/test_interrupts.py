@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from shared.testing import eventually
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, Running
+from tests.support.waits import eventually
 
 PYTHON_STARTS_S = 0.1
 

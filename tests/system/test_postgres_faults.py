@@ -12,9 +12,9 @@ import httpx
 import psycopg
 import pytest
 
-from shared.testing import eventually
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT, Running
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 

@@ -4,8 +4,8 @@ import pytest
 
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.servers.nats import NatsCluster
 from tests.contracts.samples import new_event
+from tests.support.cluster import NatsCluster
 from tests.system.three import REPLICAS, client
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(600)]

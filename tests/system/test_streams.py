@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from shared.testing import eventually
 from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 READERS = 200

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from nats.aio.client import Client
 
 from shared.nats.connection import connect
-from shared.servers.nats import NatsCluster
+from tests.support.cluster import NatsCluster
 
 REPLICAS = 3
 

@@ -3,6 +3,7 @@
 import os
 import time
 from datetime import UTC, datetime
+from uuid import UUID
 
 
 def now() -> datetime:
@@ -15,5 +16,4 @@ def new_id() -> str:
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    text = f"{value:032x}"
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return str(UUID(int=value))

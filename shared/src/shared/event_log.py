@@ -1,12 +1,17 @@
-"""The port to the log: append with an expected version, read a history, follow all events."""
+"""The port to the log: append with an expected version, read a history, follow all events.
+
+Facts are appended with optimistic concurrency: each only to the history that it was decided on.
+"""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from shared.decider import Append
 from shared.events import AnyFact
-from shared.wire import Envelope, decode_fact
+from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
 
 # Upper bounds of the buckets, in seconds; the last bucket has no bound.
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0)
@@ -153,3 +158,34 @@ class EventLog(Protocol):
     def follow(self, after: int) -> Feed:
         """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
         ...
+
+
+@dataclass(frozen=True)
+class Appender:
+    """Appends facts in the name of one actor."""
+
+    log: EventLog
+    actor: str
+    clock: Callable[[], datetime]
+
+    async def append(self, *appends: Append) -> int:
+        """Append all facts or none; return the sequence of the last.
+
+        Of several facts of one aggregate, only the first names a version. Errors: Conflict if
+        someone else appended first; Failed.
+        """
+        at = self.clock()
+        events = [
+            NewEvent(
+                make_envelope(
+                    append.fact,
+                    append.agg,
+                    EventMetadata(append.id, at, self.actor, append.corr, append.cause),
+                ),
+                append.expected,
+            )
+            for append in appends
+        ]
+        if len(events) == 1:
+            return await self.log.append(events[0])
+        return await self.log.append_all(events)

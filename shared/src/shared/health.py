@@ -10,12 +10,13 @@ PAGE = "docs/operating/log-damaged.md"
 
 
 class StreamState(msgspec.Struct):
-    """The state of a stream: its first and last sequence, and the number of messages."""
+    """The state of a stream: its first and last sequence, the number of messages, and the size."""
 
     first_seq: int
     last_seq: int
     messages: int
     num_deleted: int = 0
+    bytes: int = 0
 
 
 def count_missing(state: StreamState, known_seq: int = 0) -> int:

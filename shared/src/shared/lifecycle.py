@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -245,36 +246,35 @@ async def _finish(task: "asyncio.Task[None]", drain_s: float) -> int:
     return 1 if task.cancelled() or failure is not None else 0
 
 
-class _Process:
-    """One run of main with its signals, ops server and time limits."""
+async def _run(
+    service: str,
+    ops: Listen,
+    main: Callable[[Lifecycle], Awaitable[None]],
+    drain_s: float,
+    ending: ExitStack,
+) -> int:
+    """Run main with its signals, ops server and time limits; `ending` outlives the event loop."""
+    life = Lifecycle()
 
-    def __init__(self, service: str, drain_s: float) -> None:
-        self.service = service
-        self.drain_s = drain_s
-        self.exit_timer: threading.Timer | None = None
+    async def run_main_task() -> None:
+        await main(life)
 
-    async def run(self, ops: Listen, main: Callable[[Lifecycle], Awaitable[None]]) -> int:
-        life = Lifecycle()
-
-        async def run_main_task() -> None:
-            await main(life)
-
-        _stop_on_signals(life)
-        server = metrics.serve_ops(ops, life.ailing)
-        observe_lag = metrics.ProcessMetrics(self.service, life.ailing).turned
-        watchers = [
-            asyncio.create_task(life.beat(observe_lag)),
-            asyncio.create_task(life.stopping.wait()),
-        ]
-        main_task = asyncio.create_task(run_main_task())
-        try:
-            await asyncio.wait({main_task, watchers[1]}, return_when=asyncio.FIRST_COMPLETED)
-            self.exit_timer = _exit_after(self.drain_s + 2 * END_S_MAX)
-            return await _finish(main_task, self.drain_s)
-        finally:
-            for watcher in watchers:
-                watcher.cancel()
-            server.close()
+    _stop_on_signals(life)
+    server = metrics.serve_ops(ops, life.ailing)
+    observe_lag = metrics.ProcessMetrics(service, life.ailing).turned
+    watchers = [
+        asyncio.create_task(life.beat(observe_lag)),
+        asyncio.create_task(life.stopping.wait()),
+    ]
+    main_task = asyncio.create_task(run_main_task())
+    try:
+        await asyncio.wait({main_task, watchers[1]}, return_when=asyncio.FIRST_COMPLETED)
+        ending.callback(_exit_after(drain_s + 2 * END_S_MAX).cancel)
+        return await _finish(main_task, drain_s)
+    finally:
+        for watcher in watchers:
+            watcher.cancel()
+        server.close()
 
 
 def run_main(main: Coroutine[Any, Any, Result]) -> Result:
@@ -293,15 +293,12 @@ def run_until_signal(
     took too long.
     """
     configure_logging(service)
-    process = _Process(service, drain_s)
-    try:
-        return run_main(process.run(ops, main))
-    except OSError as error:
-        _log.critical("cannot listen on %s: %s", ops, error)
-        return 1
-    finally:
-        if process.exit_timer is not None:
-            process.exit_timer.cancel()
+    with ExitStack() as ending:
+        try:
+            return run_main(_run(service, ops, main, drain_s, ending))
+        except OSError as error:
+            _log.critical("cannot listen on %s: %s", ops, error)
+            return 1
 
 
 class ServiceSettings(Protocol):

@@ -180,38 +180,6 @@ class LogMetrics(Collector):
         )
 
 
-class Monitor(Protocol):
-    """What a process knows about the state of the log."""
-
-    @property
-    def missing_events(self) -> int:
-        """How many events the log has lost."""
-        ...
-
-    @property
-    def store_failure(self) -> str:
-        """Why NATS stores no events; "" if it does."""
-        ...
-
-
-class MonitorMetrics:
-    """Whether the log has all its events, and whether NATS stores new ones."""
-
-    def __init__(
-        self, service: str, monitor: Monitor, registry: CollectorRegistry = REGISTRY
-    ) -> None:
-        start = metric_prefix(service)
-        for name, text, value in (
-            ("log_missing_events", "Events that the log has lost", lambda: monitor.missing_events),
-            (
-                "log_store_failing",
-                "1 while NATS stores no events",
-                lambda: bool(monitor.store_failure),
-            ),
-        ):
-            Gauge(f"{start}_{name}", text, registry=registry).set_function(value)
-
-
 def _cumulative(buckets: Sequence[int]) -> Iterator[tuple[str, float]]:
     """Return cumulative counts by upper bound.
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
-from psycopg.conninfo import make_conninfo
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
@@ -180,11 +179,6 @@ def create_pool(dsn: str, least: int, most: int, schema: str = "public") -> Asyn
     )
 
 
-def database(dsn: str, name: str) -> str:
-    """Return the DSN of another database on the same server."""
-    return make_conninfo(dsn, dbname=name)
-
-
 def _connect_sync(dsn: str, patience_s: float = 0.0) -> Connection[Any]:
     """Open a connection, waiting up to `patience_s` for Postgres to accept it."""
     until = time.monotonic() + patience_s
@@ -270,25 +264,6 @@ def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_
             }
             connection.execute(_compose("record_migration", schema=schema), values)
     return len(pending)
-
-
-def drop_schema(dsn: str, schema: str) -> None:
-    """Drop a schema with everything in it. Errors: Failed."""
-    with translate_outages(f"cannot drop {schema}"), _connect_sync(dsn) as connection:
-        connection.execute(_compose("drop_schema", schema=schema))
-
-
-def create_database(dsn: str, name: str) -> str:
-    """Create an empty database and return its DSN. Errors: Failed."""
-    with translate_outages(f"cannot create {name}"), _connect_sync(dsn) as connection:
-        connection.execute(_compose("create_database", database=name))
-    return database(dsn, name)
-
-
-def drop_database(dsn: str, name: str) -> None:
-    """Drop a database, ending all its connections. Errors: Failed."""
-    with translate_outages(f"cannot drop {name}"), _connect_sync(dsn) as connection:
-        connection.execute(_compose("drop_database", database=name))
 
 
 async def advance_checkpoint(

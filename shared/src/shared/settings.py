@@ -67,11 +67,6 @@ def _unknown_settings(prefix: str, names: set[str], environ: Mapping[str, str]) 
             )
 
 
-def _is_required(field: "dataclasses.Field[Any]") -> bool:
-    missing = dataclasses.MISSING
-    return field.default is missing and field.default_factory is missing
-
-
 def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
     """Read a service's settings from its `<prefix>_<FIELD>` variables.
 
@@ -84,7 +79,7 @@ def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
     for name, field in fields.items():
         parse, expected = _PARSERS[_field_type(hints[field.name])]
         if name not in environ:
-            if _is_required(field):
+            if field.default is field.default_factory is dataclasses.MISSING:
                 problems.append(f"{name} is missing: expected {expected}")
             continue
         try:

@@ -1,8 +1,9 @@
 """Make a call once for all who ask for it at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -26,11 +27,11 @@ class SingleFlight(Generic[Key, Result]):
         """Return whether a call runs for this key."""
         return key in self._running
 
-    async def join(self, key: Key, call: Callable[[], Awaitable[Result]]) -> Result:
+    async def join(self, key: Key, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Return the result of the call that runs for this key; start it if there is none."""
         if key not in self._running:
-            self._running[key] = asyncio.create_task(self._run(key, call))
-            self._running[key].add_done_callback(_note_error)
+            task = self._running[key] = asyncio.create_task(call())
+            task.add_done_callback(partial(self._forget, key))
         return await asyncio.shield(self._running[key])
 
     def cancel(self) -> None:
@@ -38,14 +39,8 @@ class SingleFlight(Generic[Key, Result]):
         for task in self._running.values():
             task.cancel()
 
-    async def _run(self, key: Key, call: Callable[[], Awaitable[Result]]) -> Result:
-        try:
-            return await call()
-        finally:
-            del self._running[key]
-
-
-def _note_error(task: "asyncio.Task[Result]") -> None:
-    """Keep asyncio from logging an error that nobody waits for any more."""
-    if not task.cancelled():
-        task.exception()
+    def _forget(self, key: Key, task: "asyncio.Task[Result]") -> None:
+        del self._running[key]
+        if not task.cancelled():
+            # Read, so that asyncio logs no error that nobody waits for any more.
+            task.exception()

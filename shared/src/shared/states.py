@@ -30,20 +30,14 @@ class State:
         return f"overdue_{self.name}"
 
 
-_RECEIVED = State("received", "scheduler", "acceptance")
-_QUEUED = State("queued", "scheduler", "acceptance")
-_ASSIGNED = State("assigned", "gpu-agent", "lease")
-_RUNNING = State("running", "gpu-agent", "acceptance")
-_RANKING = State("ranking", "ranker", "decision")
-
 FINISHED = "finished"
 # In the usual order; an assigned submission may be queued again.
 STATES: dict[str, State] = {
-    "received": _RECEIVED,
-    "queued": _QUEUED,
-    "assigned": _ASSIGNED,
-    "running": _RUNNING,
-    "ranking": _RANKING,
+    "received": State("received", "scheduler", "acceptance"),
+    "queued": State("queued", "scheduler", "acceptance"),
+    "assigned": State("assigned", "gpu-agent", "lease"),
+    "running": State("running", "gpu-agent", "acceptance"),
+    "ranking": State("ranking", "ranker", "decision"),
 }
 
 

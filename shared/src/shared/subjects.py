@@ -1,6 +1,7 @@
 """Names in NATS: aggregates, subjects, streams and buckets."""
 
 import re
+from functools import partial
 
 STREAM = "EVENTS"
 BLOBS = "BLOBS"
@@ -14,36 +15,52 @@ WATERMARKS = "WATERMARKS"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
-def _aggregate_name(aggregate: str, *ids: str) -> str:
+def _name(kind: str, *ids: str) -> str:
     for token in ids:
         if not _TOKEN.match(token):
             raise ValueError(f"{token!r} is not an id: expected 1 to 64 of A-Z a-z 0-9 _ and -")
-    return ".".join((aggregate, *ids))
+    return ".".join((kind, *ids))
 
 
-def problem(slug: str) -> str:
-    """Return the aggregate of a problem."""
-    return _aggregate_name("problem", slug)
+def _name_with_id(kind: str, id_: str) -> str:
+    return _name(kind, id_)
 
 
-def submission(submission_id: str) -> str:
-    """Return the aggregate of a submission."""
-    return _aggregate_name("submission", submission_id)
+# Aggregates by their id.
+problem = partial(_name_with_id, "problem")
+submission = partial(_name_with_id, "submission")
+# Decisions about a submission after its end.
+moderation = partial(_name_with_id, "moderation")
+job = partial(_name_with_id, "job")
+agent = partial(_name_with_id, "agent")
+# The agents of one GPU type.
+pool = partial(_name_with_id, "pool")
+account = partial(_name_with_id, "account")
+# The quotas of an account; `default` has the limits of everybody.
+quota = partial(_name_with_id, "quota")
+# An invite to closed leaderboards.
+invite = partial(_name_with_id, "invite")
+webhook = partial(_name_with_id, "webhook")
+rejudge = partial(_name_with_id, "rejudge")
+duel = partial(_name_with_id, "duel")
+confirmation = partial(_name_with_id, "confirmation")
+# A platform matter, such as `seal` or `platform`.
+audit = partial(_name_with_id, "audit")
 
 
-def job(job_id: str) -> str:
-    """Return the aggregate of a job."""
-    return _aggregate_name("job", job_id)
+def ranking(slug: str, gpu: str) -> str:
+    """Return the aggregate of a leaderboard's records."""
+    return _name("ranking", slug, gpu)
 
 
 def run(agent_id: str, run_id: str) -> str:
     """Return the aggregate of a run's orders, which only scheduler may write."""
-    return _aggregate_name("run", agent_id, run_id)
+    return _name("run", agent_id, run_id)
 
 
 def report(agent_id: str, run_id: str) -> str:
     """Return the aggregate of an agent's reports on a run, which only that agent may write."""
-    return _aggregate_name("report", agent_id, run_id)
+    return _name("report", agent_id, run_id)
 
 
 def runs(agent_id: str) -> str:
@@ -52,77 +69,7 @@ def runs(agent_id: str) -> str:
     >>> runs("a1")
     'run.a1'
     """
-    return _aggregate_name("run", agent_id)
-
-
-def history_of(agg: str) -> str:
-    """Return the aggregate that names a history: a run's orders and reports are one history.
-
-    >>> history_of(report("a1", "r7")), history_of(job("j1"))
-    ('run.a1.r7', 'job.j1')
-    """
-    kind, _, ids = agg.partition(".")
-    return f"run.{ids}" if kind == "report" else agg
-
-
-def agent(agent_id: str) -> str:
-    """Return the aggregate of an agent."""
-    return _aggregate_name("agent", agent_id)
-
-
-def account(account_id: str) -> str:
-    """Return the aggregate of a participant's account."""
-    return _aggregate_name("account", account_id)
-
-
-def quota(account_id: str) -> str:
-    """Return the aggregate of an account's quotas; `default` has the limits of everybody."""
-    return _aggregate_name("quota", account_id)
-
-
-def moderation(submission_id: str) -> str:
-    """Return the aggregate of decisions about a submission after its end."""
-    return _aggregate_name("moderation", submission_id)
-
-
-def invite(invite_id: str) -> str:
-    """Return the aggregate of an invite to closed leaderboards."""
-    return _aggregate_name("invite", invite_id)
-
-
-def webhook(webhook_id: str) -> str:
-    """Return the aggregate of a webhook."""
-    return _aggregate_name("webhook", webhook_id)
-
-
-def pool(gpu: str) -> str:
-    """Return the aggregate of a pool, the agents of one GPU type."""
-    return _aggregate_name("pool", gpu)
-
-
-def ranking(slug: str, gpu: str) -> str:
-    """Return the aggregate of a leaderboard's records."""
-    return _aggregate_name("ranking", slug, gpu)
-
-
-def rejudge(rejudge_id: str) -> str:
-    """Return the aggregate of a rejudge."""
-    return _aggregate_name("rejudge", rejudge_id)
-
-
-def duel(duel_id: str) -> str:
-    """Return the aggregate of a duel."""
-    return _aggregate_name("duel", duel_id)
-
-
-def confirmation(confirmation_id: str) -> str:
-    """Return the aggregate of a confirmation."""
-    return _aggregate_name("confirmation", confirmation_id)
-
-
-def audit(topic: str) -> str:
-    """Return the aggregate of a platform matter, such as `seal` or `platform`."""
-    return _aggregate_name("audit", topic)
+    return _name("run", agent_id)
 
 
 def redriven(consumer: str) -> str:
@@ -134,6 +81,16 @@ def redriven(consumer: str) -> str:
     # It contains an agent's id, so it can be longer than an id; durable names have no dots.
     assert consumer.replace("-", "").replace("_", "").isalnum(), f"{consumer!r} is not a consumer"
     return f"audit.redriven.{consumer}"
+
+
+def history_of(agg: str) -> str:
+    """Return the aggregate that names a history: a run's orders and reports are one history.
+
+    >>> history_of(report("a1", "r7")), history_of(job("j1"))
+    ('run.a1.r7', 'job.j1')
+    """
+    kind, _, ids = agg.partition(".")
+    return f"run.{ids}" if kind == "report" else agg
 
 
 def subject(agg: str) -> str:
@@ -175,19 +132,16 @@ def last_token(agg: str) -> str:
     return agg.rpartition(".")[2]
 
 
-def progress(submission_id: str) -> str:
-    """Return the subject on which an agent reports a run's progress; not stored."""
-    return _aggregate_name("progress", submission_id)
-
-
-def queue(gpu: str) -> str:
-    """Return the subject on which scheduler reports a GPU type's queue length; not stored."""
-    return _aggregate_name("queue", gpu)
+# Subjects of messages that are not stored.
+# An agent's progress on a submission's run.
+progress = partial(_name_with_id, "progress")
+# The length of a GPU type's queue, from scheduler.
+queue = partial(_name_with_id, "queue")
 
 
 def agent_request(agent_id: str, request: str) -> str:
     """Return the subject of an agent's requests to the services; not stored."""
-    return _aggregate_name("agents", agent_id, request)
+    return _name("agents", agent_id, request)
 
 
 def agent_inbox(agent_id: str) -> str:

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from shared.events import SubmissionFinished
 from shared.nats.bus_status import read_bus_status
 from shared.subjects import last_token
-from shared.testing import eventually
+from tests.support.waits import eventually
 from tests.system.chaos.asking import Asker
 from tests.system.chaos.oracle import expected_entries
 from tests.system.chaos.reading import Kept

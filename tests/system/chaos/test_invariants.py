@@ -9,8 +9,8 @@ from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import Fact
 from shared.ids import submission_job_id
-from shared.testing import example_event
 from shared.wire import EventMetadata, make_envelope
+from tests.support.examples import example_event
 from tests.system.chaos.crowd import Accepted
 from tests.system.chaos.invariants import violations
 from tests.system.chaos.reading import Kept

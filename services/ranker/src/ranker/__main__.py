@@ -35,12 +35,12 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.http import BodyLimitMiddleware, serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
-from shared.metrics import HttpMetricsMiddleware, LogMetrics, MonitorMetrics
+from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor
+from shared.nats.monitor import LogMonitor, MonitorMetrics
 from shared.nats.streams import ensure_streams
 from shared.outages import Outage
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate

@@ -17,11 +17,10 @@ from scheduler.domain.rules import IDLE, decide
 from scheduler.domain.state import Decision, SchedulerState, World, split_decision
 from scheduler.world import Presence, ServerClock
 from shared import subjects
-from shared.appender import Appender
 from shared.blobs import Snapshots
 from shared.bus import Bus
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, Feed, RecordedEvent
+from shared.event_log import Appender, Conflict, EventLog, Feed, RecordedEvent
 
 log = logging.getLogger(__name__)
 

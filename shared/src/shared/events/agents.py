@@ -7,7 +7,14 @@ import msgspec
 from shared.events.values import FIRST_MODES, Blob, Fact, Missing
 
 
-class AgentRegistered(Fact, frozen=True, kw_only=True):
+class AgentEvent(Fact, frozen=True, kw_only=True):
+    """An event of an agent."""
+
+    aggregate: ClassVar[str] = "agent"
+    publisher: ClassVar[str] = "ingest"
+
+
+class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     """What an agent offers, recorded when it changes.
 
     With a `quarantine`, which is its reason, it accepts no orders until it is restarted.
@@ -15,7 +22,6 @@ class AgentRegistered(Fact, frozen=True, kw_only=True):
     most host memory that a submission may use.
     """
 
-    aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "scheduler"
 
     gpu: str
@@ -34,67 +40,50 @@ class AgentRegistered(Fact, frozen=True, kw_only=True):
     sandbox_memory_mib: int = 0
 
 
-class AgentEnrolled(Fact, frozen=True, kw_only=True):
+class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):
     """An agent may sign with this Ed25519 key, base64; a later key replaces it."""
-
-    aggregate: ClassVar[str] = "agent"
-    publisher: ClassVar[str] = "ingest"
 
     sign_key: str
     owner: str
     reason: str = ""
 
 
-class AgentRevoked(Fact, frozen=True, kw_only=True):
+class AgentRevoked(AgentEvent, frozen=True, kw_only=True):
     """An agent may no longer work or sign."""
 
-    aggregate: ClassVar[str] = "agent"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class AgentCordoned(Fact, frozen=True, kw_only=True):
+class AgentCordoned(AgentEvent, frozen=True, kw_only=True):
     """An agent takes only canaries until it is released."""
 
-    aggregate: ClassVar[str] = "agent"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class AgentDrained(Fact, frozen=True, kw_only=True):
+class AgentDrained(AgentEvent, frozen=True, kw_only=True):
     """An agent takes nothing new; the current run may finish."""
 
-    aggregate: ClassVar[str] = "agent"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class AgentQuarantined(Fact, frozen=True, kw_only=True):
+class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
     """An agent failed too often, or a canary ran badly: it takes nothing until released."""
 
-    aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "scheduler"
 
     reason: str
     failures: int
 
 
-class AgentReleased(Fact, frozen=True, kw_only=True):
+class AgentReleased(AgentEvent, frozen=True, kw_only=True):
     """Cordon, drain and quarantine of an agent ended."""
-
-    aggregate: ClassVar[str] = "agent"
-    publisher: ClassVar[str] = "ingest"
 
     reason: str
 
 
-class CanaryJudged(Fact, frozen=True, kw_only=True):
+class CanaryJudged(AgentEvent, frozen=True, kw_only=True):
     """A canary ran on an agent; `ratio` is its time divided by the pool's usual time."""
 
-    aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "scheduler"
 
     run: str
@@ -102,29 +91,27 @@ class CanaryJudged(Fact, frozen=True, kw_only=True):
     is_good: bool
 
 
-class PoolPaused(Fact, frozen=True, kw_only=True):
+class PoolEvent(Fact, frozen=True, kw_only=True):
+    """An event of a pool, the agents of one GPU type."""
+
+    aggregate: ClassVar[str] = "pool"
+    publisher: ClassVar[str] = "ingest"
+
+
+class PoolPaused(PoolEvent, frozen=True, kw_only=True):
     """No job of this GPU type is assigned until the pool is resumed."""
 
-    aggregate: ClassVar[str] = "pool"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class PoolResumed(Fact, frozen=True, kw_only=True):
+class PoolResumed(PoolEvent, frozen=True, kw_only=True):
     """Jobs of this GPU type are assigned again."""
 
-    aggregate: ClassVar[str] = "pool"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class CanaryChosen(Fact, frozen=True, kw_only=True):
+class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
     """This submission runs on every agent of the pool repeatedly."""
-
-    aggregate: ClassVar[str] = "pool"
-    publisher: ClassVar[str] = "ingest"
 
     submission: str
     account: str
@@ -137,37 +124,34 @@ class CanaryChosen(Fact, frozen=True, kw_only=True):
     ratio_max: float
 
 
-class CanaryRemoved(Fact, frozen=True, kw_only=True):
+class CanaryRemoved(PoolEvent, frozen=True, kw_only=True):
     """The pool no longer runs a canary."""
 
-    aggregate: ClassVar[str] = "pool"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class IntakePaused(Fact, frozen=True, kw_only=True):
+class PlatformEvent(Fact, frozen=True, kw_only=True):
+    """An event of the platform itself."""
+
+    aggregate: ClassVar[str] = "audit"
+    publisher: ClassVar[str] = "ingest"
+
+
+class IntakePaused(PlatformEvent, frozen=True, kw_only=True):
     """No submissions are accepted until intake is resumed."""
 
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class IntakeResumed(Fact, frozen=True, kw_only=True):
+class IntakeResumed(PlatformEvent, frozen=True, kw_only=True):
     """Submissions are accepted again."""
 
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class AuditSealed(Fact, frozen=True, kw_only=True):
+class AuditSealed(PlatformEvent, frozen=True, kw_only=True):
     """The hash chain over events 1 to `seq` ends in `chain`, hex; signed."""
 
-    aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ranker"
 
     seq: int
@@ -175,10 +159,9 @@ class AuditSealed(Fact, frozen=True, kw_only=True):
     count: int
 
 
-class ProjectionSwitched(Fact, frozen=True, kw_only=True):
+class ProjectionSwitched(PlatformEvent, frozen=True, kw_only=True):
     """Readers of a projection use another schema, folded up to `seq`."""
 
-    aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ranker"
 
     name: str
@@ -188,53 +171,40 @@ class ProjectionSwitched(Fact, frozen=True, kw_only=True):
     is_equal: bool
 
 
-class EventSkipped(Fact, frozen=True, kw_only=True):
+class EventSkipped(PlatformEvent, frozen=True, kw_only=True):
     """A projection continues without an event that it could not fold."""
-
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
 
     projection: str
     seq: int
     reason: str
 
 
-class DeadLetterRedriven(Fact, frozen=True, kw_only=True):
+class DeadLetterRedriven(PlatformEvent, frozen=True, kw_only=True):
     """An event that a consumer gave up was delivered to it again."""
-
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
 
     consumer: str
     seq: int
     reason: str
 
 
-class LogImported(Fact, frozen=True, kw_only=True):
+class LogImported(PlatformEvent, frozen=True, kw_only=True):
     """A log begins as a copy of another log, whose chain ended in `chain`."""
 
-    aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ranker"
 
     chain: str
     count: int
 
 
-class AccountTablesAdopted(Fact, frozen=True, kw_only=True):
+class AccountTablesAdopted(PlatformEvent, frozen=True, kw_only=True):
     """Participants' names are in the tables with this register; the event contains no name."""
-
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
 
     register: str
     reason: str
 
 
-class OperatorActed(Fact, frozen=True, kw_only=True):
+class OperatorActed(PlatformEvent, frozen=True, kw_only=True):
     """An act of an operator that has no event of its own."""
-
-    aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
 
     command: str
     target: str

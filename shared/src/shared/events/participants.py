@@ -51,44 +51,39 @@ PREFERENCES = {
 }
 
 
-class AccountOpened(Fact, frozen=True, kw_only=True):
-    """A participant has an account; `via` is the way they came."""
+class AccountEvent(Fact, frozen=True, kw_only=True):
+    """An event of a participant's account."""
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+
+
+class AccountOpened(AccountEvent, frozen=True, kw_only=True):
+    """A participant has an account; `via` is the way they came."""
 
     via: str
 
 
-class IdentityLinked(Fact, frozen=True, kw_only=True):
+class IdentityLinked(AccountEvent, frozen=True, kw_only=True):
     """An identity on another system belongs to this participant; a table holds its name there."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     identity: str
     provider: str
 
 
-class IdentityUnlinked(Fact, frozen=True, kw_only=True):
+class IdentityUnlinked(AccountEvent, frozen=True, kw_only=True):
     """An identity no longer belongs to this participant."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     identity: str
     reason: str
 
 
-class TokenIssued(Fact, frozen=True, kw_only=True):
+class TokenIssued(AccountEvent, frozen=True, kw_only=True):
     """A token acts for a participant; only its hash is stored, as SHA-256 in hexadecimal.
 
     `problems` limits it to these problems; an empty list means all. Its public number is the
     sequence of this event.
     """
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     token: str
     token_hash: str
@@ -99,41 +94,29 @@ class TokenIssued(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class TokenRevoked(Fact, frozen=True, kw_only=True):
+class TokenRevoked(AccountEvent, frozen=True, kw_only=True):
     """A token is no longer valid."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     token: str
     reason: str
 
 
-class RoleGranted(Fact, frozen=True, kw_only=True):
+class RoleGranted(AccountEvent, frozen=True, kw_only=True):
     """A participant may do what a role allows."""
 
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
-
     role: str
     reason: str
 
 
-class RoleRevoked(Fact, frozen=True, kw_only=True):
+class RoleRevoked(AccountEvent, frozen=True, kw_only=True):
     """A participant may no longer do what a role allows."""
 
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
-
     role: str
     reason: str
 
 
-class PreferenceSet(Fact, frozen=True, kw_only=True):
+class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
     """A participant chose how to be notified on Discord; PREFERENCES lists the choices."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     preference: str
     value: str
@@ -166,11 +149,15 @@ class LeaderboardArchived(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class InviteIssued(Fact, frozen=True, kw_only=True):
-    """A code makes one participant a member of closed leaderboards, once."""
+class InviteEvent(Fact, frozen=True, kw_only=True):
+    """An event of an invite to closed leaderboards."""
 
     aggregate: ClassVar[str] = "invite"
     publisher: ClassVar[str] = "ingest"
+
+
+class InviteIssued(InviteEvent, frozen=True, kw_only=True):
+    """A code makes one participant a member of closed leaderboards, once."""
 
     code_hash: str
     problems: list[str]
@@ -178,29 +165,27 @@ class InviteIssued(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class InviteRedeemed(Fact, frozen=True, kw_only=True):
+class InviteRedeemed(InviteEvent, frozen=True, kw_only=True):
     """A participant became a member with an invite."""
-
-    aggregate: ClassVar[str] = "invite"
-    publisher: ClassVar[str] = "ingest"
 
     account: str
 
 
-class InviteRevoked(Fact, frozen=True, kw_only=True):
+class InviteRevoked(InviteEvent, frozen=True, kw_only=True):
     """An invite is no longer valid; whoever became a member with it no longer is one."""
-
-    aggregate: ClassVar[str] = "invite"
-    publisher: ClassVar[str] = "ingest"
 
     reason: str
 
 
-class SubmissionWithdrawn(Fact, frozen=True, kw_only=True):
-    """A submission leaves its leaderboard for ever; its history and its quota cost stay."""
+class ModerationEvent(Fact, frozen=True, kw_only=True):
+    """A decision about a submission after its end."""
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+
+
+class SubmissionWithdrawn(ModerationEvent, frozen=True, kw_only=True):
+    """A submission leaves its leaderboard for ever; its history and its quota cost stay."""
 
     reason: str
 
@@ -225,73 +210,59 @@ class WebhookRemoved(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class AccountBanned(Fact, frozen=True, kw_only=True):
+class AccountBanned(AccountEvent, frozen=True, kw_only=True):
     """A participant may not submit or be ranked, until a time or for ever."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     reason: str
     until_at: datetime | None = None
 
 
-class AccountUnbanned(Fact, frozen=True, kw_only=True):
+class AccountUnbanned(AccountEvent, frozen=True, kw_only=True):
     """A ban ended."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     reason: str
 
 
-class BanAppealFiled(Fact, frozen=True, kw_only=True):
+class BanAppealFiled(AccountEvent, frozen=True, kw_only=True):
     """A banned participant asks for a review of the ban."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     text: Blob
 
 
-class BanAppealDecided(Fact, frozen=True, kw_only=True):
+class BanAppealDecided(AccountEvent, frozen=True, kw_only=True):
     """A ban was reviewed; an accepted appeal comes with AccountUnbanned."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     is_accepted: bool
     reason: str
 
 
-class ConsentGiven(Fact, frozen=True, kw_only=True):
+class ConsentGiven(AccountEvent, frozen=True, kw_only=True):
     """A participant accepted a problem's consent text, named by its digest.
 
     `number` is the version in which they read it; it holds for every version with that text.
     """
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     problem: str
     number: int
     digest: str
 
 
-class ConsentWithdrawn(Fact, frozen=True, kw_only=True):
+class ConsentWithdrawn(AccountEvent, frozen=True, kw_only=True):
     """A participant withdraws their consent to a problem's text; nothing more is published."""
-
-    aggregate: ClassVar[str] = "account"
-    publisher: ClassVar[str] = "ingest"
 
     problem: str
     digest: str
 
 
-class QuotaTaken(Fact, frozen=True, kw_only=True):
-    """A submission used an account's quota; stored in one batch with the submission."""
+class QuotaEvent(Fact, frozen=True, kw_only=True):
+    """An event of an account's quotas."""
 
     aggregate: ClassVar[str] = "quota"
     publisher: ClassVar[str] = "ingest"
+
+
+class QuotaTaken(QuotaEvent, frozen=True, kw_only=True):
+    """A submission used an account's quota; stored in one batch with the submission."""
 
     submission: str
     bucket: str
@@ -299,10 +270,9 @@ class QuotaTaken(Fact, frozen=True, kw_only=True):
     window_until_at: datetime
 
 
-class QuotaReturned(Fact, frozen=True, kw_only=True):
+class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
     """A submission's quota was refunded."""
 
-    aggregate: ClassVar[str] = "quota"
     publisher: ClassVar[str] = "scheduler"
 
     submission: str
@@ -311,11 +281,8 @@ class QuotaReturned(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class QuotaLimitSet(Fact, frozen=True, kw_only=True):
+class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
     """An account, or everybody with the account `default`, has a limit for a bucket."""
-
-    aggregate: ClassVar[str] = "quota"
-    publisher: ClassVar[str] = "ingest"
 
     bucket: str
     limit: int
@@ -323,60 +290,42 @@ class QuotaLimitSet(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class SubmissionHeld(Fact, frozen=True, kw_only=True):
+class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
     """A submission is kept off its leaderboard until it is reviewed."""
 
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
-
     rule: str
     reason: str
     evidence: Blob | None = None
 
 
-class SubmissionReleased(Fact, frozen=True, kw_only=True):
+class SubmissionReleased(ModerationEvent, frozen=True, kw_only=True):
     """A held submission may be ranked."""
 
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
-class SubmissionDisqualified(Fact, frozen=True, kw_only=True):
+class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
     """A submission is removed from its leaderboard."""
-
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
 
     rule: str
     reason: str
     evidence: Blob | None = None
 
 
-class SubmissionRestored(Fact, frozen=True, kw_only=True):
+class SubmissionRestored(ModerationEvent, frozen=True, kw_only=True):
     """A disqualified submission may be ranked again."""
-
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
 
     reason: str
 
 
-class AppealFiled(Fact, frozen=True, kw_only=True):
+class AppealFiled(ModerationEvent, frozen=True, kw_only=True):
     """A participant asks for a review of a decision."""
-
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
 
     text: Blob
 
 
-class AppealDecided(Fact, frozen=True, kw_only=True):
+class AppealDecided(ModerationEvent, frozen=True, kw_only=True):
     """A decision was reviewed; an accepted appeal restores the submission."""
-
-    aggregate: ClassVar[str] = "moderation"
-    publisher: ClassVar[str] = "ingest"
 
     is_accepted: bool
     reason: str

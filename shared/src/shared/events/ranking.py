@@ -6,11 +6,15 @@ from shared.events.submissions import SubmissionFinished
 from shared.events.values import Blob, DuelResult, DuelSide, Fact, RejudgeItem
 
 
-class RecordSet(Fact, frozen=True, kw_only=True):
-    """A submission is the fastest on its leaderboard."""
+class LeaderboardEvent(Fact, frozen=True, kw_only=True):
+    """An event of a leaderboard."""
 
     aggregate: ClassVar[str] = "ranking"
     publisher: ClassVar[str] = "ranker"
+
+
+class RecordSet(LeaderboardEvent, frozen=True, kw_only=True):
+    """A submission is the fastest on its leaderboard."""
 
     problem_number: int
     submission: str
@@ -20,14 +24,11 @@ class RecordSet(Fact, frozen=True, kw_only=True):
     previous_us: float | None = None
 
 
-class PodiumChanged(Fact, frozen=True, kw_only=True):
+class PodiumChanged(LeaderboardEvent, frozen=True, kw_only=True):
     """The accounts in the first three places changed, or their order did.
 
     `is_by_run` if a run caused it, rather than a decision about another submission.
     """
-
-    aggregate: ClassVar[str] = "ranking"
-    publisher: ClassVar[str] = "ranker"
 
     problem_number: int
     before: list[str]
@@ -35,14 +36,11 @@ class PodiumChanged(Fact, frozen=True, kw_only=True):
     is_by_run: bool = True
 
 
-class MilestoneReached(Fact, frozen=True, kw_only=True):
+class MilestoneReached(LeaderboardEvent, frozen=True, kw_only=True):
     """A participant reached a milestone on a leaderboard, for ever; `value` is the value met.
 
     It stays reached in all versions, whatever later happens to the submission.
     """
-
-    aggregate: ClassVar[str] = "ranking"
-    publisher: ClassVar[str] = "ranker"
 
     problem_number: int
     milestone: str
@@ -130,11 +128,15 @@ class ConfirmationJudged(Fact, frozen=True, kw_only=True):
     result: SubmissionFinished | None = None
 
 
-class RejudgeRequested(Fact, frozen=True, kw_only=True):
-    """These submissions are to run again with another version of their problem."""
+class RejudgeEvent(Fact, frozen=True, kw_only=True):
+    """An event of a rejudge."""
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ingest"
+
+
+class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
+    """These submissions are to run again with another version of their problem."""
 
     problem: str
     from_number: int
@@ -145,41 +147,35 @@ class RejudgeRequested(Fact, frozen=True, kw_only=True):
     items: list[RejudgeItem]
 
 
-class RejudgeJudged(Fact, frozen=True, kw_only=True):
+class RejudgeJudged(RejudgeEvent, frozen=True, kw_only=True):
     """One submission of a rejudge has a result, which does not count yet."""
 
-    aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ranker"
 
     submission: str
     result: SubmissionFinished
 
 
-class RejudgePreviewed(Fact, frozen=True, kw_only=True):
+class RejudgePreviewed(RejudgeEvent, frozen=True, kw_only=True):
     """All results of a rejudge are known; `diff` lists what they would change."""
 
-    aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ranker"
 
     diff: Blob
     changed_count: int
 
 
-class RejudgeApplied(Fact, frozen=True, kw_only=True):
+class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge count."""
 
-    aggregate: ClassVar[str] = "rejudge"
-    publisher: ClassVar[str] = "ingest"
     is_terminal: ClassVar[bool] = True
 
     reason: str
 
 
-class RejudgeDiscarded(Fact, frozen=True, kw_only=True):
+class RejudgeDiscarded(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge do not count."""
 
-    aggregate: ClassVar[str] = "rejudge"
-    publisher: ClassVar[str] = "ingest"
     is_terminal: ClassVar[bool] = True
 
     reason: str

@@ -138,7 +138,14 @@ class SubmissionCancelRequested(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class JobQueued(Fact, frozen=True, kw_only=True):
+class JobEvent(Fact, frozen=True, kw_only=True):
+    """An event of a job."""
+
+    aggregate: ClassVar[str] = "job"
+    publisher: ClassVar[str] = "scheduler"
+
+
+class JobQueued(JobEvent, frozen=True, kw_only=True):
     """A submission's work on one GPU type waits for an agent.
 
     A submission's own job waits from SubmissionReceived on: it has this event only in older logs,
@@ -148,9 +155,6 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     canary's is for `agent` only. So does a duel's, which also names the `rival` of its source, and
     a confirmation's, which goes to none of the `excluded_agents`.
     """
-
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
 
     submission: str
     account: str
@@ -173,15 +177,12 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     excluded_agents: list[str] = []
 
 
-class JobLeased(Fact, frozen=True, kw_only=True):
+class JobLeased(JobEvent, frozen=True, kw_only=True):
     """A job was leased to an agent; that run's JobAssigned follows, even after a crash in between.
 
     A job of several GPUs is leased to a gang, all `agents` at once, of which the first runs it; its
     orders are stored in one batch with this. A lease whose run is ordered for another job is void.
     """
-
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
 
     run: str
     agent: str
@@ -190,54 +191,52 @@ class JobLeased(Fact, frozen=True, kw_only=True):
     agents: list[str] = []
 
 
-class JobRequeued(Fact, frozen=True, kw_only=True):
+class JobRequeued(JobEvent, frozen=True, kw_only=True):
     """The platform failed a run; the job waits again."""
-
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
 
     run: str
     reason: str
     avoid_agents: list[str] = []
 
 
-class JobFinished(Fact, frozen=True, kw_only=True):
+class JobFinished(JobEvent, frozen=True, kw_only=True):
     """A run of the job ended with a verdict; only for rejudges, canaries and duels.
 
     A submission's own job ends with the RunCompleted of the run that its lease names; older logs
     have this event too.
     """
 
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     run: str
     verdict: str
 
 
-class JobGivenUp(Fact, frozen=True, kw_only=True):
+class JobGivenUp(JobEvent, frozen=True, kw_only=True):
     """The platform could not run the job within its attempts or its time."""
 
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     attempts: int
     reason: str
 
 
-class JobCancelled(Fact, frozen=True, kw_only=True):
+class JobCancelled(JobEvent, frozen=True, kw_only=True):
     """The job ended without a verdict, because somebody cancelled it."""
 
-    aggregate: ClassVar[str] = "job"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     reason: str
 
 
-class JobAssigned(Fact, frozen=True, kw_only=True):
+class RunEvent(Fact, frozen=True, kw_only=True):
+    """An event of a run that scheduler writes."""
+
+    aggregate: ClassVar[str] = "run"
+    publisher: ClassVar[str] = "scheduler"
+
+
+class JobAssigned(RunEvent, frozen=True, kw_only=True):
     """The order to one process of an agent; its sequence is the run's fencing token.
 
     A `gang` lists the agents of a job of several GPUs; all but the first only keep theirs free.
@@ -245,9 +244,6 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     only one timed case names the `case`, starting from 1. In mode `duel` the source is timed
     against its `rival`.
     """
-
-    aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "scheduler"
 
     job: str
     submission: str
@@ -269,12 +265,16 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     rival_name: str = ""
 
 
-class RunStarted(Fact, frozen=True, kw_only=True):
-    """The agent started the run; its harness is bound to the key committed to in `key_commit`."""
+class ReportEvent(Fact, frozen=True, kw_only=True):
+    """An agent's report on its run."""
 
     aggregate: ClassVar[str] = "report"
     former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
+
+
+class RunStarted(ReportEvent, frozen=True, kw_only=True):
+    """The agent started the run; its harness is bound to the key committed to in `key_commit`."""
 
     fingerprint: str
     harness: str
@@ -284,12 +284,8 @@ class RunStarted(Fact, frozen=True, kw_only=True):
     missing: list[str] = []
 
 
-class RunStageFinished(Fact, frozen=True, kw_only=True):
+class RunStageFinished(ReportEvent, frozen=True, kw_only=True):
     """A stage of the run ended; only in older logs, since the end of a run lists its stages."""
-
-    aggregate: ClassVar[str] = "report"
-    former_aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "gpu-agent"
 
     stage: str
     verdict: str
@@ -297,15 +293,12 @@ class RunStageFinished(Fact, frozen=True, kw_only=True):
     cases: int
 
 
-class RunCompleted(Fact, frozen=True, kw_only=True):
+class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
 
     `stages` lists the completed stages in order; older runs have RunStageFinished events instead.
     """
 
-    aggregate: ClassVar[str] = "report"
-    former_aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "gpu-agent"
     is_terminal: ClassVar[bool] = True
 
     verdict: str
@@ -327,16 +320,13 @@ class RunCompleted(Fact, frozen=True, kw_only=True):
     stages: list[StageResult] = []
 
 
-class RunFailed(Fact, frozen=True, kw_only=True):
+class RunFailed(ReportEvent, frozen=True, kw_only=True):
     """The platform or the problem failed, not the submission: there is no verdict.
 
     `has_passed_self_test`: a known kernel passed on the agent after the failure, so the failure
     does not count towards its quarantine. `stages` lists the stages completed before, in order.
     """
 
-    aggregate: ClassVar[str] = "report"
-    former_aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "gpu-agent"
     is_terminal: ClassVar[bool] = True
 
     stage: str
@@ -346,42 +336,32 @@ class RunFailed(Fact, frozen=True, kw_only=True):
     stages: list[StageResult] = []
 
 
-class JobExpired(Fact, frozen=True, kw_only=True):
+class JobExpired(RunEvent, frozen=True, kw_only=True):
     """The lease ended: later reports of the agent on this run do not count."""
 
-    aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     reason: str
     code: str = ""
 
 
-class RunDiscarded(Fact, frozen=True, kw_only=True):
+class RunDiscarded(ReportEvent, frozen=True, kw_only=True):
     """A result that came after the lease; it changes nothing."""
-
-    aggregate: ClassVar[str] = "report"
-    former_aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "gpu-agent"
 
     verdict: str
 
 
-class RunCancelled(Fact, frozen=True, kw_only=True):
+class RunCancelled(RunEvent, frozen=True, kw_only=True):
     """The lease was revoked because its job was cancelled."""
 
-    aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     reason: str
 
 
-class RunReleased(Fact, frozen=True, kw_only=True):
+class RunReleased(RunEvent, frozen=True, kw_only=True):
     """The gang for which the agent was kept free has finished."""
 
-    aggregate: ClassVar[str] = "run"
-    publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
 
     reason: str

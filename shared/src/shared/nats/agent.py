@@ -16,7 +16,6 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -28,11 +27,10 @@ from shared.event_log import RecordedEvent
 from shared.events import Blob
 from shared.nats.bus import NatsBus
 from shared.nats.connection import (
-    NO_CONSUMER,
+    REQUEST_ERRORS,
     RequestDenied,
     StoredMessage,
     TemporaryError,
-    api_request,
     get_message,
     request_message,
     retry_request,
@@ -45,7 +43,7 @@ from shared.nats.inbox import (
     delivery_start,
     read_event,
 )
-from shared.nats.pull import create_consumer
+from shared.nats.pull import create_consumer, find_consumer
 from shared.nats.streams import Settings, stream_state
 from shared.nats.uploads import upload
 from shared.single_flight import SingleFlight
@@ -146,7 +144,7 @@ class AgentRequests:
         except (ValueError, msgspec.MsgspecError) as error:
             log.warning("agent %s sent an invalid request %s: %s", agent, request, error)
             headers[STATUS] = BAD
-        except (TimeoutError, Failed, RequestDenied, TemporaryError, nats.errors.Error) as error:
+        except (*REQUEST_ERRORS, Failed) as error:
             log.info("could not answer agent %s on %s: %s", agent, request, error)
             headers[STATUS] = FAILED
         if message.reply and not self._nc.is_closed:
@@ -162,11 +160,7 @@ class AgentRequests:
         last = (await stream_state(self._nc, subjects.STREAM)).last_seq
         after = last if request.after is None else min(max(request.after, 0), last)
         reading = agent_inbox_config(agent)
-        try:
-            await api_request(self._nc, f"CONSUMER.INFO.{subjects.STREAM}.{reading.consumer}")
-        except RequestDenied as denied:
-            if denied.code != NO_CONSUMER:
-                raise
+        if await find_consumer(self._nc, subjects.STREAM, reading.consumer) is None:
             place = delivery_start(after + 1) | {"mem_storage": True}
             settings = consumer_settings(reading) | place
             await create_consumer(self._nc, subjects.STREAM, settings)

@@ -14,14 +14,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import nats.errors
 from nats.aio.client import Client
 
 from shared.nats.connection import (
     EXPECTED_SEQ_HEADER,
     EXPECTED_SUBJECT_HEADER,
     MESSAGE_ID_HEADER,
-    RequestDenied,
+    REQUEST_ERRORS,
     TemporaryError,
     check_ack,
     request,
@@ -80,7 +79,7 @@ async def publish_batch(nc: Client, drafts: Sequence[MessageDraft]) -> int:
     answer = await request(nc, last.subject, last.data, commit_headers)
     if not answer:
         raise TemporaryError("the end of the batch was not acknowledged")
-    return check_ack(answer)
+    return check_ack(answer).seq
 
 
 GROUP_MAX = 100
@@ -173,7 +172,7 @@ class GroupCommit:
             drafts = [draft for append in group for draft in append.drafts]
             last = await publish_batch(self._nc, drafts)
             self._group_max = min(GROUP_MAX, self._group_max * 2)
-        except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error):
+        except REQUEST_ERRORS:
             self._group_max = max(GROUP_MIN, self._group_max // 2)
         finally:
             # However this ends, nobody must wait for this group any longer.

@@ -17,23 +17,27 @@ from functools import partial
 import msgspec
 from nats.aio.client import Client
 
-from shared.blobs import BLOB_BYTES_MAX, BLOB_REFRESH_AFTER_S, BlobNotFound, StoredBlob
+from shared.blobs import (
+    BLOB_BYTES_MAX,
+    BLOB_REFRESH_AFTER_S,
+    BlobNotFound,
+    StoredBlob,
+    describe_blob,
+)
 from shared.clock import now
 from shared.events import Blob
 from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import (
-    EXPECTED_SEQ_HEADER,
     MESSAGE_ID_HEADER,
-    NOT_DELETED,
-    WRONG_LAST_SEQUENCE,
     RequestDenied,
     StoredMessage,
     api_request,
-    get_message,
+    delete_message,
     publish,
+    replace_message,
     retry_request,
 )
-from shared.nats.messages import read_newest_messages
+from shared.nats.messages import iter_messages, newest_message, read_newest_messages
 from shared.nats.streams import LARGE_STREAM
 from shared.nats.uploads import get_upload, list_uploads, remove_upload
 from shared.subjects import BLOBS, LARGE, SNAPSHOTS
@@ -86,21 +90,14 @@ async def get_large(nc: Client, digest: str) -> bytes | None:
     _, stored_object = await _find_object(nc, digest)
     if stored_object is None:
         return None
-    seq, chunks = 0, list[bytes]()
-    for _ in range(stored_object.chunks):
-        query = {"seq": seq + 1, "next_by_subj": _chunks_subject(stored_object.nuid)}
-        chunk_message = await retry_request(nc, partial(get_message, nc, LARGE_STREAM, query))
-        if chunk_message is None:
-            break
-        seq = chunk_message.seq
-        chunks.append(chunk_message.data)
-    return b"".join(chunks)
+    subject = _chunks_subject(stored_object.nuid)
+    messages = iter_messages(nc, LARGE_STREAM, subject, stored_object.chunks)
+    return b"".join([message.data async for message in messages])
 
 
 async def _find_object(nc: Client, digest: str) -> tuple[StoredMessage | None, _Object | None]:
     """Return an object's newest description, if any, and the object if it still exists."""
-    query: dict[str, object] = {"last_by_subj": _description_subject(digest)}
-    message = await retry_request(nc, lambda: get_message(nc, LARGE_STREAM, query))
+    message = await newest_message(nc, LARGE_STREAM, _description_subject(digest))
     stored_object = None if message is None else _decode_description(message.data)
     return message, None if stored_object is None or stored_object.deleted else stored_object
 
@@ -108,19 +105,7 @@ async def _find_object(nc: Client, digest: str) -> tuple[StoredMessage | None, _
 async def _write_description(nc: Client, description: _Object, expected: int) -> bool:
     """Replace the `expected` description with this one; False if there is a newer one."""
     subject, body = _description_subject(description.name), _encode_description(description)
-    headers = {EXPECTED_SEQ_HEADER: str(expected), "Nats-Rollup": "sub"}
-
-    async def attempt() -> bool:
-        try:
-            await publish(nc, subject, body, headers)
-        except RequestDenied as denied:
-            # Somebody else, or our own unanswered attempt, has written it.
-            if denied.code != WRONG_LAST_SEQUENCE:
-                raise
-            return False
-        return True
-
-    return await retry_request(nc, attempt)
+    return await replace_message(nc, subject, body, expected, {"Nats-Rollup": "sub"})
 
 
 async def remove_large(nc: Client, digest: str, seq: int) -> bool:
@@ -197,17 +182,17 @@ class NatsBlobStore:
         """Store the bytes and return their description; see the port."""
         if len(data) > BLOB_BYTES_MAX:
             raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
-        digest = hashlib.sha256(data).hexdigest()
+        blob = describe_blob(data, media)
         young_from = self._clock() - timedelta(seconds=BLOB_REFRESH_AFTER_S)
         if len(data) <= SMALL_BYTES_MAX:
-            await self._put_small(digest, data, young_from)
+            await self._put_small(blob.digest, data, young_from)
         else:
-            await put_large(self._nc, digest, data, young_from)
-        return Blob(digest=digest, bytes=len(data), media=media)
+            await put_large(self._nc, blob.digest, data, young_from)
+        return blob
 
     async def get(self, digest: str) -> bytes:
         """Return the bytes, checked against the digest; see the port."""
-        small = await self._find_small(digest)
+        small = await newest_message(self._nc, BLOBS, f"blobs.{digest}")
         data = await get_large(self._nc, digest) if small is None else small.data
         if data is not None and hashlib.sha256(data).hexdigest() == digest:
             return data
@@ -230,7 +215,8 @@ class NatsBlobStore:
         """Remove exactly this blob; see the port."""
         kind, _, place = kept.place.partition(".")
         if kind == "small":
-            return await retry_request(self._nc, lambda: self._remove_small(int(place)))
+            # By sequence, because a put in between gave the same bytes another one.
+            return await delete_message(self._nc, BLOBS, int(place))
         if kind == "large":
             return await remove_large(self._nc, kept.digest, int(place))
         if kind == "upload":
@@ -240,43 +226,12 @@ class NatsBlobStore:
 
     async def _put_small(self, digest: str, data: bytes, young_from: datetime) -> None:
         expected = 0
-        while not await self._write_small(digest, data, expected):
-            message = await self._find_small(digest)
+        while not await replace_message(self._nc, f"blobs.{digest}", data, expected):
+            message = await newest_message(self._nc, BLOBS, f"blobs.{digest}")
             if message is not None and message.at is not None and message.at >= young_from:
                 return
             # It is old and may be deleted any moment: writing it again makes it young.
             expected = message.seq if message is not None else 0
-
-    async def _find_small(self, digest: str) -> StoredMessage | None:
-        query: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
-        return await retry_request(self._nc, lambda: get_message(self._nc, BLOBS, query))
-
-    async def _write_small(self, digest: str, data: bytes, expected: int) -> bool:
-        async def attempt() -> bool:
-            try:
-                await publish(
-                    self._nc, f"blobs.{digest}", data, {EXPECTED_SEQ_HEADER: str(expected)}
-                )
-            except RequestDenied as denied:
-                # Somebody else, or our own unanswered attempt, has written it.
-                if denied.code != WRONG_LAST_SEQUENCE:
-                    raise
-                return False
-            return True
-
-        return await retry_request(self._nc, attempt)
-
-    async def _remove_small(self, seq: int) -> bool:
-        # Deleted by sequence, because a put in between gave the same bytes another one.
-        try:
-            await api_request(
-                self._nc, f"STREAM.MSG.DELETE.{BLOBS}", {"seq": seq, "no_erase": True}
-            )
-        except RequestDenied as denied:
-            if denied.code != NOT_DELETED:
-                raise
-            return False
-        return True
 
 
 log = logging.getLogger(__name__)
@@ -331,7 +286,7 @@ class NatsSnapshots:
         # An id unique to this write: a repeat after a lost answer is recognised by it.
         write = secrets.token_hex(16)
         drafts = [
-            MessageDraft(_subject(name, place), f"{write}.{place}", part, None)
+            MessageDraft(f"snapshots.{name}.{place}", f"{write}.{place}", part, None)
             for place, part in enumerate([msgspec.json.encode(head), *parts])
         ]
 
@@ -345,10 +300,5 @@ class NatsSnapshots:
         await retry_request(self._nc, attempt)
 
     async def _read_part(self, name: str, place: int) -> bytes | None:
-        query: dict[str, object] = {"last_by_subj": _subject(name, place)}
-        message = await retry_request(self._nc, partial(get_message, self._nc, SNAPSHOTS, query))
+        message = await newest_message(self._nc, SNAPSHOTS, f"snapshots.{name}.{place}")
         return None if message is None else message.data
-
-
-def _subject(name: str, place: int) -> str:
-    return f"snapshots.{name}.{place}"

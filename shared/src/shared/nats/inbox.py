@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -18,14 +19,18 @@ from shared.event_log import RecordedEvent
 from shared.events import DeadLetterRedriven
 from shared.nats.connection import (
     ATTEMPT_S_MAX,
-    NO_CONSUMER,
-    RequestDenied,
-    api_request,
     get_message,
     request,
     retry_request,
 )
-from shared.nats.pull import POLL_S, PullConsumer, PullLimits, delivery_attempt, stream_sequence
+from shared.nats.pull import (
+    POLL_S,
+    PullConsumer,
+    PullLimits,
+    delivery_attempt,
+    find_consumer,
+    stream_sequence,
+)
 from shared.nats.streams import SECOND_NS, Settings, stream_state
 from shared.wire import UnknownEvent, decode
 
@@ -80,54 +85,30 @@ def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Se
     }
 
 
-class _AckFloor(msgspec.Struct):
-    stream_seq: int
-
-
-class _ConsumerInfo(msgspec.Struct):
-    config: Settings
-    ack_floor: _AckFloor
-
-
 class _UnreadableMessage(Exception):  # noqa: N818
     """This message can never be delivered, and why."""
 
 
-_decode_consumer = msgspec.json.Decoder(_ConsumerInfo).decode
-
-
+@dataclass(frozen=True)
 class NatsDelivery:
     """An event in progress; implements shared.bus.Delivery."""
 
-    def __init__(
-        self, inbox: "NatsInbox", recorded: RecordedEvent, place: int, attempt: int
-    ) -> None:
-        self._inbox = inbox
-        self._recorded = recorded
-        self._place = place
-        self._attempt = attempt
-
-    @property
-    def recorded(self) -> RecordedEvent:
-        """The event."""
-        return self._recorded
-
-    @property
-    def attempt(self) -> int:
-        """How often it was delivered so far; see the port."""
-        return self._attempt
+    inbox: "NatsInbox"
+    recorded: RecordedEvent
+    place: int
+    attempt: int
 
     async def ack(self) -> None:
         """Acknowledge that its effect is stored; see the port."""
-        await self._inbox.answer(self._place, ACK)
+        await self.inbox.answer(self.place, ACK)
 
     async def retry(self, delay_s: float) -> None:
         """Ask for another delivery after a delay; see the port."""
-        await self._inbox.put_back(self._place, delay_s)
+        await self.inbox.put_back(self.place, delay_s)
 
     async def give_up(self, reason: str) -> None:
         """Turn it into a dead letter; see the port."""
-        await self._inbox.answer(self._place, _give_up_answer(reason))
+        await self.inbox.answer(self.place, _give_up_answer(reason))
 
 
 class NatsInbox:
@@ -176,7 +157,9 @@ class NatsInbox:
                 return None
             if not self._received:
                 await self._pull.turn(0, min(remaining_s, POLL_S))
-            await self._repeat_answers()
+            # Messages that came again after they were answered.
+            while self._repeated_answers and self._nc.is_connected:
+                await self._nc.publish(*self._repeated_answers.pop())
 
     async def answer(self, place: int, word: bytes) -> None:
         """Tell the server the outcome of an event, now and whenever it sends the event again.
@@ -250,11 +233,6 @@ class NatsInbox:
             raise _UnreadableMessage(f"there is no event {seq}")
         return read_event(seq, original.data)
 
-    async def _repeat_answers(self) -> None:
-        """Repeat the answers to messages that came again after they were answered."""
-        while self._repeated_answers and self._nc.is_connected:
-            await self._nc.publish(*self._repeated_answers.pop())
-
     async def _consumer_settings(self) -> Settings:
         redrives = subjects.redriven(self._config.consumer)
         config = self._config._replace(aggs=(*self._config.aggs, redrives))
@@ -262,12 +240,8 @@ class NatsInbox:
 
     async def _resume_settings(self) -> Settings:
         """Return where to continue: the consumer's position; ours, if the consumer is gone."""
-        consumer = f"{subjects.STREAM}.{self._config.consumer}"
-        try:
-            info = _decode_consumer(await api_request(self._nc, f"CONSUMER.INFO.{consumer}"))
-        except RequestDenied as denied:
-            if denied.code != NO_CONSUMER:
-                raise
+        info = await find_consumer(self._nc, subjects.STREAM, self._config.consumer)
+        if info is None:
             return await self._start_settings()
         self._position = max(self._position or 0, info.ack_floor.stream_seq)
         # The server does not allow changing where a consumer starts or stores its position.

@@ -1,7 +1,9 @@
 """Read stored messages: all of a filter page by page, or the newest of every subject."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -99,6 +101,28 @@ def _finish_page(has_more: asyncio.Future[bool], headers: dict[str, str]) -> Non
         )
 
 
+async def newest_message(nc: Client, stream: str, subject: str) -> StoredMessage | None:
+    """Return the last message on a subject, as the stream's leader has it. Errors: Failed."""
+    return await retry_request(nc, lambda: get_message(nc, stream, {"last_by_subj": subject}))
+
+
+async def iter_messages(
+    nc: Client, stream: str, subject: str, most: int
+) -> AsyncIterator[StoredMessage]:
+    """Yield the first messages on a subject or a filter, as the stream's leader has them.
+
+    Errors: Failed.
+    """
+    seq = 0
+    for _ in range(most):
+        query: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
+        message = await retry_request(nc, partial(get_message, nc, stream, query))
+        if message is None:
+            return
+        seq = message.seq
+        yield message
+
+
 PACE = PullLimits(batch=500, waiting_max=1000, heartbeat_s=5.0)
 FORGOTTEN_S = 60
 
@@ -121,7 +145,7 @@ async def read_newest_messages(
     Errors: Failed if the server could not be read for 30 s.
     """
     # With no messages at all, none would say that it is the last.
-    if await retry_request(nc, lambda: get_message(nc, stream, {"last_by_subj": subject})) is None:
+    if await newest_message(nc, stream, subject) is None:
         return []
     reader = _NewestReader(nc, stream, subject, headers_only=headers_only)
     try:

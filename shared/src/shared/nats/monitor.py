@@ -8,11 +8,10 @@ itself: at its start, after each reconnection, and every few seconds.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 
 from shared.errors import Failed
 from shared.event_log import Gap
@@ -24,9 +23,11 @@ from shared.health import (
     describe_damage,
     describe_failed_write,
 )
-from shared.nats.connection import RequestDenied, TemporaryError, publish
+from shared.metrics import metric_prefix
+from shared.nats.connection import REQUEST_ERRORS, TemporaryError, publish
 from shared.nats.messages import read_pages
 from shared.nats.streams import stream_state
+from shared.outages import HealthReporter
 from shared.subjects import STREAM, WATERMARKS
 
 CHECK_S = 5.0
@@ -51,10 +52,6 @@ class Watermark(msgspec.Struct):
     padding: str = ""
 
 
-def _ignore_report(_part: str, _reason: str | None) -> None:
-    """Ignore a report."""
-
-
 class LogMonitor:
     """Watches the log for one service; `report` is called with the unhealthy part and the reason.
 
@@ -65,7 +62,7 @@ class LogMonitor:
         self,
         nc: Client,
         service: str,
-        report: Callable[[str, str | None], None] = _ignore_report,
+        report: HealthReporter,
         check_s: float = CHECK_S,
     ) -> None:
         self._nc = nc
@@ -159,7 +156,7 @@ class LogMonitor:
             self.note_stored()
         try:
             await self.check()
-        except (TimeoutError, RequestDenied, TemporaryError, Failed, nats.errors.Error) as error:
+        except (*REQUEST_ERRORS, Failed) as error:
             log.warning("the log could not be checked: %s", str(error) or "no answer")
             return
         self._checked_at, self._checked_connection = time.monotonic(), connection
@@ -205,7 +202,7 @@ class LogMonitor:
             await publish(
                 self._nc, f"watermarks.{self._service}", msgspec.json.encode(watermark), {}
             )
-        except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error) as error:
+        except REQUEST_ERRORS as error:
             self._unmarked_since = self._unmarked_since or time.monotonic()
             is_final = not isinstance(error, TimeoutError)
             if is_final or time.monotonic() - self._unmarked_since > UNSTORED_S_MAX:
@@ -225,3 +222,21 @@ def _decode_watermark(data: bytes) -> Watermark:
         return msgspec.json.decode(data, type=Watermark)
     except msgspec.MsgspecError:
         return Watermark()
+
+
+class MonitorMetrics:
+    """Whether the log has all its events, and whether NATS stores new ones."""
+
+    def __init__(
+        self, service: str, monitor: LogMonitor, registry: CollectorRegistry = REGISTRY
+    ) -> None:
+        start = metric_prefix(service)
+        for name, text, value in (
+            ("log_missing_events", "Events that the log has lost", lambda: monitor.missing_events),
+            (
+                "log_store_failing",
+                "1 while NATS stores no events",
+                lambda: bool(monitor.store_failure),
+            ),
+        ):
+            Gauge(f"{start}_{name}", text, registry=registry).set_function(value)

@@ -13,7 +13,14 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from shared.errors import Failed
-from shared.nats.connection import RETRY_S_MAX, RequestDenied, TemporaryError, api_request
+from shared.nats.connection import (
+    NO_CONSUMER,
+    REQUEST_ERRORS,
+    RETRY_S_MAX,
+    RequestDenied,
+    TemporaryError,
+    api_request,
+)
 from shared.nats.streams import SECOND_NS, Settings
 
 POLL_S = 0.25
@@ -29,12 +36,46 @@ class PullLimits(NamedTuple):
     waiting_max: int = 4000
     heartbeat_s: float = 5.0
 
+    @property
+    def next_request(self) -> bytes:
+        """The body of a request for the next messages."""
+        return msgspec.json.encode(
+            {
+                "batch": self.batch,
+                "expires": int(EXPIRES_HEARTBEATS * self.heartbeat_s * SECOND_NS),
+                "idle_heartbeat": int(self.heartbeat_s * SECOND_NS),
+            }
+        )
 
-class _ConsumerInfo(msgspec.Struct):
+
+class AckFloor(msgspec.Struct):
+    """Up to which message of the consumer, and of the stream, all are acknowledged."""
+
+    consumer_seq: int
+    stream_seq: int
+
+
+class ConsumerInfo(msgspec.Struct):
+    """A consumer as the server reports it."""
+
     name: str
+    config: Settings
+    ack_floor: AckFloor
+    num_pending: int = 0
+    num_ack_pending: int = 0
+    num_redelivered: int = 0
 
 
+class _ConsumerPage(msgspec.Struct):
+    total: int
+    limit: int
+    consumers: list[ConsumerInfo] | None = None
+
+
+# A page of the server has 256 consumers.
+CONSUMER_PAGES_MAX = 40
 ConsumerFactory = Callable[[Settings], Awaitable[str]]
+_decode_consumer = msgspec.json.Decoder(ConsumerInfo).decode
 
 
 async def create_consumer(nc: Client, stream: str, settings: Settings) -> str:
@@ -42,7 +83,31 @@ async def create_consumer(nc: Client, stream: str, settings: Settings) -> str:
     durable = settings.get("durable_name")
     kind = f"DURABLE.CREATE.{stream}.{durable}" if durable else f"CREATE.{stream}"
     answer = await api_request(nc, f"CONSUMER.{kind}", {"stream_name": stream, "config": settings})
-    return msgspec.json.decode(answer, type=_ConsumerInfo).name
+    return _decode_consumer(answer).name
+
+
+async def find_consumer(nc: Client, stream: str, name: str) -> ConsumerInfo | None:
+    """Return a durable consumer; None if there is none. Errors: those of the request."""
+    try:
+        return _decode_consumer(await api_request(nc, f"CONSUMER.INFO.{stream}.{name}"))
+    except RequestDenied as denied:
+        if denied.code != NO_CONSUMER:
+            raise
+        return None
+
+
+async def list_durable_consumers(nc: Client, stream: str) -> list[ConsumerInfo]:
+    """Return a stream's durable consumers. Errors: those of the request."""
+    consumers: list[ConsumerInfo] = []
+    offset = 0
+    for _ in range(CONSUMER_PAGES_MAX):
+        answer = await api_request(nc, f"CONSUMER.LIST.{stream}", {"offset": offset})
+        page = msgspec.json.decode(answer, type=_ConsumerPage)
+        consumers += page.consumers or []
+        offset += page.limit
+        if offset >= page.total:
+            break
+    return [consumer for consumer in consumers if consumer.config.get("durable_name")]
 
 
 class PullConsumer:
@@ -101,7 +166,7 @@ class PullConsumer:
             await self._ensure_consumer()
             await self._request_more(waiting)
             self._failing_since = None
-        except (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error) as error:
+        except REQUEST_ERRORS as error:
             self._is_broken = True
             self._fail_if_persistent(error)
         try:
@@ -127,13 +192,7 @@ class PullConsumer:
             await subscription.unsubscribe()
 
     async def _request_more(self, waiting: int) -> None:
-        request = msgspec.json.encode(
-            {
-                "batch": self._pace.batch,
-                "expires": int(EXPIRES_HEARTBEATS * self._pace.heartbeat_s * SECOND_NS),
-                "idle_heartbeat": int(self._pace.heartbeat_s * SECOND_NS),
-            }
-        )
+        request = self._pace.next_request
         while self._requested + waiting + self._pace.batch <= self._pace.waiting_max:
             if not self._requested:
                 self._last_message_at = time.monotonic()

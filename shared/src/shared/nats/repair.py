@@ -22,8 +22,8 @@ from shared.nats.event_log import LOOK
 from shared.nats.inbox import delivery_start
 from shared.nats.messages import PAGE, read_page
 from shared.nats.monitor import read_known_seq
-from shared.nats.pull import create_consumer
-from shared.nats.streams import Settings, ensure_streams, stream_state
+from shared.nats.pull import create_consumer, list_durable_consumers
+from shared.nats.streams import Settings, ensure_streams, stream_info, stream_state
 from shared.subjects import STREAM, WATERMARKS, aggregate
 from shared.wire import read_envelope
 
@@ -58,8 +58,6 @@ async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after
 NO_STREAM = 10059
 # How many pages may stay unanswered before events are requested one by one.
 SILENT_PAGES_MAX = 3
-# A page of the server has 256 consumers.
-PAGES_MAX = 40
 # Settings of a consumer that the server reports but does not accept back.
 NOT_RESTORED = ("deliver_policy", "opt_start_seq", "opt_start_time", "metadata", "num_replicas")
 
@@ -69,29 +67,6 @@ class ConsumerPosition(msgspec.Struct):
 
     settings: Settings
     done_seq: int
-
-
-class _AckFloor(msgspec.Struct):
-    stream_seq: int
-
-
-class _ConsumerInfo(msgspec.Struct):
-    config: Settings
-    ack_floor: _AckFloor
-
-
-class _ConsumerPage(msgspec.Struct):
-    total: int
-    limit: int
-    consumers: list[_ConsumerInfo] | None = None
-
-
-class _StreamConfig(msgspec.Struct):
-    num_replicas: int = 1
-
-
-class _StreamInfo(msgspec.Struct):
-    config: _StreamConfig
 
 
 class LogRepair:
@@ -116,20 +91,11 @@ class LogRepair:
 
     async def read_places(self) -> Sequence[ConsumerPosition]:
         """Return the position of every durable consumer of the log."""
-        places: list[ConsumerPosition] = []
-        offset = 0
-        for _ in range(PAGES_MAX):
-            attempt = partial(api_request, self._nc, f"CONSUMER.LIST.{STREAM}", {"offset": offset})
-            page = msgspec.json.decode(await retry_request(self._nc, attempt), type=_ConsumerPage)
-            places += [
-                ConsumerPosition(consumer.config, consumer.ack_floor.stream_seq)
-                for consumer in page.consumers or []
-                if consumer.config.get("durable_name")
-            ]
-            offset += page.limit
-            if offset >= page.total:
-                break
-        return places
+        consumers = await retry_request(self._nc, partial(list_durable_consumers, self._nc, STREAM))
+        return [
+            ConsumerPosition(consumer.config, consumer.ack_floor.stream_seq)
+            for consumer in consumers
+        ]
 
     async def restore_places(self, places: Sequence[ConsumerPosition]) -> None:
         """Recreate missing durable consumers at their positions; safe to repeat."""
@@ -150,8 +116,7 @@ class LogRepair:
         async def delete() -> None:
             nonlocal replicas
             try:
-                answer = await api_request(self._nc, f"STREAM.INFO.{STREAM}")
-                replicas = msgspec.json.decode(answer, type=_StreamInfo).config.num_replicas
+                replicas = (await stream_info(self._nc, STREAM)).replicas
                 await api_request(self._nc, f"STREAM.DELETE.{STREAM}")
             except RequestDenied as denied:
                 if denied.code != NO_STREAM:

@@ -1,5 +1,6 @@
 """Our streams and buckets, and their settings."""
 
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -117,13 +118,26 @@ _WATERMARKS: Settings = {
 _ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 
 
-class _StreamInfo(msgspec.Struct):
+class StreamInfo(msgspec.Struct):
+    """A stream as its leader reports it; `ts` is the time there.
+
+    `created` distinguishes it from another stream of its name.
+    """
+
     config: Settings
     state: StreamState
-    created: str = ""
+    created: str
+    ts: datetime
+
+    @property
+    def replicas(self) -> int:
+        """How many servers have a copy of it."""
+        count = self.config["num_replicas"]
+        assert isinstance(count, int), "the server always reports it"
+        return count
 
 
-_decode_info = msgspec.json.Decoder(_StreamInfo).decode
+_decode_info = msgspec.json.Decoder(StreamInfo).decode
 
 
 async def ensure_streams(nc: Client, replicas: int = 1) -> None:
@@ -140,42 +154,30 @@ async def ensure_leases(nc: Client) -> None:
 
     It gets as many replicas as the log has. Errors: those of the request, for the caller to retry.
     """
-    log = _decode_info(await api_request(nc, f"STREAM.INFO.{STREAM}"))
-    await _create_stream(nc, _LEASES, log.config["num_replicas"])
+    await _create_stream(nc, _LEASES, (await stream_info(nc, STREAM)).replicas)
+
+
+async def stream_info(nc: Client, stream: str) -> StreamInfo:
+    """Return a stream's settings and state. Errors: those of the request."""
+    return _decode_info(await api_request(nc, f"STREAM.INFO.{stream}"))
 
 
 async def stream_state(nc: Client, stream: str) -> StreamState:
-    """Return the first and last sequence and the size of a stream, as its leader reports them.
-
-    Errors: those of the request.
-    """
-    return _decode_info(await api_request(nc, f"STREAM.INFO.{stream}")).state
+    """Return the sequences and the size of a stream. Errors: those of the request."""
+    return (await stream_info(nc, stream)).state
 
 
-async def stream_created_at(nc: Client, stream: str) -> str:
-    """Return when a stream was created, which distinguishes it from another of its name.
-
-    Errors: those of the request.
-    """
-    return _decode_info(await api_request(nc, f"STREAM.INFO.{stream}")).created
-
-
-async def _create_stream(nc: Client, settings: Settings, replicas: object) -> None:
+async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
     name = settings["name"]
     try:
         await api_request(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})
     except RequestDenied as denied:
         if denied.code != NAME_IN_USE:
             raise
-        _check_settings(settings, await api_request(nc, f"STREAM.INFO.{name}"))
-
-
-def _check_settings(settings: Settings, answer: bytes) -> None:
-    """Check a stream's settings; only its replicas, which operators change, may differ."""
-    actual_settings = _decode_info(answer).config
-    for key, expected in settings.items():
-        if actual_settings.get(key) != expected:
+        # Only its replicas, which operators change, may differ.
+        actual_settings = (await stream_info(nc, str(name))).config
+        for key, expected in settings.items():
             actual = actual_settings.get(key)
-            raise Failed(
-                f"stream {settings['name']} has {key}={actual!r}, not {expected!r}: it is not ours"
-            )
+            if actual != expected:
+                reason = f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours"
+                raise Failed(reason) from denied

@@ -22,14 +22,7 @@ from shared.errors import Failed
 from shared.event_log import Gap, RecordedEvent
 from shared.nats.connection import connect, retry_request
 from shared.nats.feed import NatsFeed, RawEvent, decode_events
-from shared.nats.pull import (
-    EXPIRES_HEARTBEATS,
-    PullLimits,
-    create_consumer,
-    pending_count,
-    stream_sequence,
-)
-from shared.nats.streams import SECOND_NS
+from shared.nats.pull import PullLimits, create_consumer, pending_count, stream_sequence
 from shared.subjects import STREAM, aggregate
 
 PACE = PullLimits()
@@ -119,19 +112,11 @@ class BulkReader:
 
     def _request_more(self) -> None:
         """Request ahead, so that the server never waits for us."""
-        body = msgspec.json.encode(
-            {
-                "batch": PACE.batch,
-                "expires": int(EXPIRES_HEARTBEATS * PACE.heartbeat_s * SECOND_NS),
-                "idle_heartbeat": int(PACE.heartbeat_s * SECOND_NS),
-            }
-        )
-        message = (
-            f"PUB {self._next_subject} {self._inbox} {len(body)}\r\n".encode() + body + b"\r\n"
-        )
+        body = PACE.next_request
+        head = f"PUB {self._next_subject} {self._inbox} {len(body)}\r\n".encode()
         while self._requested + PACE.batch <= PACE.waiting_max:
             self._requested += PACE.batch
-            self._send(message)
+            self._send(head + body + b"\r\n")
 
     def _send(self, data: bytes) -> None:
         assert self._socket is not None, "it is connected"

@@ -7,24 +7,19 @@ digest, and looks there last: no agent can hide what services stored.
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import msgspec
 from nats.aio.client import Client
 
 from shared.blobs import BLOB_BYTES_MAX, StoredBlob
 from shared.nats.connection import (
-    NO_SEQUENCE,
-    NOT_DELETED,
-    RequestDenied,
-    StoredMessage,
     api_request,
-    get_message,
+    delete_message,
     publish,
     retry_request,
 )
-from shared.nats.messages import read_newest_messages
+from shared.nats.messages import iter_messages, newest_message, read_newest_messages
 from shared.subjects import UPLOADS
 
 SMALL_BYTES_MAX = 64 * 1024
@@ -68,26 +63,16 @@ async def _write(nc: Client, subject: str, data: bytes) -> None:
 
 async def get_upload(nc: Client, digest: str) -> bytes | None:
     """Return an agent's upload with this digest, None if there is none. Errors: Failed."""
-    async for message in _iter_newest(nc, f"uploads.*.{SMALL}.{digest}"):
+    small = f"uploads.*.{SMALL}.{digest}"
+    async for message in iter_messages(nc, UPLOADS, small, UPLOADERS_MAX):
         if hashlib.sha256(message.data).hexdigest() == digest:
             return message.data
-    async for message in _iter_newest(nc, f"uploads.*.{LARGE}.{digest}"):
+    large = f"uploads.*.{LARGE}.{digest}"
+    async for message in iter_messages(nc, UPLOADS, large, UPLOADERS_MAX):
         data = await _read_chunks(nc, _agent_of(message.subject), _parse_description(message.data))
         if hashlib.sha256(data).hexdigest() == digest:
             return data
     return None
-
-
-async def _iter_newest(nc: Client, subject: str) -> AsyncIterator[StoredMessage]:
-    """Yield the newest message on each subject of a filter."""
-    seq = 0
-    for _ in range(UPLOADERS_MAX):
-        query: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
-        message = await retry_request(nc, partial(get_message, nc, UPLOADS, query))
-        if message is None:
-            return
-        seq = message.seq
-        yield message
 
 
 async def _read_chunks(nc: Client, agent: str, description: _LargeUpload) -> bytes:
@@ -95,9 +80,7 @@ async def _read_chunks(nc: Client, agent: str, description: _LargeUpload) -> byt
     chunks = list[bytes]()
     for place in range(min(description.chunks, CHUNKS_MAX)):
         subject = _chunk_subject(agent, description.chunks_id, place)
-        message = await retry_request(
-            nc, partial(get_message, nc, UPLOADS, {"last_by_subj": subject})
-        )
+        message = await newest_message(nc, UPLOADS, subject)
         if message is None:
             break
         chunks.append(message.data)
@@ -139,21 +122,11 @@ async def remove_upload(nc: Client, place: str) -> bool:
         await _remove_chunks(nc, parts)
         return True
     seq, *chunks = parts
-    if not await retry_request(nc, lambda: _remove_message(nc, int(seq))):
+    # By sequence, because a put in between gave the same bytes another one.
+    if not await delete_message(nc, UPLOADS, int(seq)):
         return False
     if chunks:
         await _remove_chunks(nc, chunks)
-    return True
-
-
-async def _remove_message(nc: Client, seq: int) -> bool:
-    # Deleted by sequence, because a put in between gave the same bytes another one.
-    try:
-        await api_request(nc, f"STREAM.MSG.DELETE.{UPLOADS}", {"seq": seq, "no_erase": True})
-    except RequestDenied as denied:
-        if denied.code not in (NOT_DELETED, NO_SEQUENCE):
-            raise
-        return False
     return True
 
 

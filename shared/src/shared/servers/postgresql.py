@@ -12,7 +12,6 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from shared.errors import Failed
-from shared.servers import process
 from shared.servers import process as processes
 from shared.servers.process import Launch, Server, Steps
 
@@ -93,9 +92,8 @@ class Postgres(Server):
     """A Postgres that only we can reach: by its socket, in a closed folder, with a password."""
 
     name = "Postgres"
-    stop_signal = (
-        signal.SIGINT
-    )  # The fast shutdown; SIGTERM would wait for every client to disconnect.
+    # The fast shutdown; SIGTERM would wait for every client to disconnect.
+    stop_signal = signal.SIGINT
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -136,7 +134,7 @@ class Postgres(Server):
         password, new_data = self.folder / "password", self.folder / "data.new"
         shutil.rmtree(new_data, ignore_errors=True)
         new_data.mkdir(mode=0o700)
-        process.create_password(password)
+        processes.create_password(password)
         _change_owner(new_data, self.identity)
         _change_owner(password, self.identity)
         authentication = ("--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256")

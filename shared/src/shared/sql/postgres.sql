@@ -35,21 +35,9 @@ values (%(number)s, %(name)s, %(digest)s);
 -- Unqualified names in a migration mean this schema, until the transaction ends.
 set local search_path to {schema};
 
--- name: drop_schema
--- All tables of a schema that nobody needs any more, such as a rebuild's.
-drop schema if exists {schema} cascade;
-
 -- name: claim
 -- The checkpoint moves from where the caller believes it is, or not at all.
 update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s;
-
--- name: create_database
--- A fresh database for one test.
-create database {database};
-
--- name: drop_database
--- Gone, with whoever is still connected to it.
-drop database if exists {database} with (force);
 
 -- name: probe
 -- A write that changes nothing but its own instant, and whose database this is.

@@ -1,4 +1,7 @@
-"""The ports in memory: log, bus, blobs, dead letters, outbox and snapshots."""
+"""The ports in memory: log, bus, blobs, dead letters, outbox and snapshots.
+
+Their methods do what the ports say: they pass the contract suite of the real adapters.
+"""
 
 import asyncio
 import hashlib
@@ -38,7 +41,6 @@ class MemoryLog:
         self._grown = asyncio.Event()
 
     async def append(self, event: NewEvent) -> int:
-        """Store one event and return its sequence; see the port."""
         body = encode_envelope(event.envelope)
         if event.expected is not None and event.expected != self._version(event):
             return self._resolve_repeat([event])
@@ -46,7 +48,6 @@ class MemoryLog:
         return self._store(body) if known is None else known
 
     async def append_all(self, events: Sequence[NewEvent]) -> int:
-        """Store all or none and return the sequence of the last; see the port."""
         assert 2 <= len(events) <= BATCH_MAX, f"a batch has 2 to {BATCH_MAX} events"
         assert events[0].expected is not None, "a repeat is recognised by the first `expected`"
         bodies = [encode_envelope(event.envelope) for event in events]
@@ -69,15 +70,12 @@ class MemoryLog:
         return len(self._events)
 
     def follow(self, after: int) -> Feed:
-        """Follow all events after a sequence; see the port."""
         return _MemoryFeed(self, after)
 
     def branch(self, after: int, *aggs: str) -> Branch:
-        """Follow these aggregates after a sequence; see the port."""
         return _MemoryBranch(self, after, aggs)
 
     async def fingerprint(self, seq: int) -> str | None:
-        """Return an identifier of this log up to an event; see the port."""
         events = self._events[seq - 1 : seq]
         return hashlib.sha256(events[0].body).hexdigest() if events else None
 
@@ -200,7 +198,6 @@ class MemoryInbox:
         self.letters: list[DeadLetter] = []
 
     async def next(self, within_s: float) -> Delivery | None:
-        """Return the next event, or None; see the port."""
         deadline_at = time.monotonic() + within_s
         while True:
             now_s = time.monotonic()
@@ -304,7 +301,6 @@ class MemoryBus:
         self._inboxes: dict[str, MemoryInbox] = {}
 
     async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
-        """Announce that an agent lives; see the port."""
         assert ttl_s >= 1, "the server counts in whole seconds"
         subjects.agent(agent)
         self._forget(agent)
@@ -313,12 +309,10 @@ class MemoryBus:
         self._notify_watchers(AgentHeartbeat(agent, value))
 
     async def leave(self, agent: str) -> None:
-        """Announce that an agent leaves now; see the port."""
         if agent in self._alive:
             self._expire(agent)
 
     async def beats(self) -> AsyncIterator[AgentHeartbeat]:
-        """Yield every agent alive, then each change; see the port."""
         queue: asyncio.Queue[AgentHeartbeat] = asyncio.Queue()
         for agent, value in self._alive.items():
             queue.put_nowait(AgentHeartbeat(agent, value))
@@ -330,7 +324,6 @@ class MemoryBus:
             self._watchers.remove(queue)
 
     async def tell(self, topic: str, data: bytes) -> None:
-        """Publish to the current listeners; see the port."""
         if len(data) > TELL_BYTES_MAX:
             raise ValueError(f"{len(data)} bytes on {topic} are over {TELL_BYTES_MAX}")
         for pattern, queue in self._listeners:
@@ -348,15 +341,12 @@ class MemoryBus:
             self._listeners.remove((topic, queue))
 
     async def inbox(self, agent: str, after: int = 0) -> Inbox:
-        """Open the inbox of an agent's runs; see the port."""
         return self._open_inbox(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], after)
 
     async def news(self, consumer: str, *aggs: str) -> Inbox:
-        """Subscribe to future events of aggregates; see the port."""
         return self._open_inbox(consumer, aggs, await self._log.last())
 
     async def forget(self, consumer: str) -> None:
-        """Delete the position of this name; see the port."""
         self._inboxes.pop(consumer, None)
 
     def letters(self) -> list[DeadLetter]:
@@ -398,7 +388,6 @@ class MemoryBlobStore:
         self._kept: dict[str, _Entry] = {}
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
-        """Store the bytes; see the port."""
         if len(data) > BLOB_BYTES_MAX:
             raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
         digest = hashlib.sha256(data).hexdigest()
@@ -409,19 +398,16 @@ class MemoryBlobStore:
         return Blob(digest=digest, bytes=len(data), media=media)
 
     async def get(self, digest: str) -> bytes:
-        """Return the bytes, checked against the digest; see the port."""
         entry = self._kept.get(digest)
         if entry is None or hashlib.sha256(entry.data).hexdigest() != digest:
             raise BlobNotFound(digest)
         return entry.data
 
     async def kept(self) -> AsyncIterator[StoredBlob]:
-        """Yield all blobs; see the port."""
         for digest, entry in list(self._kept.items()):
             yield StoredBlob(digest, len(entry.data), entry.at, str(entry.version))
 
     async def remove(self, kept: StoredBlob) -> bool:
-        """Remove exactly this blob; see the port."""
         entry = self._kept.get(kept.digest)
         if entry is None or str(entry.version) != kept.place:
             return False
@@ -441,7 +427,6 @@ class MemoryDeadLetters:
         self._bus = bus
 
     async def list(self) -> list[DeadLetter]:
-        """Return the dead letters not redriven since; see the port."""
         letters, redrives = self._bus.letters(), []
         for consumer in sorted({letter.consumer for letter in letters}):
             redrives += await self._log.history(subjects.redriven(consumer))
@@ -455,11 +440,9 @@ class MemoryOutbox:
         self.rows: dict[tuple[str, str], bool] = {}
 
     async def begin(self, event: str, target: str) -> bool:
-        """Record that an effect begins; see the port."""
         return not self.rows.setdefault((event, target), False)
 
     async def mark(self, event: str, target: str) -> None:
-        """Record that an effect is done; see the port."""
         self.rows[event, target] = True
 
     async def pending(self) -> int:
@@ -474,9 +457,7 @@ class MemorySnapshots:
         self._snapshots: dict[str, bytes] = {}
 
     async def load(self, name: str) -> bytes | None:
-        """Return the newest snapshot; see the port."""
         return self._snapshots.get(name)
 
     async def save(self, name: str, data: bytes) -> None:
-        """Replace the snapshot; see the port."""
         self._snapshots[name] = data

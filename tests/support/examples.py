@@ -1,0 +1,63 @@
+"""An example of every event, and a report of a check without findings."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec import inspect as types
+
+from shared.clock import now
+from shared.events import Fact
+from shared.problems.compilation import compile_problem
+from shared.problems.report import CheckReport
+
+Kind = TypeVar("Kind", bound=Fact)
+
+_SCALARS: dict[type, object] = {
+    types.IntType: 7,
+    types.FloatType: 1.5,
+    types.BoolType: True,
+    types.DateTimeType: "2026-01-02T03:04:05.678901Z",
+}
+
+
+def _example_value(kind: types.Type, name: str) -> object:
+    match kind:
+        case types.ListType() | types.VarTupleType():
+            return [_example_value(kind.item_type, name)]
+        case types.TupleType():
+            return [_example_value(item_type, name) for item_type in kind.item_types]
+        case types.DictType():
+            return {_example_value(kind.key_type, "key"): _example_value(kind.value_type, name)}
+        case types.UnionType():  # An example of `X | None` is an X.
+            inner = next(part for part in kind.types if not isinstance(part, types.NoneType))
+            return _example_value(inner, name)
+        case types.StructType() | types.DataclassType():
+            return {
+                field.encode_name: _example_value(field.type, field.name) for field in kind.fields
+            }
+    return f"{name}-1" if isinstance(kind, types.StrType) else _SCALARS[type(kind)]
+
+
+def example_event(kind: type[Kind]) -> Kind:
+    """Return an event of a type with every field filled, the same each time.
+
+    >>> from shared.events import JobFinished
+    >>> example_event(JobFinished)
+    JobFinished(run='run-1', verdict='verdict-1')
+    """
+    return msgspec.convert(_example_value(types.type_info(kind), ""), kind)
+
+
+def clean_report(slug: str, files: Mapping[str, bytes]) -> str:
+    """Return the report of a check without findings, without running it. Errors: Refused."""
+    report = CheckReport(
+        digest=compile_problem(slug, files).digest,
+        harness="tests",
+        is_clean=True,
+        findings=[],
+        solutions=[],
+        device="tests",
+        made_at=now(),
+    )
+    return report.model_dump_json()
