@@ -36,10 +36,6 @@ NCU_ENVIRONMENT = {
 }
 
 _PACKAGE = Path(__file__).parent.parent
-_PROGRAM = "worker/replay.py"
-_DEVICES = ("cuda",)
-
-_ANY_DEVICE = ("cpu", "cuda")
 _COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
 _COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
@@ -49,7 +45,7 @@ class Ncu:
     """A machine's ncu by its path, "" if there is none, and the devices it is used on."""
 
     path: str = ""
-    devices: tuple[str, ...] = _DEVICES
+    devices: tuple[str, ...] = ("cuda",)
 
     def is_for(self, device: str, ranks: int) -> bool:
         """Return whether it profiles a case: one process only, because several wait for each other.
@@ -101,14 +97,13 @@ def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def pack_replay(package: Path = _PACKAGE) -> bytes:
+def pack_replay() -> bytes:
     """Return the program that ncu runs with all its imports; a box shows nothing else of ours."""
-    files: Sequence[Path] = [package / "__init__.py", *sorted((package / "worker").glob("*.py"))]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            archive.write(file, f"harness/{file.relative_to(package)}")
-        archive.write(package / _PROGRAM, "__main__.py")
+        for file in (_PACKAGE / "__init__.py", *sorted((_PACKAGE / "worker").glob("*.py"))):
+            archive.write(file, f"harness/{file.relative_to(_PACKAGE)}")
+        archive.write(_PACKAGE / "worker/replay.py", "__main__.py")
     return buffer.getvalue()
 
 
@@ -154,19 +149,16 @@ class BuildPlan:
         return self.order is not None
 
 
-def survey_tools(
-    gpu: str = "", headers: Mapping[str, str] | None = None, ncu: str = ""
-) -> BuildTools:
-    """Find what is installed; `headers` as in probe_toolchains, `ncu` replaces it on any device."""
+def survey_tools(ncu: str = "") -> BuildTools:
+    """Find what is installed; `ncu` replaces the machine's own, on any device."""
     return BuildTools(
-        tools=toolchains.probe_toolchains(headers) | {"python": platform.python_version()},
-        environment=toolchains.compiler_environment(gpu),
-        includes=tuple(toolchains.find_includes(headers).values()),
+        tools=toolchains.probe_toolchains() | {"python": platform.python_version()},
+        environment=toolchains.compiler_environment(),
+        includes=tuple(toolchains.find_includes().values()),
         nvrtc=toolchains.find_nvrtc() or "",
         processor=toolchains.processor_features(),
-        gpu=gpu,
-        ncu=Ncu(ncu, _ANY_DEVICE) if ncu else Ncu(toolchains.find_program("ncu")),
-        folders=toolchains.tool_folders(headers),
+        ncu=Ncu(ncu, ("cpu", "cuda")) if ncu else Ncu(toolchains.find_program("ncu")),
+        folders=toolchains.tool_folders(),
     )
 
 

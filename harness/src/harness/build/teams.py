@@ -149,11 +149,9 @@ class WorkerTeams:
         role = {"is_bare_null" if is_bare else "is_null": True}
         return self._start_team(role, (), self.worker(self.ranks), OutputLog())
 
-    def start_builder(
-        self, role: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
-    ) -> Team:
-        """Start one worker with a compiler's limits, no GPU and the `shown` folders."""
-        return self._start_team(role, descriptors, self.builder(shown), self.log)
+    def start_builder(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
+        """Start one worker with a compiler's limits and no GPU."""
+        return self._start_team(role, descriptors, self.builder(), self.log)
 
     def start_popcorn(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """Start one process for the problem's program, with a worker's and a compiler's limits."""
@@ -223,10 +221,10 @@ class WorkerTeams:
         """Return the box of a team that computes, with a worker for each rank."""
         return self._box_spec(self._worker_limits(), ranks, self._worker_cores(ranks))
 
-    def builder(self, shown: tuple[str, ...] = ()) -> BoxSpec:
-        """Return the box of a compiler: no GPU, and the `shown` folders."""
+    def builder(self) -> BoxSpec:
+        """Return the box of a compiler, without a GPU."""
         spec = self._box_spec(_build_limits(self.setup.cores), 1)
-        folders = tuple(sorted({*self.setup.tool_folders, *shown}))
+        folders = tuple(sorted(self.setup.tool_folders))
         environment = spec.environment | NO_GPU
         return replace(spec, devices=(), read_only=folders, environment=environment)
 

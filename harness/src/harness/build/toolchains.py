@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _TOOL_S_MAX = 10.0
@@ -59,18 +59,15 @@ _HEADERS = {
 _CUTLASS_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
 
 
-def probe_toolchains(
-    headers: Mapping[str, str] | None = None, path: str | None = None
-) -> dict[str, str]:
+def probe_toolchains(path: str | None = None) -> dict[str, str]:
     """Return the versions of what is installed, by name; "present" if a version is unknown.
 
-    `headers` says where the operator put cutlass and thunderkittens, if not at a usual place.
     Programs are looked up on `path`, by default where workers find them.
     """
     versions = dict(_find_packages()) | dict(_find_programs(path or search_path()))
     if library := find_nvrtc():
         versions["nvrtc"] = _nvrtc_version(library)
-    for name, folder in find_includes(headers).items():
+    for name, folder in find_includes().items():
         versions[name] = _headers_version(name, Path(folder))
     return dict(sorted(versions.items()))
 
@@ -85,14 +82,11 @@ def search_path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS])
 
 
-def find_includes(headers: Mapping[str, str] | None = None) -> dict[str, str]:
+def find_includes() -> dict[str, str]:
     """Return the folders of the installed header-only libraries, by name."""
     folders_by_name = {}
-    for name, (marker_file, usual) in _HEADERS.items():
-        folders = [(headers or {}).get(name, ""), *usual]
-        if folder := _first(
-            folder for folder in folders if folder and Path(folder, marker_file).is_file()
-        ):
+    for name, (marker_file, folders) in _HEADERS.items():
+        if folder := _first(folder for folder in folders if Path(folder, marker_file).is_file()):
             folders_by_name[name] = folder
     return folders_by_name
 
@@ -113,9 +107,9 @@ def compiler_environment(architecture: str = "") -> dict[str, str]:
     return variables
 
 
-def tool_folders(headers: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def tool_folders() -> tuple[str, ...]:
     """Return the folders beyond the system's own that a box must show for these tools."""
-    folders = {*find_includes(headers).values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
+    folders = {*find_includes().values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
     return tuple(
         sorted(
             folder

@@ -225,20 +225,20 @@ _FINDERS: dict[str, Callable[[int, Sequence[int]], DeviceAccess]] = {
 }
 
 
-def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1, pipes: str = host.MPS_PIPES) -> Device:
+def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1) -> Device:
     """Open the device at the best tier that it can provide. Raises DeviceFault.
 
-    Each of several `ranks` has its own GPU: the first ones that this process sees. `pipes` is where
-    an MPS daemon would answer; if one does, this process becomes its client.
+    Each of several `ranks` has its own GPU: the first ones that this process sees. If an MPS daemon
+    answers, this process becomes its client.
     """
     if name not in NAMES:
         raise DeviceFault(f"there is no GPU device {name!r}, only {' and '.join(NAMES)}")
     # No gate has been proven on an AMD GPU, so its times never rank.
     local = LocalDevice(name)
     if name == "cuda":
-        is_running = host.is_mps_running(pipes)
+        is_running = host.is_mps_running()
         host.become_mps_client(
-            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": pipes} if is_running else {})
+            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": host.MPS_PIPES} if is_running else {})
         )
         device: CudaDevice | MultiGpuDevice
         if ranks > 1:

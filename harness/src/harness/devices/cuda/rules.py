@@ -87,13 +87,9 @@ class CallTiming:
 class DeviceHealth:
     """What NVML reports about a device; `foreign` are compute processes that are not ours."""
 
-    sm_mhz: int
-    memory_mhz: int
     temperature_c: int
-    power_w: float
     reasons: int
     ecc_errors: int
-    used_bytes: int
     foreign: tuple[int, ...]
 
 
@@ -187,20 +183,6 @@ def choose_clock(step_ns: int) -> str:
     ('stamps', 'events')
     """
     return "stamps" if 0 < step_ns <= STAMP_STEP_NS_MAX else "events"
-
-
-def bound_claim(claim_us: float, wall_us: float, null_us: tuple[float, float]) -> float:
-    """Return a worker's claimed time if the trusted clock confirms it, else a bound.
-
-    `null_us` are median and p99 of empty calls by the wall clock.
-
-    >>> bound_claim(90.0, 100.0, (12.0, 20.0)), bound_claim(10.0, 100.0, (12.0, 20.0))
-    (90.0, 88.0)
-    """
-    median_us, late_us = null_us
-    if wall_us - late_us <= claim_us <= wall_us:
-        return claim_us
-    return wall_us - median_us
 
 
 def find_unfitness(health: DeviceHealth, ecc_errors_before: int) -> str:
