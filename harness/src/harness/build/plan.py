@@ -48,11 +48,7 @@ class Ncu:
     devices: tuple[str, ...] = ("cuda",)
 
     def is_for(self, device: str, ranks: int) -> bool:
-        """Return whether it profiles a case: one process only, because several wait for each other.
-
-        >>> Ncu("/usr/bin/ncu").is_for("cuda", 1), Ncu("/usr/bin/ncu").is_for("cpu", 1)
-        (True, False)
-        """
+        """Return whether it profiles a case: one process only, as several wait for each other."""
         return bool(self.path) and device in self.devices and ranks == 1
 
     @property
@@ -177,9 +173,7 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     directives = parse_directives(source, language)
     if directives.language != "c++" and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
-    compiler = _COMPILERS[directives.language]
-    if compiler not in tools.tools:
-        raise ToolMissing(f"there is no {compiler} on this machine")
+    _require_compiler(tools, directives.language)
     includes = tools.includes
     if directives.language == "nvrtc":
         includes = (*includes, *toolchains.find_cuda_includes())
@@ -218,22 +212,21 @@ def driver_arguments(
 ) -> tuple[str, ...]:
     """Return the command line for a driver, without source and result. Raises ToolMissing."""
     language = "cuda" if tools.gpu else "c++"
-    compiler = _COMPILERS[language]
-    if compiler not in tools.tools:
-        raise ToolMissing(f"there is no {compiler} on this machine")
+    _require_compiler(tools, language)
     includes = tuple(f"-I{folder}" for folder in tools.includes)
     # Flags that only nvcc knows are not passed to g++ on the cpu device.
     author_flags = (
         flag for flag in problem.native.arguments() if tools.gpu or not is_for_nvcc(flag)
     )
-    flags_in_order = (*author_flags, *flags)
-    return (
-        *compiler_arguments(language, tools.gpu),
-        *flags_in_order,
-        *includes,
-        "-x",
-        _COMPILER_LANGUAGES[language],
-    )
+    dialect = _COMPILER_LANGUAGES[language]
+    arguments = compiler_arguments(language, tools.gpu)
+    return (*arguments, *author_flags, *flags, *includes, "-x", dialect)
+
+
+def _require_compiler(tools: BuildTools, language: str) -> None:
+    compiler = _COMPILERS[language]
+    if compiler not in tools.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
 
 
 def plan_program(tools: BuildTools, problem: Problem, path: str, scratch: str) -> BuildOrder:
@@ -256,12 +249,7 @@ def read_drivers() -> bytes:
 
 
 def worker_environment(tools: BuildTools, scratch: str) -> dict[str, str]:
-    """Return the part of a worker's environment for compilers and their common cache.
-
-    >>> tools = BuildTools({}, {"PATH": "/usr/bin"}, (), "", "x86_64")
-    >>> worker_environment(tools, "/scratch")["TRITON_CACHE_DIR"]
-    '/scratch/cache'
-    """
+    """Return the part of a worker's environment for compilers and their common cache."""
     return {**tools.environment, **dict.fromkeys(CACHE_VARIABLES, cache_folder(scratch))}
 
 

@@ -248,15 +248,8 @@ class WorkerTeams:
     def _start_team(
         self, role: dict[str, Any], descriptors: Sequence[int], spec: BoxSpec, log: OutputLog
     ) -> Team:
-        setup = self.setup
-        may_spin = bool(setup.cores)
-        team = Team(
-            setup.machine.launcher,
-            spec,
-            log,
-            may_spin=may_spin,
-            defences=setup.machine.defences,
-        )
+        machine, may_spin = self.setup.machine, bool(self.setup.cores)
+        team = Team(machine.launcher, spec, log, may_spin=may_spin, defences=machine.defences)
         self.teams.append(team)
         shared = {"cache": cache_folder(spec.home)}
         for rank in range(spec.ranks):
@@ -298,7 +291,14 @@ class WorkerTeams:
             main=self.directory.problem.submission,
             environment={
                 **device_access.environment,
-                **_environment(self.setup.machine.build_tools, scratch),
+                **worker_environment(self.setup.machine.build_tools, scratch),
+                "LANG": "C.UTF-8",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                # torch.compile's precompiled headers are larger than a box's scratch space.
+                "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+                "HOME": scratch,
+                "TMPDIR": scratch,
+                **dict.fromkeys(_THREADS, "1"),
             },
             devices=device_access.devices,
             read_only=tuple(sorted({*device_access.read_only, *self.setup.tool_folders})),
@@ -326,19 +326,6 @@ class WorkerTeams:
         return rendezvous | identity | (dict(each[rank]) if each else {})
 
 
-def _environment(build_tools: BuildTools, scratch: str) -> dict[str, str]:
-    return {
-        **worker_environment(build_tools, scratch),
-        "LANG": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        # torch.compile's precompiled headers are larger than a box's scratch space.
-        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-        "HOME": scratch,
-        "TMPDIR": scratch,
-        **dict.fromkeys(_THREADS, "1"),
-    }
-
-
 def _build_limits(cores: Sequence[int]) -> Limits:
     return Limits(
         memory_bytes=BUILD_MEMORY_BYTES,
@@ -351,5 +338,4 @@ def _build_limits(cores: Sequence[int]) -> Limits:
 
 def _larger_limits(one: Limits, other: Limits) -> Limits:
     """Return the larger value of each limit."""
-    pairs = zip(asdict(one).items(), asdict(other).values(), strict=True)
-    return Limits(**{name: max(value, other_value) for (name, value), other_value in pairs})
+    return Limits(**{name: max(value, getattr(other, name)) for name, value in asdict(one).items()})

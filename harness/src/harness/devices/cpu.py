@@ -124,11 +124,7 @@ class CpuDevice(Device):
 
     def prepare(self) -> None:
         """Use one thread for references: the other cores belong to the worker."""
-        # The collector takes a tenth of this import's time and frees nothing.
-        gc.disable()
         torch: Any = importlib.import_module("torch")
-        gc.freeze()
-        gc.enable()
         torch.set_num_threads(1)
         self._square = torch.rand(_FMA_SIDE, _FMA_SIDE)
         self._line = torch.rand(_COPY_BYTES // 4)

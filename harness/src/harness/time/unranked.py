@@ -66,13 +66,7 @@ class ShortCase:
 
 
 def count_sets(time_us: float, set_bytes: int, cache_bytes: int) -> int:
-    """Return how many input sets a batch has; 0 if a batch is useless or does not fit.
-
-    >>> count_sets(5.0, 4 * MIB, 60 * MIB), count_sets(25.0, 4 * MIB, 60 * MIB)
-    (80, 0)
-    >>> count_sets(19.0, 64 * MIB, 60 * MIB), count_sets(19.0, 1024 * MIB, 60 * MIB)
-    (16, 0)
-    """
+    """Return how many input sets a batch has; 0 if a batch is useless or does not fit."""
     if not 0 < time_us < BATCH_US_MAX:
         return 0
     sets = min(batch_size(time_us, set_bytes, cache_bytes), _BATCH_BYTES_MAX // set_bytes)

@@ -166,9 +166,6 @@ def require_capture(raw: str) -> int:
     """Return how many kernels a raw page lists.
 
     Raises EmptyCapture if there is none, or none has a number.
-
-    >>> require_capture('"ID","Kernel Name","gpu__time_duration.sum"\\n"","","us"\\n"0","k","5.1"')
-    1
     """
     lines = [line for line in raw.splitlines() if line.startswith('"')]
     rows = [row for row in csv.DictReader(lines) if row.get("ID")]

@@ -59,11 +59,6 @@ def gpu_requirements(
 
     `libraries` are files of the dynamic loader's cache; `mps` is the environment of a daemon's
     clients, whose pipes are bound too.
-
-    >>> found = gpu_requirements((0, "GPU-1"), ["/dev/nvidia0", "/dev/nvidiactl",
-    ...     "/dev/nvidia-uvm", "/sys"])
-    >>> found.devices, found.read_only, found.missing
-    (('/dev/nvidia0', '/dev/nvidiactl', '/dev/nvidia-uvm'), ('/sys',), ())
     """
     minor, uuid = gpu
     own_node = f"/dev/nvidia{minor}"
