@@ -126,29 +126,27 @@ class Batch(GatedCase):
     ) -> None:
         super().__init__(judge_context, team, short.case, [short.shape] * sets)
         self._short_case = short
-        self._shelf = BatchMemory(judge_context.device, short.shape, sets)
+        self._batch_memory = BatchMemory(judge_context.device, short.shape, sets)
 
     def __enter__(self) -> Self:
         """Send both memories to the worker, with the layout of the sets in them."""
-        self._seats = [RankBuffers(self._shelf, shape) for shape in self.shapes]
-        descriptors = [memory.descriptor for memory in self._shelf.memories]
-        self.team.send(0, protocol.CASE + self._layout(), descriptors)
+        memory = self._batch_memory
+        self._buffers = [RankBuffers(memory, shape) for shape in self.shapes]
+        layout = json.loads(self._short_case.shape.layout([each.told for each in memory.memories]))
+        layout |= {"sets": len(self._buffers), "steps": memory.steps}
+        descriptors = [each.descriptor for each in memory.memories]
+        self.team.send(0, protocol.CASE + json.dumps(layout).encode(), descriptors)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Release the memories."""
         super().__exit__()
-        self._shelf.close()
+        self._batch_memory.close()
 
     @property
     def memories(self) -> list[tuple[Memory, Memory]]:
         """The inputs and the outputs, each one memory for all sets."""
-        return [self._shelf.memories]
-
-    def _layout(self) -> bytes:
-        descriptions = [memory.told for memory in self._shelf.memories]
-        layout = json.loads(self._short_case.shape.layout(descriptions))
-        return json.dumps(layout | {"sets": len(self._seats), "steps": self._shelf.steps}).encode()
+        return [self._batch_memory.memories]
 
     def _data(self, seed: int, rank: int) -> Any:
         """Every set has its own seed."""
