@@ -114,7 +114,6 @@ class ControlGroup:
     def __init__(self, places: CgroupParents, spec: BoxSpec) -> None:
         """Raises OSError if a group cannot be created or limited."""
         self._walls = spec.walls
-        self._unified = places.unified
         name = f"{_prefix()}{os.getpid()}-{processes.started_at(os.getpid())}"
         self._folders = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():
