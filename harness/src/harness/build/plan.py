@@ -254,7 +254,7 @@ def worker_environment(tools: BuildTools, scratch: str) -> dict[str, str]:
 
 
 def cache_folder(scratch: str) -> str:
-    """Return where all compile caches of a box lie, for worker.cache to pack and unpack."""
+    """Return where all compile caches of a box lie, for worker.submission to pack and unpack."""
     return f"{scratch}/cache"
 
 

@@ -250,7 +250,7 @@ class NcuCapturer:
             team.end()
 
     def _order(self, buffers: RankBuffers, scratch: str) -> dict[str, Any]:
-        """Return the order for harness.worker.profiling."""
+        """Return the order for harness.worker.programs."""
         report = f"{scratch}/profile"
         replay = {
             "role": self.worker_teams.role,
