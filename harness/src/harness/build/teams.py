@@ -230,8 +230,10 @@ class WorkerTeams:
 
     def profiler(self, shown: tuple[str, ...] = ()) -> BoxSpec:
         """Return the box of a profiler: a compiler's and a worker's, with the `shown` folders."""
-        limits = _larger_limits(_build_limits(self.setup.cores), self.setup.device_access.limits)
-        spec = self._box_spec(limits, 1)
+        build_limits = asdict(_build_limits(self.setup.cores))
+        limits = asdict(self.setup.device_access.limits)
+        larger = {name: max(value, limits[name]) for name, value in build_limits.items()}
+        spec = self._box_spec(Limits(**larger), 1)
         return replace(spec, read_only=tuple(sorted({*spec.read_only, *shown})))
 
     def path(self) -> str:
@@ -334,8 +336,3 @@ def _build_limits(cores: Sequence[int]) -> Limits:
         file_bytes_max=BUILD_MEMORY_BYTES // 4,
         cpu_s=BUILD_S_MAX * max(1, len(cores)),
     )
-
-
-def _larger_limits(one: Limits, other: Limits) -> Limits:
-    """Return the larger value of each limit."""
-    return Limits(**{name: max(value, getattr(other, name)) for name, value in asdict(one).items()})

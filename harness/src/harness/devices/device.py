@@ -7,10 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-# Missing from fcntl. Without the seals a worker could shrink the memory, and the supervisor's next
-# access would raise SIGBUS.
-_F_ADD_SEALS = 1033
-_SEALS = 0x1 | 0x2 | 0x4  # no further seals, no shrinking, no growing
+# Without the seals a worker could shrink the memory, and the supervisor's next access would raise
+# SIGBUS.
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
 class Memory(Protocol):
@@ -149,7 +148,7 @@ class SharedMemory:
         self.descriptor = os.memfd_create("warpboard", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
         if is_sealed:
-            fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS)
         self.told: dict[str, Any] = {}
         self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
 

@@ -159,7 +159,8 @@ class StagedRun(Run):
             "time": self._time,
             "profile": self._profile,
         }
-        ranks, cores = max((case.ranks for case in self._list_cases()), default=1), reserve_core()
+        ranks = max((case.ranks for case, _ in self._list_cases()), default=1)
+        cores = reserve_core()
         is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         access = find_device_access(request.device, ranks, request.gpus)
@@ -186,10 +187,16 @@ class StagedRun(Run):
         self._device.close()
         self._core_keep_awake.close()
 
-    def _list_cases(self) -> Iterator[Case]:
+    def _list_cases(self) -> Iterator[tuple[Case, bool]]:
+        """Yield the cases of every stage, and whether the stage times them."""
         mode = self._request.mode
         for stage in STAGES[mode]:
-            yield from self._problem.cases(stage, mode)
+            for case in self._problem.cases(stage, mode):
+                yield case, stage in _TIMED
+
+    def _first_ranks(self) -> int:
+        """Return the number of ranks of the first team."""
+        return next((case.ranks for case, _ in self._list_cases()), 1)
 
     def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
@@ -200,9 +207,7 @@ class StagedRun(Run):
             )
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
-            self._team = self.worker_teams.start(
-                next((case.ranks for case in self._list_cases()), 1)
-            )
+            self._team = self.worker_teams.start(self._first_ranks())
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team, budget.ends_at)
         except CaseFailed as failure:
@@ -220,7 +225,7 @@ class StagedRun(Run):
             author, self._device, self._core_keep_awake, self._machine.defences
         )
         is_checked = self._problem.is_checked
-        cases = self._list_cases()
+        cases = (case for case, _ in self._list_cases())
         try:
             self._shapes = calls.probe_shapes(
                 self._judge_context, cases, self._key, is_checked=is_checked
@@ -234,22 +239,17 @@ class StagedRun(Run):
 
     def _require_estimates(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage with figures for a case that was too large to probe."""
-        author, mode = self._judge_context.author, self._request.mode
-        for stage in STAGES[mode]:
-            for case in self._problem.cases(stage, mode):
-                if sizes := memory.estimate_sizes(author, case):
-                    offer.require(case, [sizes], is_timed=stage in _TIMED)
+        for case, is_timed in self._list_cases():
+            if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                offer.require(case, [sizes], is_timed=is_timed)
 
     def _require_memory(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
-        mode = self._request.mode
-        for stage in STAGES[mode]:
-            for case in self._problem.cases(stage, mode):
-                sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
-                is_timed = stage in _TIMED
-                offer.require(case, sizes, is_timed=is_timed)
-                shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
+        for case, is_timed in self._list_cases():
+            sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
+            offer.require(case, sizes, is_timed=is_timed)
+            shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
     def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
@@ -385,10 +385,9 @@ class DuelRun(StagedRun):
             except CaseFailed as failure:
                 return self._fail_side(name, verdict.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
-        ranks = next((case.ranks for case in self._list_cases()), 1)
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
-            self._teams[name] = worker_teams.start(ranks)
+            self._teams[name] = worker_teams.start(self._first_ranks())
             if not self._shapes:
                 self._call_author_first()
             try:

@@ -21,7 +21,6 @@ from harness.time.estimators import (
 from harness.time.history import interpolate_sigma
 from harness.time.policy import Policy
 from harness.time.process import (
-    Block,
     MeasurementPlan,
     Process,
     Sample,
@@ -387,19 +386,18 @@ def _encode_process(process: Process) -> dict[str, Any]:
         "nulls": _encode_samples(process.nulls),
         "warm_ups": _encode_samples(process.warm_ups),
         "looks": [asdict(look) for look in process.looks],
-        "blocks": [_encode_block(block) for block in process.blocks],
-    }
-
-
-def _encode_block(block: Block) -> dict[str, Any]:
-    return {
-        "value_us": block.value_us,
-        "wall_s": block.wall_s,
-        "is_counted": block.is_counted,
-        "references": [
-            [reference.name, reference.slot, reference.time_us] for reference in block.references
+        "blocks": [
+            {
+                "value_us": block.value_us,
+                "wall_s": block.wall_s,
+                "is_counted": block.is_counted,
+                "references": [
+                    [sample.name, sample.slot, sample.time_us] for sample in block.references
+                ],
+                **_encode_samples(block.samples),
+            }
+            for block in process.blocks
         ],
-        **_encode_samples(block.samples),
     }
 
 
