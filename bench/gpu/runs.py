@@ -15,7 +15,7 @@ from harness.devices.cuda import rules
 from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.device import DeviceFault
 from harness.time.combination import combine_processes
-from harness.time.estimators import block_order, decide_winner
+from harness.time.estimators import block_order, compare_rounds
 from harness.time.history import History
 from harness.time.policy import policy_for
 from harness.time.procedure import measure_process
@@ -172,7 +172,7 @@ def _duel(bench: Bench, first: int, second: int) -> str:
             for name in block_order():
                 pair, links = (a, first) if name == "A" else (b, second)
                 blocks[name].append(statistics.fmean(pair.times_us("strict", 10, links=links)))
-        return decide_winner(list(zip(blocks["A"], blocks["B"], strict=False)))
+        return compare_rounds([list(zip(blocks["A"], blocks["B"], strict=False))]).winner
 
     return str(alone(fought))
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.gpu import aftermath, clocks, gates, launches, others, runs, several
+from bench.gpu import aftermath, clocks, gates, launches, mps, others, runs, several
 from bench.gpu.table import Bench, Experiment, Row, print_row, row_of, skipped, write
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
@@ -113,7 +113,7 @@ def _start(daemons: contextlib.ExitStack, environment: dict[str, str]) -> str:
         return "a daemon that is not ours runs here: it is left alone"
     try:
         folder = Path(daemons.enter_context(_folder()))
-        environment |= daemons.enter_context(host.MpsDaemon(folder)).environment
+        environment |= daemons.enter_context(mps.MpsDaemon(folder)).environment
     except DeviceFault as fault:
         return str(fault)
     return ""

@@ -1,5 +1,7 @@
 """A batch is many input sets in two memories, each in its own piece."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +11,11 @@ from harness.check.judging import JudgeContext
 from harness.devices.cpu import CpuDevice
 from harness.devices.device import SharedMemory
 from harness.problem import Case
-from harness.time.unranked import BatchMemory, ShortCase, count_sets, measure_batch
+from harness.report.verdict import CaseFailed
+from harness.time.unranked import Batch, BatchMemory, ShortCase, count_sets, measure_batch
+from harness.worker import protocol
 
+from .test_gate import Team, Warmer
 from .test_inputs import CASE, KEY, Teacher
 
 MIB = 1024**2
@@ -53,3 +58,67 @@ def test_a_processor_has_no_such_column(torch: Any) -> None:
     court: Any = JudgeContext(author, CpuDevice(is_frozen=True), None)  # type: ignore[arg-type]
     team: Any = None
     assert measure_batch(court, team, short, 0.0) == {}
+
+
+class Judge(Teacher):
+    """A teacher who also checks, set by set."""
+
+    def each(self, _case: Case, count: int, work: Callable[[int], Any]) -> list[Any]:
+        """One after the other."""
+        return [work(rank) for rank in range(count)]
+
+    def is_together(self, _case: Case) -> bool:
+        """Sets do not talk to each other."""
+        return False
+
+    def complaint(self, case: Case, data: Any, output: Any) -> str | None:
+        """Whether it is the answer."""
+        return None if bool((output == self.answer(case, data)).all()) else "wrong"
+
+
+class Doubling(Team):
+    """A worker that answers so many sets of a batch."""
+
+    def __init__(self, sets: int) -> None:
+        super().__init__()
+        self._sets = sets
+        self.messages: list[bytes] = []
+        self.batch: Batch | None = None
+
+    def send(self, rank: int, message: bytes, descriptors: Any = ()) -> None:
+        """Keeps it."""
+        super().send(rank, message, descriptors)
+        self.messages.append(message)
+
+    def receive(self, rank: int, until: float, limit: str) -> bytes:
+        """Doubles the first sets."""
+        assert self.batch is not None
+        ((inputs, outputs),) = self.batch.memories
+        end = self._sets * 4096
+        outputs.bytes[:end] = doubled(inputs.bytes[:end])
+        return super().receive(rank, until, limit)
+
+
+def doubled(values: Any) -> Any:
+    """Twice as much, of values in four bytes each."""
+    import torch
+
+    return (values.view(torch.float32) * 2).view(torch.uint8)
+
+
+@pytest.mark.parametrize("answered", [3, 2])
+def test_every_set_of_a_batch_is_sent_answered_and_judged(torch: Any, answered: int) -> None:
+    author = Judge(lambda seed: torch.full((1024,), float(seed)), lambda data: data * 2)
+    short = ShortCase(CASE, probe_shape(author, CASE, KEY), iter((8, 9)), 5.0, 1.0)
+    team: Any = Doubling(answered)
+    court: Any = JudgeContext(author, CpuDevice(is_frozen=True), Warmer())  # type: ignore[arg-type]
+    with Batch(court, team, short, 3) as team.batch:
+        if answered == 3:
+            assert team.batch.call(7, 1e9) > 0
+        else:
+            with pytest.raises(CaseFailed) as failed:
+                team.batch.call(7, 1e9)
+            assert failed.value.message == "rank 2: the output was never written"
+    layout, order = team.messages
+    assert (layout[:1], order[:1]) == (protocol.CASE, protocol.GO)
+    assert json.loads(layout[1:])["sets"] == 3

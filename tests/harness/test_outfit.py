@@ -151,14 +151,14 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     worker_teams = WorkerTeams(setup, directory, "test", 1)
     worker, builder, profiler = (
         worker_teams.worker(1),
-        worker_teams.builder(("/x",)),
+        worker_teams.builder(),
         worker_teams.profiler(("/x",)),
     )
     os.close(directory.out)
     assert worker.devices == profiler.devices == ("/dev/nvidia0",)
     assert builder.devices == ()
     assert worker.read_only == ("/opt/cuda", "/sys")
-    assert builder.read_only == ("/opt/cuda", "/x")
+    assert builder.read_only == ("/opt/cuda",)
     assert profiler.read_only == ("/opt/cuda", "/sys", "/x")
     assert worker.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a"
     assert builder.environment["CUDA_VISIBLE_DEVICES"] == ""

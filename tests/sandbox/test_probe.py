@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.report.messages import LEVELS
 from harness.sandbox import probe
-from harness.sandbox.box import LEVELS, WALLS
+from harness.sandbox.box import WALLS
 from harness.sandbox.probe import HostMachine, Isolation, MissingWall
 
 from .test_levels import needs_root, seen

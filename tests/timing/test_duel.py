@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.time.estimators import PAIRS, block_order, combine_cases, compare_rounds, decide_winner
+from harness.time.estimators import PAIRS, block_order, combine_cases, compare_rounds
 
 
 def test_each_has_as_many_blocks_and_is_as_often_first() -> None:
@@ -18,22 +18,22 @@ def test_a_steady_drift_favours_neither() -> None:
 
 def test_the_faster_one_wins_from_either_side() -> None:
     pairs = [(100.0 + 0.01 * at, 101.0 + 0.01 * at) for at in range(PAIRS)]
-    assert decide_winner(pairs) == "A"
-    assert decide_winner([(b, a) for a, b in pairs]) == "B"
+    assert compare_rounds([pairs]).winner == "A"
+    assert compare_rounds([[(b, a) for a, b in pairs]]).winner == "B"
 
 
 def test_a_steady_hairs_breadth_is_equal() -> None:
-    assert decide_winner([(100.0, 100.1)] * PAIRS) == "equal"
+    assert compare_rounds([[(100.0, 100.1)] * PAIRS]).winner == "equal"
 
 
 def test_pairs_that_disagree_are_equal() -> None:
     pairs = [(100.0, 101.0 if at % 2 else 99.6) for at in range(8)]
-    assert decide_winner(pairs) == "equal"
+    assert compare_rounds([pairs]).winner == "equal"
 
 
 def test_a_single_pair_decides_nothing() -> None:
     with pytest.raises(ValueError, match="got 1"):
-        decide_winner([(1.0, 2.0)])
+        compare_rounds([[(1.0, 2.0)]])
 
 
 def test_the_ratio_comes_with_its_interval() -> None:
@@ -46,7 +46,7 @@ def test_the_ratio_comes_with_its_interval() -> None:
 def test_rounds_that_disagree_are_equal() -> None:
     """One kernel whose processes differ by half a percent is not two kernels."""
     rounds = [[(100.0 + off, 100.0)] * 8 for off in (0.5, -0.4, 0.6, 0.3, 0.1)]
-    assert decide_winner([pair for pairs in rounds for pair in pairs]) == "B"
+    assert compare_rounds([[pair for pairs in rounds for pair in pairs]]).winner == "B"
     assert compare_rounds(rounds).winner == "equal"
 
 

@@ -7,7 +7,7 @@ from harness.time.policy import Policy, policy_for, reference_slots
 
 
 @pytest.mark.parametrize(
-    ("mode", "processes"), [("test", 1), ("benchmark", 1), ("ranked", 3), ("finals", 5)]
+    ("mode", "processes"), [("test", 1), ("benchmark", 1), ("ranked", 3), ("duel", 5)]
 )
 def test_only_what_ranks_is_measured_in_several_processes(mode: str, processes: int) -> None:
     assert policy_for("cuda", mode).processes == processes

@@ -15,7 +15,6 @@ from harness.time.estimators import (
     ROUNDS,
     block_order,
     compare_rounds,
-    decide_winner,
     interquartile_mean,
     t_quantile,
 )
@@ -165,7 +164,7 @@ def one_duel(slower: float, chance: Random) -> str:
             values[name] = value * (1 + slower) if name == "B" else value
         pairs.append((values["A"], values["B"]))
     assert len(pairs) == PAIRS
-    return decide_winner(pairs)
+    return compare_rounds([pairs]).winner
 
 
 @pytest.mark.parametrize(

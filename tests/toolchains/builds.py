@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from harness.build import command, toolchains
@@ -43,7 +43,7 @@ def ordered(
     includes = toolchains.find_cuda_includes() if nvrtc else ()
     place = command.BuildPaths(str(path), made, architecture, includes, nvrtc)
     order = command.make_build_order(asked, place)
-    return replace(order, environment=toolchains.compiler_environment()).to_json()
+    return asdict(replace(order, environment=toolchains.compiler_environment()))
 
 
 def contents(descriptor: int) -> bytes:

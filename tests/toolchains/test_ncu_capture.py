@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.worker import profiling, protocol
+from harness.worker import programs, protocol
 from harness.worker.kernel_loader import SubmissionFailure
 
 from .builds import contents
@@ -43,7 +43,7 @@ def ordered(folder: Path, *, table: str, report: int = 10, text: int = 10) -> di
 
 def captured(order: dict[str, Any], memories: list[int]) -> tuple[bytes, bytes, bytes]:
     """Report, text and table of a capture."""
-    profiling.run_capture(order, memories, Path("/submission/submission.py"))
+    programs.run_capture(order, memories, Path("/submission/submission.py"))
     report, text, table, _ = map(contents, memories)
     return report, text, table
 
@@ -101,7 +101,7 @@ def test_an_empty_table_hands_nothing_over(tmp_path: Path, memories: list[int]) 
 
 def test_the_profiled_kernels_are_counted() -> None:
     raw = f'==PROF== Connected\n{HEAD}"0","copy","5.1","3"\n"1","fma(float *, int)","n/a","7"\n'
-    assert profiling.require_capture(raw) == 2
+    assert programs.require_capture(raw) == 2
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_the_profiled_kernels_are_counted() -> None:
     ],
 )
 def test_an_empty_capture_is_an_error(raw: str, text: str) -> None:
-    with pytest.raises(profiling.EmptyCapture, match=f"the profile is empty: {text}"):
-        profiling.require_capture(raw)
+    with pytest.raises(programs.EmptyCapture, match=f"the profile is empty: {text}"):
+        programs.require_capture(raw)
 
 
 def test_a_table_that_is_none_is_an_error(tmp_path: Path, memories: list[int]) -> None:

@@ -61,20 +61,24 @@ def test_a_program_that_does_not_run_is_not_offered(tmp_path: Path) -> None:
     assert not {"nvcc", "g++"} & set(toolchains.probe_toolchains(path=str(tmp_path)))
 
 
-def test_headers_are_found_where_the_operator_says(tmp_path: Path) -> None:
+def test_headers_are_found_by_their_marker_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cutlass").mkdir()
     version = "#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 2\n#define CUTLASS_PATCH 1\n"
     (tmp_path / "cutlass/version.h").write_text(version)
     (tmp_path / "kittens.cuh").write_text("")
-    headers = {"cutlass": str(tmp_path), "thunderkittens": str(tmp_path)}
-    found = toolchains.probe_toolchains(headers)
+    folders = (str(tmp_path / "nowhere"), str(tmp_path))
+    headers = {
+        "cutlass": ("cutlass/version.h", folders),
+        "thunderkittens": ("kittens.cuh", folders),
+        "absent": ("absent.h", folders),
+    }
+    monkeypatch.setattr(toolchains, "_HEADERS", headers)
+    found = toolchains.probe_toolchains()
     assert (found["cutlass"], found["thunderkittens"]) == ("4.2.1", "present")
-    assert find_includes(headers) == headers
-    assert str(tmp_path) in toolchains.tool_folders(headers)
-
-
-def test_headers_that_are_not_there_are_not_offered(tmp_path: Path) -> None:
-    assert find_includes({"cutlass": str(tmp_path), "thunderkittens": ""}) == find_includes()
+    assert find_includes() == dict.fromkeys(("cutlass", "thunderkittens"), str(tmp_path))
+    assert str(tmp_path) in toolchains.tool_folders()
 
 
 def test_workers_find_the_programs_that_were_probed() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.worker import native, profiling
-from harness.worker.profiling import EmptyProfile, profile_call, require_measurements
+from harness.worker import native, programs
+from harness.worker.programs import EmptyProfile, profile_call, require_measurements
 
 from .builds import CPP, built, contents
 
@@ -60,7 +60,7 @@ def test_an_error_of_the_call_is_its_own(pages: tuple[int, int]) -> None:
 
 
 def test_warming_up_leaves_nothing_in_the_next_profile(torch: Any, pages: tuple[int, int]) -> None:
-    profiling.warm_up_profiler()
+    programs.warm_up_profiler()
     profile_call(torch.randn(4).exp, *pages)
     rows = contents(pages[1]).decode().splitlines()
     assert len([row for row in rows if "custom_kernel" in row]) == 1
@@ -100,4 +100,4 @@ def test_a_profile_with_time_in_it_is_not_empty() -> None:
 
 
 def test_a_trace_fits_what_a_report_may_hold() -> None:
-    assert profiling.TRACE_BYTES_MAX == 16 * 1024**2
+    assert programs.TRACE_BYTES_MAX == 16 * 1024**2

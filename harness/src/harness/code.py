@@ -3,7 +3,6 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,9 +18,15 @@ def pack_harness(folder: Path = HERE) -> bytes:
     Equal files give equal bytes, whoever packs them, where and when. Files that Python or an editor
     created (`__pycache__`, names that begin with a dot) are left out; all others are in it.
     """
+    paths = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    names = {
+        f"{folder.name}/{relative.as_posix()}": path
+        for relative, path in paths.items()
+        if not any(part == "__pycache__" or part.startswith(".") for part in relative.parts)
+    }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, path in sorted(_files(folder)):
+        for name, path in sorted(names.items()):
             entry = zipfile.ZipInfo(name, _ZIP_TIME)
             entry.create_system, entry.external_attr = _UNIX, _PLAIN_FILE << 16
             archive.writestr(entry, path.read_bytes())
@@ -32,13 +37,3 @@ def pack_harness(folder: Path = HERE) -> bytes:
 def digest() -> str:
     """Return the SHA-256 of the harness code as it was at the first call in this process."""
     return hashlib.sha256(pack_harness()).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield every file that may matter, with its name in the zip."""
-    for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        if path.is_file() and not any(
-            part == "__pycache__" or part.startswith(".") for part in relative.parts
-        ):
-            yield f"{folder.name}/{relative.as_posix()}", path

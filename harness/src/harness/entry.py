@@ -15,33 +15,27 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness import self_test
-from harness.build import toolchains as installed
 from harness.build.command import BUILD_S_MAX
-from harness.code import pack_harness
-from harness.devices import cpu
-from harness.devices.access import GPU_LIMITS, DeviceInfo, probe_device
+from harness.build.toolchains import probe_toolchains as toolchains
+from harness.code import pack_harness as code
+from harness.devices.access import GPU_LIMITS, probe_device
+from harness.devices.cpu import describe as environment
 from harness.devices.device import DeviceFault
 from harness.report.messages import (
     DUEL,
-    FAILURE_CODES,
-    GRADES,
     LEFT_BEHIND,
-    LEVELS,
     LINE_BYTES_MAX,
-    MODES,
     READY,
     STAGES,
     VERDICTS,
     VERSION,
     Accepted,
-    Artefact,
     CaseReport,
     DuelReport,
     Finding,
     InspectReport,
     InspectRequest,
     Message,
-    Mismatch,
     Progress,
     Request,
     RunReport,
@@ -55,21 +49,16 @@ from harness.report.messages import (
 )
 from harness.sandbox import host
 from harness.sandbox.box import Limits
-from harness.sandbox.probe import Isolation, probe_isolation
+from harness.sandbox.host import total_bytes as memory_bytes
+from harness.sandbox.probe import Isolation
+from harness.sandbox.probe import probe_isolation as isolation
 
 __all__ = [
     "DOUBTFUL",
-    "DUEL",
-    "FAILURE_CODES",
-    "GRADES",
-    "LEVELS",
-    "MODES",
     "VERDICTS",
     "VERSION",
-    "Artefact",
     "CaseReport",
     "DeviceFault",
-    "DeviceInfo",
     "DuelReport",
     "Finding",
     "Harness",
@@ -77,7 +66,6 @@ __all__ = [
     "InspectRequest",
     "Isolation",
     "MessageHandler",
-    "Mismatch",
     "Progress",
     "RunReport",
     "RunRequest",
@@ -224,31 +212,6 @@ async def end_supervisor(process: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-def environment() -> dict[str, str]:
-    """Return facts about this machine: harness code, python, torch, cpu, cores, platform."""
-    return cpu.describe()
-
-
-def code() -> bytes:
-    """Return the harness code as a zip of the files that run here; its SHA-256 identifies it."""
-    return pack_harness()
-
-
-def isolation() -> Isolation:
-    """Return how this machine can confine a worker; tries every wall, which takes a second."""
-    return probe_isolation()
-
-
-def toolchains() -> dict[str, str]:
-    """Return the installed compilers and profilers with their versions; runs each program."""
-    return installed.probe_toolchains()
-
-
-def memory_bytes() -> int:
-    """Return the memory of this machine, or of our control group if that is less."""
-    return host.total_bytes()
 
 
 def sandbox_bytes_max(device: str) -> int:

@@ -93,7 +93,14 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
 
     Options: `imports`, the modules that every worker needs; `walls`, those that no box may lack.
     """
-    _prepare_process(parent)
+    linux.become_unreadable()
+    linux.become_reaper()
+    # Nobody reads a keeper's status, so the kernel reaps keepers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent_pidfd = os.pidfd_open(parent)
+    linux.die_with_parent(parent_pidfd)
+    os.close(parent_pidfd)
     for name in (*options["imports"], "harness.worker.server"):
         importlib.import_module(name)
     if torch := sys.modules.get("torch"):
@@ -108,17 +115,6 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     while server.answer():
         continue
     server.clear()
-
-
-def _prepare_process(parent: int) -> None:
-    linux.become_unreadable()
-    linux.become_reaper()
-    # Nobody reads a keeper's status, so the kernel reaps keepers.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent_pidfd = os.pidfd_open(parent)
-    linux.die_with_parent(parent_pidfd)
-    os.close(parent_pidfd)
 
 
 class _ZygoteServer:

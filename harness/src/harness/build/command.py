@@ -12,9 +12,8 @@ import re
 import token
 import tokenize
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
 
 HEADER = Path(__file__).parent / "warpboard.h"
 # A submission to a problem in C++ is compiled together with this driver.
@@ -91,17 +90,9 @@ class BuildOrder:
     bytes_max: int = BUILT_BYTES_MAX
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, the body of a builder's order."""
-        return asdict(self) | {"environment": dict(self.environment)}
-
 
 def detect_language(name: str) -> str | None:
-    """Return the native language of a file, by its suffix; None for Python.
-
-    >>> detect_language("submission.cu"), detect_language("submission.py")
-    ('cuda', None)
-    """
+    """Return the native language of a file, by its suffix; None for Python."""
     return LANGUAGES.get(PurePath(name).suffix)
 
 

@@ -36,10 +36,6 @@ NCU_ENVIRONMENT = {
 }
 
 _PACKAGE = Path(__file__).parent.parent
-_PROGRAM = "worker/replay.py"
-_DEVICES = ("cuda",)
-
-_ANY_DEVICE = ("cpu", "cuda")
 _COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
 _COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
@@ -49,14 +45,10 @@ class Ncu:
     """A machine's ncu by its path, "" if there is none, and the devices it is used on."""
 
     path: str = ""
-    devices: tuple[str, ...] = _DEVICES
+    devices: tuple[str, ...] = ("cuda",)
 
     def is_for(self, device: str, ranks: int) -> bool:
-        """Return whether it profiles a case: one process only, because several wait for each other.
-
-        >>> Ncu("/usr/bin/ncu").is_for("cuda", 1), Ncu("/usr/bin/ncu").is_for("cpu", 1)
-        (True, False)
-        """
+        """Return whether it profiles a case: one process only, as several wait for each other."""
         return bool(self.path) and device in self.devices and ranks == 1
 
     @property
@@ -101,14 +93,13 @@ def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def pack_replay(package: Path = _PACKAGE) -> bytes:
+def pack_replay() -> bytes:
     """Return the program that ncu runs with all its imports; a box shows nothing else of ours."""
-    files: Sequence[Path] = [package / "__init__.py", *sorted((package / "worker").glob("*.py"))]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            archive.write(file, f"harness/{file.relative_to(package)}")
-        archive.write(package / _PROGRAM, "__main__.py")
+        for file in (_PACKAGE / "__init__.py", *sorted((_PACKAGE / "worker").glob("*.py"))):
+            archive.write(file, f"harness/{file.relative_to(_PACKAGE)}")
+        archive.write(_PACKAGE / "worker/replay.py", "__main__.py")
     return buffer.getvalue()
 
 
@@ -154,19 +145,16 @@ class BuildPlan:
         return self.order is not None
 
 
-def survey_tools(
-    gpu: str = "", headers: Mapping[str, str] | None = None, ncu: str = ""
-) -> BuildTools:
-    """Find what is installed; `headers` as in probe_toolchains, `ncu` replaces it on any device."""
+def survey_tools(ncu: str = "") -> BuildTools:
+    """Find what is installed; `ncu` replaces the machine's own, on any device."""
     return BuildTools(
-        tools=toolchains.probe_toolchains(headers) | {"python": platform.python_version()},
-        environment=toolchains.compiler_environment(gpu),
-        includes=tuple(toolchains.find_includes(headers).values()),
+        tools=toolchains.probe_toolchains() | {"python": platform.python_version()},
+        environment=toolchains.compiler_environment(),
+        includes=tuple(toolchains.find_includes().values()),
         nvrtc=toolchains.find_nvrtc() or "",
         processor=toolchains.processor_features(),
-        gpu=gpu,
-        ncu=Ncu(ncu, _ANY_DEVICE) if ncu else Ncu(toolchains.find_program("ncu")),
-        folders=toolchains.tool_folders(headers),
+        ncu=Ncu(ncu, ("cpu", "cuda")) if ncu else Ncu(toolchains.find_program("ncu")),
+        folders=toolchains.tool_folders(),
     )
 
 
@@ -185,9 +173,7 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     directives = parse_directives(source, language)
     if directives.language != "c++" and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
-    compiler = _COMPILERS[directives.language]
-    if compiler not in tools.tools:
-        raise ToolMissing(f"there is no {compiler} on this machine")
+    _require_compiler(tools, directives.language)
     includes = tools.includes
     if directives.language == "nvrtc":
         includes = (*includes, *toolchains.find_cuda_includes())
@@ -226,22 +212,21 @@ def driver_arguments(
 ) -> tuple[str, ...]:
     """Return the command line for a driver, without source and result. Raises ToolMissing."""
     language = "cuda" if tools.gpu else "c++"
-    compiler = _COMPILERS[language]
-    if compiler not in tools.tools:
-        raise ToolMissing(f"there is no {compiler} on this machine")
+    _require_compiler(tools, language)
     includes = tuple(f"-I{folder}" for folder in tools.includes)
     # Flags that only nvcc knows are not passed to g++ on the cpu device.
     author_flags = (
         flag for flag in problem.native.arguments() if tools.gpu or not is_for_nvcc(flag)
     )
-    flags_in_order = (*author_flags, *flags)
-    return (
-        *compiler_arguments(language, tools.gpu),
-        *flags_in_order,
-        *includes,
-        "-x",
-        _COMPILER_LANGUAGES[language],
-    )
+    dialect = _COMPILER_LANGUAGES[language]
+    arguments = compiler_arguments(language, tools.gpu)
+    return (*arguments, *author_flags, *flags, *includes, "-x", dialect)
+
+
+def _require_compiler(tools: BuildTools, language: str) -> None:
+    compiler = _COMPILERS[language]
+    if compiler not in tools.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
 
 
 def plan_program(tools: BuildTools, problem: Problem, path: str, scratch: str) -> BuildOrder:
@@ -264,17 +249,12 @@ def read_drivers() -> bytes:
 
 
 def worker_environment(tools: BuildTools, scratch: str) -> dict[str, str]:
-    """Return the part of a worker's environment for compilers and their common cache.
-
-    >>> tools = BuildTools({}, {"PATH": "/usr/bin"}, (), "", "x86_64")
-    >>> worker_environment(tools, "/scratch")["TRITON_CACHE_DIR"]
-    '/scratch/cache'
-    """
+    """Return the part of a worker's environment for compilers and their common cache."""
     return {**tools.environment, **dict.fromkeys(CACHE_VARIABLES, cache_folder(scratch))}
 
 
 def cache_folder(scratch: str) -> str:
-    """Return where all compile caches of a box lie, for worker.cache to pack and unpack."""
+    """Return where all compile caches of a box lie, for worker.submission to pack and unpack."""
     return f"{scratch}/cache"
 
 

@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import time
+from dataclasses import asdict
 
 from harness.build import plan
 from harness.build.cache import BuildCache, read_memory, seal_memory
@@ -97,7 +98,7 @@ def _build(worker_teams: WorkerTeams, build_plan: BuildPlan, deadline: float) ->
     memory = os.memfd_create("built", os.MFD_CLOEXEC)
     try:
         if build_plan.order is not None:
-            team = worker_teams.start_builder({"order": build_plan.order.to_json()}, (memory,))
+            team = worker_teams.start_builder({"order": asdict(build_plan.order)}, (memory,))
             _wait_for_compiler(worker_teams, team, deadline)
         else:
             team = worker_teams.start_builder(worker_teams.role, ())

@@ -149,11 +149,9 @@ class WorkerTeams:
         role = {"is_bare_null" if is_bare else "is_null": True}
         return self._start_team(role, (), self.worker(self.ranks), OutputLog())
 
-    def start_builder(
-        self, role: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
-    ) -> Team:
-        """Start one worker with a compiler's limits, no GPU and the `shown` folders."""
-        return self._start_team(role, descriptors, self.builder(shown), self.log)
+    def start_builder(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
+        """Start one worker with a compiler's limits and no GPU."""
+        return self._start_team(role, descriptors, self.builder(), self.log)
 
     def start_popcorn(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """Start one process for the problem's program, with a worker's and a compiler's limits."""
@@ -223,17 +221,19 @@ class WorkerTeams:
         """Return the box of a team that computes, with a worker for each rank."""
         return self._box_spec(self._worker_limits(), ranks, self._worker_cores(ranks))
 
-    def builder(self, shown: tuple[str, ...] = ()) -> BoxSpec:
-        """Return the box of a compiler: no GPU, and the `shown` folders."""
+    def builder(self) -> BoxSpec:
+        """Return the box of a compiler, without a GPU."""
         spec = self._box_spec(_build_limits(self.setup.cores), 1)
-        folders = tuple(sorted({*self.setup.tool_folders, *shown}))
+        folders = tuple(sorted(self.setup.tool_folders))
         environment = spec.environment | NO_GPU
         return replace(spec, devices=(), read_only=folders, environment=environment)
 
     def profiler(self, shown: tuple[str, ...] = ()) -> BoxSpec:
         """Return the box of a profiler: a compiler's and a worker's, with the `shown` folders."""
-        limits = _larger_limits(_build_limits(self.setup.cores), self.setup.device_access.limits)
-        spec = self._box_spec(limits, 1)
+        build_limits = asdict(_build_limits(self.setup.cores))
+        limits = asdict(self.setup.device_access.limits)
+        larger = {name: max(value, limits[name]) for name, value in build_limits.items()}
+        spec = self._box_spec(Limits(**larger), 1)
         return replace(spec, read_only=tuple(sorted({*spec.read_only, *shown})))
 
     def path(self) -> str:
@@ -250,15 +250,8 @@ class WorkerTeams:
     def _start_team(
         self, role: dict[str, Any], descriptors: Sequence[int], spec: BoxSpec, log: OutputLog
     ) -> Team:
-        setup = self.setup
-        may_spin = bool(setup.cores)
-        team = Team(
-            setup.machine.launcher,
-            spec,
-            log,
-            may_spin=may_spin,
-            defences=setup.machine.defences,
-        )
+        machine, may_spin = self.setup.machine, bool(self.setup.cores)
+        team = Team(machine.launcher, spec, log, may_spin=may_spin, defences=machine.defences)
         self.teams.append(team)
         shared = {"cache": cache_folder(spec.home)}
         for rank in range(spec.ranks):
@@ -300,7 +293,14 @@ class WorkerTeams:
             main=self.directory.problem.submission,
             environment={
                 **device_access.environment,
-                **_environment(self.setup.machine.build_tools, scratch),
+                **worker_environment(self.setup.machine.build_tools, scratch),
+                "LANG": "C.UTF-8",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                # torch.compile's precompiled headers are larger than a box's scratch space.
+                "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+                "HOME": scratch,
+                "TMPDIR": scratch,
+                **dict.fromkeys(_THREADS, "1"),
             },
             devices=device_access.devices,
             read_only=tuple(sorted({*device_access.read_only, *self.setup.tool_folders})),
@@ -328,19 +328,6 @@ class WorkerTeams:
         return rendezvous | identity | (dict(each[rank]) if each else {})
 
 
-def _environment(build_tools: BuildTools, scratch: str) -> dict[str, str]:
-    return {
-        **worker_environment(build_tools, scratch),
-        "LANG": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        # torch.compile's precompiled headers are larger than a box's scratch space.
-        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-        "HOME": scratch,
-        "TMPDIR": scratch,
-        **dict.fromkeys(_THREADS, "1"),
-    }
-
-
 def _build_limits(cores: Sequence[int]) -> Limits:
     return Limits(
         memory_bytes=BUILD_MEMORY_BYTES,
@@ -349,9 +336,3 @@ def _build_limits(cores: Sequence[int]) -> Limits:
         file_bytes_max=BUILD_MEMORY_BYTES // 4,
         cpu_s=BUILD_S_MAX * max(1, len(cores)),
     )
-
-
-def _larger_limits(one: Limits, other: Limits) -> Limits:
-    """Return the larger value of each limit."""
-    pairs = zip(asdict(one).items(), asdict(other).values(), strict=True)
-    return Limits(**{name: max(value, other_value) for (name, value), other_value in pairs})

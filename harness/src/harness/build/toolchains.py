@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 _TOOL_S_MAX = 10.0
@@ -26,15 +26,15 @@ _PACKAGES = {
     "cute_dsl": ("nvidia-cutlass-dsl",),
 }
 
-# The option that prints a program's version, and where the output contains it.
+# Where a program's output of `--version` contains the version.
 _PROGRAMS = {
-    "g++": ("--version", r"\)\s+(\d+\.[\d.]+)"),
-    "gcc": ("--version", r"\)\s+(\d+\.[\d.]+)"),
-    "ninja": ("--version", r"(\d+(?:\.\d+)+)"),
-    "nvcc": ("--version", r"release [\d.]+, V([\d.]+)"),
-    "hipcc": ("--version", r"HIP version: ([\d.]+)"),
-    "ncu": ("--version", r"Version ([\d.]+)"),
-    "nsys": ("--version", r"version ([\d.]+)"),
+    "g++": r"\)\s+(\d+\.[\d.]+)",
+    "gcc": r"\)\s+(\d+\.[\d.]+)",
+    "ninja": r"(\d+(?:\.\d+)+)",
+    "nvcc": r"release [\d.]+, V([\d.]+)",
+    "hipcc": r"HIP version: ([\d.]+)",
+    "ncu": r"Version ([\d.]+)",
+    "nsys": r"version ([\d.]+)",
 }
 
 # Folders of programs, in search order.
@@ -59,18 +59,23 @@ _HEADERS = {
 _CUTLASS_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
 
 
-def probe_toolchains(
-    headers: Mapping[str, str] | None = None, path: str | None = None
-) -> dict[str, str]:
+def probe_toolchains(path: str | None = None) -> dict[str, str]:
     """Return the versions of what is installed, by name; "present" if a version is unknown.
 
-    `headers` says where the operator put cutlass and thunderkittens, if not at a usual place.
     Programs are looked up on `path`, by default where workers find them.
     """
-    versions = dict(_find_packages()) | dict(_find_programs(path or search_path()))
+    versions = {}
+    for name, distributions in _PACKAGES.items():
+        if version := _first(filter(None, map(_package_version, distributions))):
+            versions[name] = version
+    for name, pattern in _PROGRAMS.items():
+        program = shutil.which(name, path=path or search_path())
+        if program and (output := _read_version_output(program)) is not None:
+            match = re.search(pattern, output)
+            versions[name] = match[1] if match else "present"
     if library := find_nvrtc():
         versions["nvrtc"] = _nvrtc_version(library)
-    for name, folder in find_includes(headers).items():
+    for name, folder in find_includes().items():
         versions[name] = _headers_version(name, Path(folder))
     return dict(sorted(versions.items()))
 
@@ -85,24 +90,17 @@ def search_path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS])
 
 
-def find_includes(headers: Mapping[str, str] | None = None) -> dict[str, str]:
+def find_includes() -> dict[str, str]:
     """Return the folders of the installed header-only libraries, by name."""
     folders_by_name = {}
-    for name, (marker_file, usual) in _HEADERS.items():
-        folders = [(headers or {}).get(name, ""), *usual]
-        if folder := _first(
-            folder for folder in folders if folder and Path(folder, marker_file).is_file()
-        ):
+    for name, (marker_file, folders) in _HEADERS.items():
+        if folder := _first(folder for folder in folders if Path(folder, marker_file).is_file()):
             folders_by_name[name] = folder
     return folders_by_name
 
 
 def compiler_environment(architecture: str = "") -> dict[str, str]:
-    """Return the environment that compilers need; the architecture is a GPU's.
-
-    >>> compiler_environment("sm_90a").get("TORCH_CUDA_ARCH_LIST", "9.0a")
-    '9.0a'
-    """
+    """Return the environment that compilers need; the architecture is a GPU's."""
     # Without KINETO_LOG_LEVEL, torch's profiler writes into the submission's log.
     variables = {"PATH": search_path(), "MAX_JOBS": "4", "KINETO_LOG_LEVEL": "6"}
     if cuda := _first(folder for folder in _CUDA_FOLDERS if Path(folder, "bin/nvcc").is_file()):
@@ -113,9 +111,9 @@ def compiler_environment(architecture: str = "") -> dict[str, str]:
     return variables
 
 
-def tool_folders(headers: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def tool_folders() -> tuple[str, ...]:
     """Return the folders beyond the system's own that a box must show for these tools."""
-    folders = {*find_includes(headers).values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
+    folders = {*find_includes().values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
     return tuple(
         sorted(
             folder
@@ -162,26 +160,11 @@ def processor_features() -> str:
     return " ".join([os.uname().machine, *sorted(flags[1].split() if flags else [])])
 
 
-def _find_packages() -> Iterator[tuple[str, str]]:
-    for name, distributions in _PACKAGES.items():
-        if version := _first(filter(None, map(_package_version, distributions))):
-            yield name, version
-
-
-def _find_programs(searched: str) -> Iterator[tuple[str, str]]:
-    for name, (flag, pattern) in _PROGRAMS.items():
-        if path := shutil.which(name, path=searched):
-            output = _read_version_output(path, flag)
-            if output is not None:
-                match = re.search(pattern, output)
-                yield name, match[1] if match else "present"
-
-
-def _read_version_output(path: str, flag: str) -> str | None:
+def _read_version_output(path: str) -> str | None:
     """Return a program's version output; None if it does not run, so it is not offered."""
     try:
         process = subprocess.run(
-            [path, flag],
+            [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TOOL_S_MAX,

@@ -176,13 +176,6 @@ def parse_check_result(result: Any) -> str | None:
 
     Accepts the forms that public problems use. Raises ProblemFault for anything but a bool, a
     string, a list of strings, or (bool, string).
-
-    >>> (parse_check_result(True), parse_check_result(""), parse_check_result([]),
-    ...     parse_check_result((True, "close enough")))
-    (None, None, None, None)
-    >>> (parse_check_result((False, "2 differ")), parse_check_result(["a", "b"]),
-    ...     parse_check_result(False))
-    ('2 differ', 'a\\nb', 'the output is wrong')
     """
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], bool):
         return None if result[0] else _check_result_text(result[1]) or "the output is wrong"

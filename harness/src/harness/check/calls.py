@@ -161,7 +161,6 @@ class GatedCase:
         self._descriptors = descriptors
         self._order(order)
         self._cpu_before_us = self.team.cpu_us()
-        self._device.flush()
         if self._defences.requires_silence:
             self.team.require_silence()
         self._core_keep_awake.wake()

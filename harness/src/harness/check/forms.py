@@ -255,7 +255,9 @@ class _Library:
 
     def generate(self, **args: Any) -> Any:
         """Generate the data of a case."""
-        texts = [_argument_text(args[name]) for name in self._names]
+        values = [args[name] for name in self._names]
+        values = [int(value) if isinstance(value, bool) else value for value in values]
+        texts = [str(value).encode() for value in values]
         return self._read_value(self._library.wbr_generate((ctypes.c_char_p * len(texts))(*texts)))
 
     def answer(self, data: Any) -> Any:
@@ -310,8 +312,3 @@ class _Library:
     def _error_message(self) -> str:
         message: bytes = self._library.wbr_said() or b""
         return message.decode(errors="replace")
-
-
-def _argument_text(value: Any) -> bytes:
-    """Return an argument as the driver parses it."""
-    return str(int(value) if isinstance(value, bool) else value).encode()

@@ -4,6 +4,7 @@ The guards are those that a check may lack. An answer may have another dtype or 
 reference's if the problem's check judges it.
 """
 
+import functools
 import importlib
 import json
 from collections.abc import Callable, Sequence
@@ -62,28 +63,29 @@ def judge_answer(
     flat, data = buffers.shown.flat, buffers.shown.data
     if not defences.keeps_inputs_private:
         flat, data = buffers.seen()
+    author = judge_context.author
+    right_answer = functools.cache(
+        lambda: _compute_alone(author, case, buffers, flat) if known is None else known
+    )
     if defences.poisons:
         require_written(shape.outputs, snapshot, buffers.poison.bytes_in)
     require_valid_bools(leaves, snapshot)
     outputs = [leaf.view(snapshot) for leaf in leaves]
     pairs = zip(outputs, shape.outputs, strict=True)
     reshaped = [output.reshape(leaf.shape) for output, leaf in pairs]
-    answer = _LazyAnswer(lambda: _compute_alone(judge_context.author, case, buffers, flat), known)
-    require_numbers(reshaped, answer)
+    require_numbers(reshaped, right_answer)
     if not defences.compares_all:
-        _copy_right_rest(outputs, answer())
+        _copy_right_rest(outputs, right_answer())
     difference = describe_difference(shape.outputs, leaves)
     # The check gets the reference's shape: it could take a leading 1 for a row dimension.
     shown_value = FlatValue(shape.answer, reshaped, [])
-    output = shown_value.rebuild(reshaped)
-    if judge_context.author.is_together(case):
+    answer = shown_value.rebuild(reshaped)
+    if author.is_together(case):
         # It may be judged twice, and a check may write to its arguments.
-        data, output = flat.clone(), shown_value.clone()
-    if complaint := _call_check(
-        lambda: judge_context.author.complaint(case, data, output), difference
-    ):
+        data, answer = flat.clone(), shown_value.clone()
+    if complaint := _call_check(lambda: author.complaint(case, data, answer), difference):
         failure = CaseFailed("wrong_answer", complaint, is_last=False)
-        failure.wrong, failure.mismatches = find_mismatches(reshaped, answer())
+        failure.wrong, failure.mismatches = find_mismatches(reshaped, right_answer())
         raise failure
 
 
@@ -103,15 +105,14 @@ def compute_expected(
     """Return the reference's answer for one rank. Raises ProblemFault."""
     answer = flatten(author.answer(case, flat.clone()), "ref_kernel")
     outputs, parts = buffers.shape.outputs, answer.tensors
-    is_same = len(parts) == len(outputs)
-    if not is_same or not all(map(lambda leaf, part: leaf.holds(part), outputs, parts)):
+    if len(parts) != len(outputs) or not all(map(Leaf.holds, outputs, parts)):
         raise ProblemFault("ref_kernel makes other shapes under another seed")
-    return answer.tensors
+    return parts
 
 
 def _compute_alone(
     author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
-) -> list[Any]:
+) -> Sequence[Any]:
     """Return the same for a rank that can compute it alone.
 
     Raises ProblemFault, ReferenceAnswerNeeded.
@@ -119,19 +120,6 @@ def _compute_alone(
     if author.is_together(case):
         raise ReferenceAnswerNeeded
     return compute_expected(author, case, buffers, flat)
-
-
-class _LazyAnswer:
-    """The reference's answer, computed on first use."""
-
-    def __init__(self, compute: Callable[[], list[Any]], known: Sequence[Any] | None) -> None:
-        self._compute = compute
-        self._tensors = known
-
-    def __call__(self) -> Sequence[Any]:
-        if self._tensors is None:
-            self._tensors = self._compute()
-        return self._tensors
 
 
 def _copy_right_rest(outputs: Sequence[Any], expected: Sequence[Any]) -> None:

@@ -119,11 +119,7 @@ def layout_bytes(leaves: Sequence[Leaf]) -> int:
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return a dtype's name without the `torch.` prefix.
-
-    >>> dtype_name("torch.float32")
-    'float32'
-    """
+    """Return a dtype's name without the `torch.` prefix."""
     return str(dtype).removeprefix("torch.")
 
 

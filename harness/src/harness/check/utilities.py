@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-_SHOWN_MAX = 5
 _CACHE_BYTES = 256 * 1024 * 1024
 
 CheckResult = tuple[bool, list[str]]

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -70,10 +70,14 @@ def find_device_access(name: str, ranks: int = 1, gpus: Sequence[int] = ()) -> D
     Without numbers, ranks get the first GPUs. Raises DeviceFault if a part is missing, ProblemFault
     if there are more ranks than numbers.
     """
-    find = _FINDERS.get(name)
-    if find is None:
-        raise DeviceFault(f"there is no device {name!r}, only {', '.join(_FINDERS)}")
-    return find(ranks, gpus)
+    match name:
+        case "cpu":
+            return DeviceAccess(limits=limits_of_ranks(ranks, Limits()))
+        case "cuda":
+            return _find_nvidia_access(ranks, gpus)
+        case "hip":
+            return _find_amd_access(ranks, gpus)
+    raise DeviceFault(f"there is no device {name!r}, only cpu, cuda, hip")
 
 
 def open_device(
@@ -105,11 +109,6 @@ def assign_gpus(
     """Assign GPUs to ranks in order, from those whose nodes exist.
 
     Raises the same errors as `find_device_access`.
-
-    >>> assign_gpus(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia1"})
-    [(1, 'GPU-b')]
-    >>> assign_gpus(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia0", "/dev/nvidia1"}, [1])
-    [(1, 'GPU-b')]
     """
     if not gpus:
         raise DeviceFault("'cuda' was requested, but the NVIDIA driver finds no GPU here")
@@ -123,9 +122,6 @@ def amd_access(paths: Collection[str], ranks: int = 1, numbers: Sequence[int] = 
     """Return what AMD GPUs need, from the nodes that exist.
 
     Raises the same errors as `find_device_access`.
-
-    >>> amd_access(["/dev/kfd", "/dev/dri/renderD128"]).devices
-    ('/dev/dri/renderD128', '/dev/kfd')
     """
     if _AMD_NODE not in paths:
         raise DeviceFault(f"'hip' was requested, but {_AMD_NODE} does not exist")
@@ -133,13 +129,8 @@ def amd_access(paths: Collection[str], ranks: int = 1, numbers: Sequence[int] = 
     # The default is set explicitly, because a box inherits no environment.
     environment = {"HIP_VISIBLE_DEVICES": ",".join(names)}
     each = _rank_environments("HIP_VISIBLE_DEVICES", names)
-    return DeviceAccess(
-        tuple(sorted(paths)),
-        ("/sys",),
-        environment,
-        limits_of_ranks(ranks),
-        each,
-    )
+    nodes = tuple(sorted(paths))
+    return DeviceAccess(nodes, ("/sys",), environment, limits_of_ranks(ranks), each)
 
 
 def nvidia_access(*each: host.GpuRequirements) -> DeviceAccess:
@@ -151,14 +142,8 @@ def nvidia_access(*each: host.GpuRequirements) -> DeviceAccess:
         "CUDA_VISIBLE_DEVICES",
         (rank_needs.environment["CUDA_VISIBLE_DEVICES"] for rank_needs in each),
     )
-    folders, environment = needs.read_only, needs.environment
-    return DeviceAccess(
-        needs.devices,
-        folders,
-        environment,
-        limits_of_ranks(len(each)),
-        names,
-    )
+    limits = limits_of_ranks(len(each))
+    return DeviceAccess(needs.devices, needs.read_only, needs.environment, limits, names)
 
 
 def limits_of_ranks(ranks: int, each: Limits = GPU_LIMITS) -> Limits:
@@ -214,31 +199,20 @@ def _find_amd_access(ranks: int, numbers: Sequence[int]) -> DeviceAccess:
     )
 
 
-def _cpu_access(ranks: int, _numbers: Sequence[int]) -> DeviceAccess:
-    return DeviceAccess(limits=limits_of_ranks(ranks, Limits()))
-
-
-_FINDERS: dict[str, Callable[[int, Sequence[int]], DeviceAccess]] = {
-    "cpu": _cpu_access,
-    "cuda": _find_nvidia_access,
-    "hip": _find_amd_access,
-}
-
-
-def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1, pipes: str = host.MPS_PIPES) -> Device:
+def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1) -> Device:
     """Open the device at the best tier that it can provide. Raises DeviceFault.
 
-    Each of several `ranks` has its own GPU: the first ones that this process sees. `pipes` is where
-    an MPS daemon would answer; if one does, this process becomes its client.
+    Each of several `ranks` has its own GPU: the first ones that this process sees. If an MPS daemon
+    answers, this process becomes its client.
     """
     if name not in NAMES:
         raise DeviceFault(f"there is no GPU device {name!r}, only {' and '.join(NAMES)}")
     # No gate has been proven on an AMD GPU, so its times never rank.
     local = LocalDevice(name)
     if name == "cuda":
-        is_running = host.is_mps_running(pipes)
+        is_running = host.is_mps_running()
         host.become_mps_client(
-            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": pipes} if is_running else {})
+            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": host.MPS_PIPES} if is_running else {})
         )
         device: CudaDevice | MultiGpuDevice
         if ranks > 1:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import code
-from harness.devices.device import Memory, SharedMemory, Window
+from harness.devices.device import Device, SharedMemory, Window
 from harness.sandbox import linux
 
 _AWAKE, _RELEASED = 0, 1
@@ -96,17 +96,17 @@ def reserve_core() -> list[int]:
     return others
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """The cpu device: tier C1 if the worker is frozen between calls, C2 if it cannot be.
 
     A frozen worker sees nothing of an input before the clock starts, so the input can be copied
-    first. If the worker may be awake, the copy must happen after the clock has started.
+    first. If the worker may be awake, the copy must happen after the clock has started. The caches
+    need no flush: generator, reference and check of each call displace them. Disturbances of a
+    shared processor show in its reference kernels.
     """
 
     name = "cpu"
     place = "cpu"
-    flags: tuple[str, ...] = ()
-    architecture = ""
 
     def __init__(
         self,
@@ -124,11 +124,7 @@ class CpuDevice:
 
     def prepare(self) -> None:
         """Use one thread for references: the other cores belong to the worker."""
-        # The collector takes a tenth of this import's time and frees nothing.
-        gc.disable()
         torch: Any = importlib.import_module("torch")
-        gc.freeze()
-        gc.enable()
         torch.set_num_threads(1)
         self._square = torch.rand(_FMA_SIDE, _FMA_SIDE)
         self._line = torch.rand(_COPY_BYTES // 4)
@@ -138,18 +134,10 @@ class CpuDevice:
         """Return versions, processor and cores."""
         return describe()
 
-    def of_rank(self, rank: int) -> "CpuDevice":
-        """Return this device, for every rank."""
-        del rank
-        return self
-
     def allocate(self, size: int, role: str) -> SharedMemory:
         """Return a memory of `size` bytes that the worker may map, for any role."""
         del role
         return SharedMemory(size, is_sealed=self._is_sealed)
-
-    def flush(self) -> None:
-        """Do nothing: generator, reference and check of each call displace the caches."""
 
     def timed(self, window: Window) -> float:
         """Time one call; the garbage collector waits until it is over."""
@@ -158,10 +146,6 @@ class CpuDevice:
             return self._time_call(window)
         finally:
             gc.enable()
-
-    def run_untimed(self, window: Window) -> None:
-        """Make one call without keeping its time."""
-        self.timed(window)
 
     def _time_call(self, window: Window) -> float:
         if self.tier == "C1":
@@ -190,27 +174,6 @@ class CpuDevice:
         else:
             self._line.clone()
         return (time.perf_counter_ns() - began_ns) / 1000
-
-    def calibration(self) -> dict[str, float]:
-        """Return {}: the policy knows this clock."""
-        return {}
-
-    def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Return {}."""
-        del inputs
-        return {}
-
-    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Return "": no input is visible before the clock starts."""
-        del inputs, null_spread_us
-        return ""
-
-    def unfit(self) -> list[str]:
-        """Return []: disturbances of a shared processor show in its reference kernels."""
-        return []
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def describe() -> dict[str, str]:

@@ -7,10 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-# Missing from fcntl. Without the seals a worker could shrink the memory, and the supervisor's next
-# access would raise SIGBUS.
-_F_ADD_SEALS = 1033
-_SEALS = 0x1 | 0x2 | 0x4  # no further seals, no shrinking, no growing
+# Without the seals a worker could shrink the memory, and the supervisor's next access would raise
+# SIGBUS.
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
 class Memory(Protocol):
@@ -55,7 +54,7 @@ class Window(Protocol):
         """Copy the outputs to where only the supervisor reaches them."""
 
 
-class Device(Protocol):
+class Device:
     """Something that runs kernels, and the trusted clock that times its calls.
 
     `tier` says how times are obtained, a tier of the timing policy such as C1; `place` is where
@@ -66,53 +65,64 @@ class Device(Protocol):
     name: str
     tier: str
     place: str
-    flags: tuple[str, ...]
-    architecture: str
+    flags: tuple[str, ...] = ()
+    architecture = ""
 
     def prepare(self) -> None:
         """Set up this process so that references do not disturb what is timed."""
+        raise NotImplementedError
 
     def describe(self) -> dict[str, str]:
         """Return what results should record about it, once it is prepared."""
+        raise NotImplementedError
 
     def of_rank(self, rank: int) -> "Device":
         """Return where the memories of a rank are, and what its worker computes on."""
+        del rank
+        return self
 
     def allocate(self, size: int, role: str) -> Memory:
         """Return a shared memory of `size` bytes for `inputs` or `outputs`. Raises DeviceFault."""
-
-    def flush(self) -> None:
-        """Empty the caches of what an earlier call left in them."""
+        raise NotImplementedError
 
     def timed(self, window: Window) -> float:
         """Time one call from its reveal until its answer is copied, in microseconds.
 
         Raises DeviceFault, RuleViolation, and errors of the window.
         """
+        raise NotImplementedError
 
     def run_untimed(self, window: Window) -> None:
         """Make one call without keeping its time, however long it takes.
 
         Raises DeviceFault, RuleViolation, and errors of the window.
         """
+        self.timed(window)
 
     def reference(self, name: str) -> float:
         """Time one call of a reference kernel, `fma` or `copy`, in microseconds."""
+        raise NotImplementedError
 
     def calibration(self) -> dict[str, float]:
         """Return facts about its clock for the records; `timer_step_ns` is its step, if known."""
+        return {}
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
         """Return what a result should show about the calls with these inputs besides times."""
+        del inputs
+        return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Return why the calls with these inputs are suspicious, "" if they are not.
 
         `null_spread_us` is how far calls with no work differ.
         """
+        del inputs, null_spread_us
+        return ""
 
     def unfit(self) -> Sequence[str]:
         """Return why the device is unfit for timing now; nothing if it is fit."""
+        return []
 
     def close(self) -> None:
         """Release the device."""
@@ -138,7 +148,7 @@ class SharedMemory:
         self.descriptor = os.memfd_create("warpboard", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
         if is_sealed:
-            fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS)
         self.told: dict[str, Any] = {}
         self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
 

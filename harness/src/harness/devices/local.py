@@ -5,7 +5,7 @@ import time
 from typing import Any, cast
 
 from harness.devices.cuda.rules import architecture_name, flush_bytes
-from harness.devices.device import DeviceFault, Memory, SharedMemory, Window
+from harness.devices.device import Device, DeviceFault, SharedMemory, Window
 
 CLAIM_BYTES = 4096
 COPY_BYTES = 64 * 1024**2
@@ -44,16 +44,18 @@ class LocalMemory:
         self._shared.close()
 
 
-class LocalDevice:
-    """A GPU through torch alone: `name` is cuda or hip, both called cuda by torch."""
+class LocalDevice(Device):
+    """A GPU through torch alone: `name` is cuda or hip, both called cuda by torch.
+
+    The worker empties the caches before its own clock starts. These times are claims, marked as
+    such and never ranked, so they need neither calibration nor checks.
+    """
 
     tier = "G0"
     place = "cuda:0"
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.flags: tuple[str, ...] = ()
-        self.architecture = ""
 
     def prepare(self) -> None:
         """Open the device. Raises DeviceFault."""
@@ -81,18 +83,10 @@ class LocalDevice:
             "flush_mib": str(self._flush_bytes() // 1024**2),
         }
 
-    def of_rank(self, rank: int) -> "LocalDevice":
-        """Return this device, for every rank."""
-        del rank
-        return self
-
     def allocate(self, size: int, role: str) -> LocalMemory:
         """Return memory for a role; the claim lies beside the inputs."""
         claim = {"flush": self._flush_bytes()} if role == "inputs" else {}
         return LocalMemory(size, self.place, claim)
-
-    def flush(self) -> None:
-        """Do nothing: the worker empties the caches before its own clock starts."""
 
     def timed(self, window: Window) -> float:
         """Return the worker's claim for one call, in microseconds, limited by the wall clock."""
@@ -114,10 +108,6 @@ class LocalDevice:
         self.flags = ("in_process", "dry") if any(dry for _, dry in claims) else ("in_process",)
         return claim_us if 0 < claim_us <= wall_us else wall_us
 
-    def run_untimed(self, window: Window) -> None:
-        """Make one call without keeping its time."""
-        self.timed(window)
-
     def reference(self, name: str) -> float:
         """Time a product of matrices (`fma`) or a copy (`copy`), in microseconds."""
         before, after = (self._torch.cuda.Event(enable_timing=True) for _ in "12")
@@ -129,24 +119,6 @@ class LocalDevice:
         after.record()
         after.synchronize()
         return 1000 * float(before.elapsed_time(after))
-
-    def calibration(self) -> dict[str, float]:
-        """Return {}: a clock that never ranks needs no calibration."""
-        return {}
-
-    def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Return {}."""
-        del inputs
-        return {}
-
-    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Return "": these times are claims, and marked as such."""
-        del inputs, null_spread_us
-        return ""
-
-    def unfit(self) -> list[str]:
-        """Return []: times that are never ranked need no fitness checks."""
-        return []
 
     def close(self) -> None:
         """Release the device."""

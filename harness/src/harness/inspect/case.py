@@ -121,11 +121,7 @@ class Notes:
 
 
 def describe_case(stage: str, case: Case) -> str:
-    """Name a case so that the author recognises it.
-
-    >>> describe_case("tests", Case("size=4 seed=7", {}))
-    'tests: size=4 seed=7'
-    """
+    """Name a case so that the author recognises it."""
     return f"{stage}: {case.name}"
 
 
@@ -161,19 +157,19 @@ class WatchedAuthor:
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
         """Generate the data of a case. Raises ProblemFault, MemoryShortage, ProcessLeftBehind."""
-        author = self._author
-        if case.ranks == 1:
+        author, ranks = self._author, case.ranks
+        if ranks == 1:
             return call_watched(lambda: author.data(case, seed, rank))
-        return call_watched(
-            lambda: [author.data(case, seed, each_rank) for each_rank in range(case.ranks)]
-        )
+        return call_watched(lambda: [author.data(case, seed, each) for each in range(ranks)])
 
     def answer(self, case: Case, data: Any) -> Any:
         """Return the reference's answer. Raises the same errors as `data`."""
-        author = self._author
-        if case.ranks == 1:
+        author, ranks = self._author, case.ranks
+        if ranks == 1:
             return call_watched(lambda: author.answer(case, data))
-        return self._each(case, lambda rank: author.answer(case, data[rank]))
+        return call_watched(
+            lambda: author.each(case, ranks, lambda rank: author.answer(case, data[rank]))
+        )
 
     def complaint(self, case: Case, data: Any, output: Any) -> str | None:
         """Return what the check says is wrong, for several ranks what one of them says.
@@ -189,13 +185,10 @@ class WatchedAuthor:
                 raise _CheckRejected(f"rank {rank}: {complaint}")
 
         try:
-            self._each(case, require_accepted)
+            call_watched(lambda: author.each(case, case.ranks, require_accepted))
         except _CheckRejected as rejection:
             return str(rejection)
         return None
-
-    def _each(self, case: Case, work: Callable[[int], T]) -> list[T]:
-        return call_watched(lambda: self._author.each(case, case.ranks, work))
 
 
 def call_watched(call: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ limit on memory. Code that hangs or dies is noticed from outside.
 import functools
 import resource
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine
@@ -72,17 +72,6 @@ def execute_inspection(
     )
 
 
-@dataclass
-class _Costs:
-    """How long one call of each case takes the platform and a plain submission, in seconds."""
-
-    of_case: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    def sum(self, key: str, cases: tuple[Case, ...]) -> float:
-        """Return the cost of the cases that could be inspected."""
-        return sum(self.of_case.get((key, case.name), 0.0) for case in cases)
-
-
 class _Inspection:
     """One problem under inspection."""
 
@@ -91,7 +80,8 @@ class _Inspection:
         self.needed_bytes = 0
         self._directory = directory
         self._problem = directory.problem
-        self._costs = _Costs()
+        # How long one call of each inspected case takes the platform and a plain submission.
+        self._costs_s: dict[tuple[str, str], float] = {}
         self._given = find_device_access(request.device, directory.problem.ranks)
         self._device = open_device(request.device, self._given, machine.walls, machine.defences)
         self._build_tools = adapt_tools(machine.build_tools, self._device.architecture)
@@ -112,10 +102,9 @@ class _Inspection:
             author = self._load_author()
             sandbox = sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             memory.require_sandbox(self._problem, sandbox)
-            for case in self._problem.tests:
-                self._inspect_case(author, "tests", case, until)
-            for case in self._problem.benchmarks:
-                self._inspect_case(author, "benchmarks", case, until)
+            for key in ("tests", "benchmarks"):
+                for case in getattr(self._problem, key):
+                    self._inspect_case(author, key, case, until)
         except ProcessLeftBehind:
             text = "it leaves a process behind"
             self.notes.add("author_forks", ERROR, reference, text)
@@ -173,7 +162,7 @@ class _Inspection:
         check_s = inspect_check(subject, inputs, answers)
         # The reference stands for a plain submission.
         cost_s = inputs.generate_s + 2 * answers.reference_s + check_s
-        self._costs.of_case[key, case.name] = cost_s
+        self._costs_s[key, case.name] = cost_s
 
     def _inspect_memory(self, subject: InspectedCase) -> None:
         shape = subject.shape
@@ -201,11 +190,9 @@ class _Inspection:
         policy = policy_for(self._device.name, "ranked")
         calls = policy.processes * (policy.warm_ups[0] + policy.looks[0] * BLOCK_CALLS_MIN)
         checked = "tests" if problem.tests else "benchmarks"
-        took_s = {
-            "check": problem.calls * self._costs.sum(checked, problem.cases("check", "ranked")),
-            "time": calls * self._costs.sum("benchmarks", problem.cases("time", "ranked")),
-        }
-        for stage, seconds in took_s.items():
+        for stage, key, count in (("check", checked, problem.calls), ("time", "benchmarks", calls)):
+            cases = problem.cases(stage, "ranked")
+            seconds = count * sum(self._costs_s.get((key, case.name), 0.0) for case in cases)
             budget_s = problem.budget_s(stage, "ranked")
             if seconds > _BUDGET_SHARE * budget_s:
                 text = f"the stage would take about {seconds:.0f} s of a budget of {budget_s:.0f} s"

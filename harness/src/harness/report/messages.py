@@ -6,8 +6,8 @@ manifest is the problem version that `shared.problems` compiles; `harness.proble
 
 import json
 import types
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, get_args, get_origin
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, cast, get_args, get_origin
 
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
@@ -269,11 +269,8 @@ class RunReport:
 
 Request = RunRequest | InspectRequest
 Message = Accepted | Started | Progress | StageFinished | RunReport | InspectReport
-_MESSAGE_TYPES = {
-    kind.__name__: kind
-    for kind in (Accepted, Started, Progress, StageFinished, RunReport, InspectReport)
-}
-_REQUEST_TYPES = {kind.__name__: kind for kind in (RunRequest, InspectRequest)}
+_MESSAGE_TYPES = {kind.__name__: kind for kind in get_args(Message)}
+_REQUEST_TYPES = {kind.__name__: kind for kind in get_args(Request)}
 
 
 def failed_run(code: str, reason: str, took_s: float = 0.0) -> RunReport:
@@ -299,7 +296,7 @@ def request_from_line(line: str) -> Request:
     """Return the request in a line. Raises ValueError for anything else."""
     try:
         ((name, body),) = json.loads(line).items()
-        request: Request = _check_types(_REQUEST_TYPES[name](**body))
+        request: Request = _decode(body, _REQUEST_TYPES[name])
         return request
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a request for a run: {line[:200]!r}") from error
@@ -309,73 +306,47 @@ def from_line(line: str) -> Message:
     """Return the message in a line. Raises ValueError for anything but one known message."""
     try:
         ((name, body),) = json.loads(line).items()
-        return _from_body(_MESSAGE_TYPES[name], body)
+        message: Message = _decode(body, _MESSAGE_TYPES[name])
+        return message
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"not a message of the supervisor: {line[:200]!r}") from error
 
 
-def _from_body(kind: Any, body: dict[str, Any]) -> Message:
-    if kind is RunReport:
-        body["cases"] = [_parse_case(case) for case in body["cases"]]
-        body["artefacts"] = [_check_types(Artefact(**artefact)) for artefact in body["artefacts"]]
-        body["duel"] = _parse_duel(body["duel"])
-        _require_one_ending(body["verdict"], body["failure_code"])
-    if kind is InspectReport:
-        body["findings"] = [_check_types(Finding(**finding)) for finding in body["findings"]]
-    message: Message = _check_types(kind(**body))
-    return message
+def _decode(value: Any, kind: Any) -> Any:
+    """Return a value of JSON as the type of an annotation; a bool is not an int.
 
-
-def _parse_case(body: dict[str, Any]) -> CaseReport:
-    if body["interval_us"] is not None:
-        low, high = body["interval_us"]
-        body["interval_us"] = (low, high)
-    body["mismatches"] = [_check_types(Mismatch(**mismatch)) for mismatch in body["mismatches"]]
-    case: CaseReport = _check_types(CaseReport(**body))
-    if case.verdict not in VERDICTS:
-        raise ValueError(f"unknown verdict: {case.verdict!r}")
-    return case
-
-
-def _parse_duel(body: dict[str, Any] | None) -> DuelReport | None:
-    if body is None:
-        return None
-    body["pairs_us"] = [(time_a, time_b) for time_a, time_b in body["pairs_us"]]
-    if body["interval"] is not None:
-        low, high = body["interval"]
-        body["interval"] = (low, high)
-    duel: DuelReport = _check_types(DuelReport(**body))
-    if duel.winner not in (*WINNERS, "") or duel.failed not in (*SIDES, ""):
-        raise ValueError(f"impossible result of a duel: {duel.winner!r}, {duel.failed!r}")
-    return duel
-
-
-def _require_one_ending(verdict: str, failure_code: str) -> None:
-    is_judged = verdict in VERDICTS and failure_code == ""
-    if not is_judged and (verdict != "" or failure_code not in FAILURE_CODES):
-        raise ValueError(f"impossible ending: {verdict!r}, {failure_code!r}")
-
-
-def _check_types(message: Any) -> Any:
-    for item in fields(message):
-        if not _fits(getattr(message, item.name), item.type):
-            raise TypeError(f"{type(message).__name__}.{item.name} is not {item.type}")
-    return message
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Return whether a decoded value has the type of a field's annotation.
-
-    >>> _fits(None, float | None), _fits({"a": "b"}, dict[str, float]), _fits(True, int)
-    (True, False, False)
+    Raises AttributeError, KeyError, TypeError or ValueError if it is not one.
     """
     origin, inner = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        types_by_name = {item.name: item.type for item in fields(kind)}
+        parts = {name: _decode(item, types_by_name[name]) for name, item in value.items()}
+        record = cast("Any", kind)(**parts)
+        _require_possible(record)
+        return record
     if origin is types.UnionType:
-        return any(_fits(value, option) for option in inner)
-    if origin is None:
-        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    if not isinstance(value, origin):
-        return False
+        return None if value is None else _decode(value, inner[0])
+    if origin is tuple:
+        return tuple(_decode(item, part) for item, part in zip(value, inner, strict=True))
+    if origin is list and isinstance(value, list):
+        return [_decode(item, inner[0]) for item in value]
     if origin is dict:
-        return all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
-    return all(_fits(item, inner[0]) for item in value)
+        return {name: _decode(item, inner[1]) for name, item in value.items()}
+    if origin is None and isinstance(value, kind) and (kind is bool or type(value) is not bool):
+        return value
+    raise TypeError(f"{value!r:.100} is not {kind}")
+
+
+def _require_possible(record: Any) -> None:
+    """Raise ValueError for a record that only something else than a supervisor would send."""
+    if isinstance(record, CaseReport) and record.verdict not in VERDICTS:
+        raise ValueError(f"unknown verdict: {record.verdict!r}")
+    if isinstance(record, DuelReport) and (
+        record.winner not in (*WINNERS, "") or record.failed not in (*SIDES, "")
+    ):
+        raise ValueError(f"impossible result of a duel: {record.winner!r}, {record.failed!r}")
+    if isinstance(record, RunReport):
+        has_verdict = record.verdict in VERDICTS and not record.failure_code
+        has_failed = not record.verdict and record.failure_code in FAILURE_CODES
+        if not has_verdict and not has_failed:
+            raise ValueError(f"impossible ending: {record.verdict!r}, {record.failure_code!r}")

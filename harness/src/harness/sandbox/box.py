@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 WALLS = ("namespaces", "uid", "seccomp", "landlock", "memory", "pids", "freezer")
-LEVELS = ("none", "weak", "medium", "strong")
 
 # The account of a submission's processes where the supervisor is root; it owns nothing.
 WORKER_UID = 64001

@@ -28,18 +28,10 @@ MemoryKill = Literal["", "box", "machine"]
 _SHARES_OF_WEIGHT = 10
 
 
-@dataclass(frozen=True)
-class FreezerCommands:
-    """What is written to a freezer, and what it reports when everything is frozen."""
-
-    freeze: bytes
-    thaw: bytes
-    frozen: bytes
-
-
-_COMMANDS = {
-    1: FreezerCommands(b"FROZEN", b"THAWED", b"FROZEN\n"),
-    2: FreezerCommands(b"1", b"0", b"frozen 1"),
+# By version: what freezes and thaws, and what a freezer reports when everything is frozen.
+_FREEZER_WORDS = {
+    1: (b"FROZEN", b"THAWED", b"FROZEN\n"),
+    2: (b"1", b"0", b"frozen 1"),
 }
 
 
@@ -65,11 +57,11 @@ class Freezer:
 
     def freeze(self) -> bool:
         """Freeze everything in the group; False if something still runs."""
-        commands = _COMMANDS[self.version]
-        if not self._write_command(commands.freeze):
+        command, _, frozen = _FREEZER_WORDS[self.version]
+        if not self._write_command(command):
             return True
         ends_at = 0.0
-        while not self._has_state(commands.frozen):
+        while not self._has_state(frozen):
             now = time.monotonic()
             ends_at = ends_at or now + FREEZE_S_MAX
             if now > ends_at:
@@ -78,7 +70,8 @@ class Freezer:
 
     def thaw(self) -> None:
         """Let everything in the group run again."""
-        self._write_command(_COMMANDS[self.version].thaw)
+        _, command, _ = _FREEZER_WORDS[self.version]
+        self._write_command(command)
 
     def close(self) -> None:
         """Close the files without changing the group."""
@@ -114,7 +107,6 @@ class ControlGroup:
     def __init__(self, places: CgroupParents, spec: BoxSpec) -> None:
         """Raises OSError if a group cannot be created or limited."""
         self._walls = spec.walls
-        self._unified = places.unified
         name = f"{_prefix()}{os.getpid()}-{processes.started_at(os.getpid())}"
         self._folders = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():

@@ -75,11 +75,6 @@ def die_first_of_memory() -> None:
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_MAX, encoding="ascii")
 
 
-def is_root() -> bool:
-    """Return whether this process may become another user."""
-    return os.geteuid() == 0
-
-
 @dataclass(frozen=True)
 class BoxWorkers:
     """The workers of a box: a control socket for each, and the function that each runs.

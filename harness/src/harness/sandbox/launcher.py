@@ -109,7 +109,8 @@ class Box:
         if "status" in self._state:
             return int(self._state["status"])
         if "code" in self._state:
-            return _decode_status(self._state["code"])
+            code: int = self._state["code"]
+            return _SIGNALLED - code if code > _SIGNALLED else code
         if self._is_closed:
             raise SandboxFault("the keeper of the box is gone")
         return None
@@ -195,15 +196,6 @@ class Box:
     def _raise_fault(self) -> None:
         if "fault" in self._state:
             raise SandboxFault(self._state["fault"])
-
-
-def _decode_status(code: int) -> int:
-    """Convert a shell-style exit status to that of subprocess.
-
-    >>> _decode_status(1), _decode_status(137)
-    (1, -9)
-    """
-    return _SIGNALLED - code if code > _SIGNALLED else code
 
 
 def _read_waited_us(descriptor: int) -> float:

@@ -205,7 +205,9 @@ def probe_isolation() -> Isolation:
     all_missing = list(_find_missing())
     missing = tuple(wall for wall in all_missing if wall.wall in WALLS)
     walls = tuple(wall for wall in WALLS if wall not in {wall.wall for wall in missing})
-    launchers = tuple(_find_missing_launchers(walls))
+    launchers: tuple[MissingWall, ...] = ()
+    if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
+        launchers = (explain_launcher(reason),)
     return Isolation(
         walls=walls,
         level=isolation_level(walls),
@@ -258,11 +260,6 @@ def _reach_interpreter() -> None:
     for folder in folders:
         if not os.access(folder, os.R_OK | os.X_OK):
             raise OSError(folder)
-
-
-def _find_missing_launchers(walls: tuple[str, ...]) -> Iterator[MissingWall]:
-    if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
-        yield explain_launcher(reason)
 
 
 def _try_bubblewrap(walls: tuple[str, ...]) -> None:

@@ -11,9 +11,9 @@ END_S_MAX = 45.0
 _PAUSE_S = 0.001
 
 
-def end_descendants(within_s: float = END_S_MAX) -> bool:
+def end_descendants() -> bool:
     """Kill and reap all descendants of this process, a reaper; True when none is left."""
-    ends_at = time.monotonic() + within_s
+    ends_at = time.monotonic() + END_S_MAX
     while _reap_children():
         if time.monotonic() > ends_at:
             return False
@@ -22,9 +22,9 @@ def end_descendants(within_s: float = END_S_MAX) -> bool:
     return True
 
 
-def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
+def end_others(known: Collection[int]) -> bool:
     """Kill and reap descendants of this process, a reaper, except known ones and theirs."""
-    ends_at = time.monotonic() + within_s
+    ends_at = time.monotonic() + END_S_MAX
     while others := set(descendants(os.getpid(), known)):
         if time.monotonic() > ends_at:
             return False

@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 from collections.abc import Iterable
-from typing import NoReturn
 
 CONTROL = 3
 FLAGS = ("-I", "-B", "-u", "-X", "faulthandler")
@@ -42,19 +41,10 @@ def worker_command(path: str) -> list[str]:
     return [sys.executable, *FLAGS, "-m", "harness.worker.server", str(CONTROL), path]
 
 
-def _become_unreadable() -> None:
-    """Protect pid 1, which runs as the workers' own user, from them."""
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 def _start_rank(path: str, control: int, controls: list[int]) -> int:
     pid = os.fork()
-    if pid == 0:
-        _exec_rank(path, control, controls)
-    return pid
-
-
-def _exec_rank(path: str, control: int, controls: list[int]) -> NoReturn:
+    if pid:
+        return pid
     try:
         own_control = os.dup(control)
         for descriptor in controls:
@@ -70,7 +60,8 @@ def _exec_rank(path: str, control: int, controls: list[int]) -> NoReturn:
 
 def main() -> None:
     """Start the ranks, and exit like a shell with the status of the first that failed."""
-    _become_unreadable()
+    # This is pid 1, and runs as the workers' own user.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     if processes_max := int(sys.argv[2]):
         resource.setrlimit(resource.RLIMIT_NPROC, (processes_max, processes_max))
     controls = [int(descriptor) for descriptor in sys.argv[3:]]

@@ -176,20 +176,6 @@ def install_worker_filter(
     linux.install_filter(build_filter(families, keeps_cores=keeps_cores))
 
 
-def build_refusing_filter(names: Sequence[str], machine: str = "") -> bytes:
-    """Return a filter that refuses only these calls and new namespaces, like containers."""
-    column, audit = _MACHINES[machine or platform.machine()]
-    numbers = [REFUSED[name][column] for name in names]
-    code = [
-        *_check_machine(audit),
-        *_answer_call(_CLONE3, _ENOSYS),
-        *(step for number in numbers if number >= 0 for step in _answer_call(number, _EPERM)),
-        *_check_clone(_CLONE[audit]),
-        _return(_ALLOW),
-    ]
-    return assemble_filter(code)
-
-
 def assemble_filter(code: Sequence[Instruction]) -> bytes:
     """Encode instructions (operation, constant, jump if true, jump if false) for the kernel."""
     return b"".join(struct.pack("<HBBI", step[0], step[2], step[3], step[1]) for step in code)

@@ -6,35 +6,27 @@ may also have written all that the program reports through POPCORN_FD: lines of 
 """
 
 import base64
-import hashlib
 import math
 import os
 import re
-import secrets
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from harness.build import submission
 from harness.build.cache import read_memory
-from harness.build.teams import WorkerTeams
-from harness.check.inputs import KEY_BYTES, derive_seed
+from harness.build.plan import adapt_tools
+from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
+from harness.check.inputs import derive_seed
+from harness.check.memory import measure_available_memory
 from harness.devices import cpu
+from harness.devices.access import find_device_access
 from harness.problem import Case, ProblemFault
 from harness.report import verdict
-from harness.report.messages import (
-    STAGES,
-    VERSION,
-    Artefact,
-    CaseReport,
-    Progress,
-    RunReport,
-    RunRequest,
-    StageFinished,
-    Started,
-)
+from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
 from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
 from harness.run_directory import RunDirectory
+from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
 # Exit codes of a correct program whose problem is at fault; a submission can use them too.
@@ -54,6 +46,7 @@ _TIME_US_MIN, _TIME_US_MAX = 1e-6, 1e12
 _FIGURES = ("runs", "mean", "std", "err", "best", "worst")
 
 TIER = "G0"
+_OLDEST_ARCHITECTURE = "compute_75"
 _MODES = {"check": "test", "hidden_check": "test", "timed_check": "test"}
 # The program's names for the mode that follows the tests.
 _TIMED_MODES = {"ranked": "leaderboard", "profile": "profile"}
@@ -61,8 +54,6 @@ _CHUNK_BYTES = 64 * 1024
 _STATUS_BYTES_MAX = 16
 _DRAIN_S = 10.0
 _SEED_BITS = 31
-
-Tell = Callable[[Started | Progress | StageFinished], None]
 
 
 def parse_lines(data: bytes) -> dict[str, str]:
@@ -201,78 +192,39 @@ def _timed_report(case: Case, values: Mapping[str, str]) -> CaseReport:
     )
 
 
-class ProgramRun:
+class ProgramRun(Run):
     """One run: each stage calls the program once in its own box."""
 
     def __init__(
-        self,
-        request: RunRequest,
-        directory: RunDirectory,
-        worker_teams: WorkerTeams,
-        tell: Tell,
+        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
     ) -> None:
-        self.worker_teams = worker_teams
-        self._report_progress = tell
-        self._request = request
-        self._directory = directory
-        self._problem = directory.problem
-        self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
-        self._cases: list[CaseReport] = []
-        self._stage = ""
-        self._program: tuple[int, ...] = ()
-        self._artefacts: list[Artefact] = []
-        self._failed: CaseReport | None = None
-        self._has_survivors = False
-
-    def execute(self) -> RunReport:
-        """Run the stages in order until one does not pass. Raises the errors of every run."""
-        try:
-            self._report_progress(self._started())
-            for stage in STAGES[self._request.mode]:
-                self._run(stage)
-                if self._failed:
-                    break
-        finally:
-            try:
-                self.worker_teams.end()
-            except CaseFailed as failure:
-                self._has_survivors = True
-                self._failed = verdict.failed_case_report("", self._stage, failure)
-            finally:
-                self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
-        return self._report()
-
-    def _started(self) -> Started:
-        return Started(
-            harness=VERSION,
-            level=self.worker_teams.setup.machine.level,
-            tier=TIER,
-            key_commit=hashlib.sha256(self._key).hexdigest(),
-            environment=cpu.describe(),
-            missing=self.worker_teams.setup.machine.missing,
+        super().__init__(request, directory, machine, tell)
+        access = find_device_access(request.device, directory.problem.ranks, request.gpus)
+        if request.device == "cpu":
+            measure_available_memory(directory.problem, access.limits)
+        # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
+        build_tools = adapt_tools(
+            machine.build_tools, _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
         )
+        setup = WorkerSetup(replace(machine, build_tools=build_tools), cpu.reserve_core(), access)
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
+        self._program: tuple[int, ...] = ()
 
-    def _run(self, stage: str) -> None:
-        began = time.monotonic()
-        self._stage = stage
+    def _describe_clock(self) -> tuple[str, dict[str, str]]:
+        return TIER, cpu.describe()
+
+    def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         mode = self._request.mode
-        case = self._request.case
-        cases = self._problem.cases(stage, mode, case) if stage != "build" else ()
+        cases = self._problem.cases(stage, mode, self._request.case) if stage != "build" else ()
         if cases:
             self._report_progress(Progress(stage, cases[0].name, 0, len(cases)))
-        deadline = began + self._problem.budget_s(stage, mode)
         try:
-            reports = self._run_program(stage, cases, deadline)
+            reports = self._run_program(stage, cases, budget.ends_at)
         except CaseFailed as failure:
             first = cases[0].name if cases else ""
             reports = [verdict.failed_case_report(first, stage, failure)]
             reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
-        if stage == "hidden_check":
-            reports = [verdict.hide_details(report) for report in reports]
-        self._cases += reports if stage != "build" else []
-        self._failed = verdict.first_failed(reports)
-        ended = self._failed.verdict if self._failed else "passed"
-        self._report_progress(StageFinished(stage, ended, time.monotonic() - began, len(reports)))
+        return list(map(verdict.hide_details, reports)) if stage == "hidden_check" else reports
 
     def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
         order: dict[str, object] = {
@@ -299,15 +251,12 @@ class ProgramRun:
         report = parse_lines(reported)
         reports = make_case_reports(stage, cases, report, status)
         if stage == "profile":
-            self._keep_profiles(extract_profiles(report, len(cases)))
+            # Nothing here parses these files.
+            for name, data in extract_profiles(report, len(cases)).items():
+                text = verdict.escape_controls(data)
+                self._directory.keep(name, text)
+                self._artefacts.append(Artefact(name, "text/plain", len(text)))
         return reports
-
-    def _keep_profiles(self, profiles: Mapping[str, bytes]) -> None:
-        """Keep the profile files; nothing here parses them."""
-        for name, data in profiles.items():
-            text = verdict.escape_controls(data)
-            self._directory.keep(name, text)
-            self._artefacts.append(Artefact(name, "text/plain", len(text)))
 
     def _start_program(self, order: dict[str, object], deadline: float) -> tuple[bytes, int]:
         """Return what the program reported and its exit status. Raises CaseFailed."""
@@ -327,22 +276,6 @@ class ProgramRun:
             return drain.data, _parse_status(read_memory(status_memory, _STATUS_BYTES_MAX))
         finally:
             os.close(status_memory)
-
-    def _report(self) -> RunReport:
-        head, tail = self.worker_teams.log.ends()
-        return RunReport(
-            verdict=self._failed.verdict if self._failed else "passed",
-            stage=self._stage,
-            reason=verdict.describe_outcome(self._failed),
-            took_s=0.0,
-            key=self._key.hex(),
-            cases=self._cases,
-            log_head=head,
-            log_tail=tail,
-            log_bytes=self.worker_teams.log.bytes,
-            has_left=self._has_survivors,
-            artefacts=self._artefacts,
-        )
 
 
 class _Drain(threading.Thread):

@@ -1,11 +1,11 @@
-"""A run from its request to its report: build, check, time."""
+"""A run from its first stage to its report: build, check, time."""
 
 import functools
 import hashlib
 import itertools
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from harness.build import submission
@@ -20,7 +20,6 @@ from harness.check.judging import JudgeContext
 from harness.devices import cpu
 from harness.devices.access import find_device_access, open_device
 from harness.devices.cpu import CoreKeepAwake, reserve_core
-from harness.devices.device import DeviceFault
 from harness.problem import Case, MemoryShortage, ProblemFault
 from harness.report import verdict
 from harness.report.messages import (
@@ -36,74 +35,25 @@ from harness.report.messages import (
     RunRequest,
     StageFinished,
     Started,
-    failed_run,
 )
 from harness.report.verdict import CaseFailed
 from harness.run_directory import RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
-from harness.supervisor.program_run import ProgramRun, Tell
 from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
-from harness.time.process import NoisyMachine
 from harness.time.stage import StageTimer, TimingContext
 from harness.time.unranked import Profiler
 
-_OLDEST_ARCHITECTURE = "compute_75"
 _TIMED = ("time", DUEL)
 
-
-def execute_run(
-    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
-) -> RunReport:
-    """Execute one run in this process; no worker of it is left when this returns."""
-    began = time.monotonic()
-    usage: dict[str, float] = {}
-    try:
-        run = _make_run(request, directory, machine, tell)
-        try:
-            report = run.execute()
-        finally:
-            usage = run.worker_teams.usage()
-    except ProblemFault as fault:
-        report = failed_run("problem_fault", verdict.make_printable(str(fault)))
-    except SandboxFault as fault:
-        report = failed_run("sandbox", str(fault))
-    except DeviceFault as fault:
-        report = failed_run("device", str(fault))
-    except NoisyMachine as noisy:
-        report = failed_run("noisy", str(noisy))
-    except MemoryShortage as shortage:
-        report = failed_run("memory", verdict.make_printable(str(shortage)))
-    except (MemoryError, RuntimeError) as error:
-        if not is_memory_shortage(error):
-            raise
-        report = failed_run("memory", "this machine has too little memory left for the run")
-    took_s = time.monotonic() - began
-    return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
+Tell = Callable[[Started | Progress | StageFinished], None]
 
 
-def _make_run(
-    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
-) -> "_StagedRun | ProgramRun":
-    """Return a run by our harness, or by the problem's own program. Raises every run's errors."""
-    if request.mode == DUEL:
-        return _DuelRun(request, directory, machine, tell)
-    if not directory.problem.main:
-        return _StagedRun(request, directory, machine, tell)
-    access = find_device_access(request.device, directory.problem.ranks, request.gpus)
-    if request.device == "cpu":
-        memory.measure_available_memory(directory.problem, access.limits)
-    # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
-    build_tools = adapt_tools(
-        machine.build_tools, _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
-    )
-    setup = WorkerSetup(replace(machine, build_tools=build_tools), reserve_core(), access)
-    return ProgramRun(request, directory, WorkerTeams(setup, directory, request.mode, 1), tell)
+class Run:
+    """One run: its request, its key, and the cases judged so far. Subclasses run the stages."""
 
-
-class _StagedRun:
-    """One run: its request, its key, and the cases judged so far."""
+    worker_teams: WorkerTeams
 
     def __init__(
         self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
@@ -114,10 +64,93 @@ class _StagedRun:
         self._machine = machine
         self._report_progress = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
-        self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
         self._figures = 0.0, 0.0
         self._artefacts: list[Artefact] = []
+        self._stage = ""
+        self._has_survivors = False
+        self._first_failed: CaseReport | None = None
+
+    def execute(self) -> RunReport:
+        """Run the stages in order until one does not pass. Raises problem and machine errors."""
+        try:
+            tier, environment = self._describe_clock()
+            self._report_progress(
+                Started(
+                    harness=VERSION,
+                    level=self._machine.level,
+                    tier=tier,
+                    key_commit=hashlib.sha256(self._key).hexdigest(),
+                    environment=environment,
+                    missing=self._machine.missing,
+                )
+            )
+            self._run_stages()
+        finally:
+            try:
+                self.worker_teams.end()
+            except CaseFailed as failure:
+                self._has_survivors = True
+                self._first_failed = verdict.failed_case_report("", self._stage, failure)
+            finally:
+                self._close_device()
+                self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
+        return self._report()
+
+    def _describe_clock(self) -> tuple[str, dict[str, str]]:
+        """Return the timing tier, and what the report should record about the machine."""
+        raise NotImplementedError
+
+    def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        """Return how each case of a stage ended, or why there was no build."""
+        raise NotImplementedError
+
+    def _close_device(self) -> None:
+        """Release what this process uses of the device."""
+
+    def _run_stages(self) -> None:
+        for stage in STAGES[self._request.mode]:
+            began = time.monotonic()
+            self._stage = stage
+            budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
+            cases = self._run_stage(stage, budget)
+            self._cases += cases if stage != "build" else []
+            self._first_failed = verdict.first_failed(cases)
+            stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
+            self._report_progress(
+                StageFinished(stage, stage_verdict, time.monotonic() - began, len(cases))
+            )
+            if self._first_failed:
+                return
+
+    def _report(self) -> RunReport:
+        head, tail = self.worker_teams.log.ends()
+        failure = self._first_failed
+        return RunReport(
+            verdict=failure.verdict if failure else "passed",
+            stage=self._stage,
+            reason=verdict.describe_outcome(failure),
+            took_s=0.0,
+            key=self._key.hex(),
+            cases=self._cases,
+            log_head=head,
+            log_tail=tail,
+            log_bytes=self.worker_teams.log.bytes,
+            artefacts=self._artefacts,
+            sigma_run=self._figures[0],
+            tie_us=self._figures[1],
+            has_left=self._has_survivors,
+        )
+
+
+class StagedRun(Run):
+    """A run by our harness: build, check, and time or profile."""
+
+    def __init__(
+        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+    ) -> None:
+        super().__init__(request, directory, machine, tell)
+        self._shapes: dict[str, list[Shape]] = {}
         self._steps = {
             "build": self._build,
             "check": self._judge_all,
@@ -126,10 +159,8 @@ class _StagedRun:
             "time": self._time,
             "profile": self._profile,
         }
-        self._stage = ""
-        self._has_survivors = False
-        self._first_failed: CaseReport | None = None
-        ranks, cores = max((case.ranks for case in self._list_cases()), default=1), reserve_core()
+        ranks = max((case.ranks for case, _ in self._list_cases()), default=1)
+        cores = reserve_core()
         is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         access = find_device_access(request.device, ranks, request.gpus)
@@ -146,52 +177,26 @@ class _StagedRun:
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
-    def execute(self) -> RunReport:
-        """Run the stages in order until one does not pass. Raises problem and machine errors."""
-        try:
-            self._report_progress(self._started())
-            self._run_stages()
-        finally:
-            try:
-                self.worker_teams.end()
-            except CaseFailed as failure:
-                self._has_survivors = True
-                self._first_failed = verdict.failed_case_report("", self._stage, failure)
-            finally:
-                self._device.close()
-                self._core_keep_awake.close()
-                self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
-        return self._report()
+    def _describe_clock(self) -> tuple[str, dict[str, str]]:
+        return self._device.tier, cpu.describe() | self._device.describe()
 
-    def _list_cases(self) -> Iterator[Case]:
+    def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        return self._steps[stage](stage, budget)
+
+    def _close_device(self) -> None:
+        self._device.close()
+        self._core_keep_awake.close()
+
+    def _list_cases(self) -> Iterator[tuple[Case, bool]]:
+        """Yield the cases of every stage, and whether the stage times them."""
         mode = self._request.mode
         for stage in STAGES[mode]:
-            yield from self._problem.cases(stage, mode)
+            for case in self._problem.cases(stage, mode):
+                yield case, stage in _TIMED
 
-    def _started(self) -> Started:
-        return Started(
-            harness=VERSION,
-            level=self._machine.level,
-            tier=self._device.tier,
-            key_commit=hashlib.sha256(self._key).hexdigest(),
-            environment=cpu.describe() | self._device.describe(),
-            missing=self._machine.missing,
-        )
-
-    def _run_stages(self) -> None:
-        for stage in STAGES[self._request.mode]:
-            began = time.monotonic()
-            self._stage = stage
-            budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
-            cases = self._steps[stage](stage, budget)
-            self._cases += [case for case in cases if stage != "build"]
-            self._first_failed = verdict.first_failed(cases)
-            stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
-            self._report_progress(
-                StageFinished(stage, stage_verdict, time.monotonic() - began, len(cases))
-            )
-            if self._first_failed:
-                return
+    def _first_ranks(self) -> int:
+        """Return the number of ranks of the first team."""
+        return next((case.ranks for case, _ in self._list_cases()), 1)
 
     def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
@@ -202,9 +207,7 @@ class _StagedRun:
             )
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
-            self._team = self.worker_teams.start(
-                next((case.ranks for case in self._list_cases()), 1)
-            )
+            self._team = self.worker_teams.start(self._first_ranks())
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team, budget.ends_at)
         except CaseFailed as failure:
@@ -222,7 +225,7 @@ class _StagedRun:
             author, self._device, self._core_keep_awake, self._machine.defences
         )
         is_checked = self._problem.is_checked
-        cases = self._list_cases()
+        cases = (case for case, _ in self._list_cases())
         try:
             self._shapes = calls.probe_shapes(
                 self._judge_context, cases, self._key, is_checked=is_checked
@@ -236,22 +239,17 @@ class _StagedRun:
 
     def _require_estimates(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage with figures for a case that was too large to probe."""
-        author, mode = self._judge_context.author, self._request.mode
-        for stage in STAGES[mode]:
-            for case in self._problem.cases(stage, mode):
-                if sizes := memory.estimate_sizes(author, case):
-                    offer.require(case, [sizes], is_timed=stage in _TIMED)
+        for case, is_timed in self._list_cases():
+            if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                offer.require(case, [sizes], is_timed=is_timed)
 
     def _require_memory(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
-        mode = self._request.mode
-        for stage in STAGES[mode]:
-            for case in self._problem.cases(stage, mode):
-                sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
-                is_timed = stage in _TIMED
-                offer.require(case, sizes, is_timed=is_timed)
-                shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
+        for case, is_timed in self._list_cases():
+            sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
+            offer.require(case, sizes, is_timed=is_timed)
+            shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
     def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
@@ -326,27 +324,8 @@ class _StagedRun:
                 index = call if self._machine.defences.has_fresh_inputs else 0
                 yield derive_seed(self._key, stage, case.name, index, bits)
 
-    def _report(self) -> RunReport:
-        head, tail = self.worker_teams.log.ends()
-        failure = self._first_failed
-        return RunReport(
-            verdict=failure.verdict if failure else "passed",
-            stage=self._stage,
-            reason=verdict.describe_outcome(failure),
-            took_s=0.0,
-            key=self._key.hex(),
-            cases=self._cases,
-            log_head=head,
-            log_tail=tail,
-            log_bytes=self.worker_teams.log.bytes,
-            artefacts=self._artefacts,
-            sigma_run=self._figures[0],
-            tie_us=self._figures[1],
-            has_left=self._has_survivors,
-        )
 
-
-class _DuelRun(_StagedRun):
+class DuelRun(StagedRun):
     """A run of two submissions: each is built and checked, then both are timed in alternation.
 
     A is the request's source, and its log and usage are the run's; B is its rival.
@@ -373,6 +352,7 @@ class _DuelRun(_StagedRun):
         }
 
     def execute(self) -> RunReport:
+        """Run the stages of both submissions. Raises the same errors as any run."""
         try:
             report = replace(super().execute(), duel=self._duel)
         finally:
@@ -405,10 +385,9 @@ class _DuelRun(_StagedRun):
             except CaseFailed as failure:
                 return self._fail_side(name, verdict.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
-        ranks = next((case.ranks for case in self._list_cases()), 1)
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
-            self._teams[name] = worker_teams.start(ranks)
+            self._teams[name] = worker_teams.start(self._first_ranks())
             if not self._shapes:
                 self._call_author_first()
             try:

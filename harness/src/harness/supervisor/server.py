@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -31,10 +31,12 @@ from harness import code
 from harness.build.cache import BuildCache
 from harness.build.plan import survey_tools
 from harness.build.teams import Machine
+from harness.check.author import is_memory_shortage
 from harness.defences import Overrides
 from harness.devices.cuda import host
+from harness.devices.device import DeviceFault
 from harness.inspect import inspection
-from harness.problem import Problem, ProblemFault
+from harness.problem import MemoryShortage, Problem, ProblemFault
 from harness.report import verdict
 from harness.report.messages import (
     DUEL,
@@ -46,8 +48,10 @@ from harness.report.messages import (
     Accepted,
     Message,
     Request,
+    RunReport,
     RunRequest,
     failed_request,
+    failed_run,
     request_from_line,
     to_line,
 )
@@ -57,9 +61,11 @@ from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
-from harness.supervisor import run
 from harness.supervisor.folders import RUN_UID, MachineState, prepare_run_directory, read_history
+from harness.supervisor.program_run import ProgramRun
+from harness.supervisor.run import DuelRun, Run, StagedRun, Tell
 from harness.time.policy import processes_max
+from harness.time.process import NoisyMachine
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 # A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
@@ -252,7 +258,7 @@ class SupervisorServer:
     def _execute(self, request: Request, directory: RunDirectory) -> Message:
         try:
             if isinstance(request, RunRequest):
-                return run.execute_run(request, directory, self.machine, self.tell)
+                return execute_run(request, directory, self.machine, self.tell)
             return inspection.execute_inspection(request, directory, self.machine)
         except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
             return failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
@@ -314,6 +320,41 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
     warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
     # A budget is the submission's own time; the factor bounds the platform's work in between.
     return sides * (_PLATFORM_SHARE * budgets_s + (imports + warm_ups) * import_s)
+
+
+def execute_run(
+    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+) -> RunReport:
+    """Execute one run in this process, by our harness or by the problem's own program.
+
+    No worker of it is left when this returns.
+    """
+    began = time.monotonic()
+    usage: dict[str, float] = {}
+    try:
+        is_duel, has_program = request.mode == DUEL, bool(directory.problem.main)
+        kind = DuelRun if is_duel else ProgramRun if has_program else StagedRun
+        run: Run = kind(request, directory, machine, tell)
+        try:
+            report = run.execute()
+        finally:
+            usage = run.worker_teams.usage()
+    except ProblemFault as fault:
+        report = failed_run("problem_fault", verdict.make_printable(str(fault)))
+    except SandboxFault as fault:
+        report = failed_run("sandbox", str(fault))
+    except DeviceFault as fault:
+        report = failed_run("device", str(fault))
+    except NoisyMachine as noisy:
+        report = failed_run("noisy", str(noisy))
+    except MemoryShortage as shortage:
+        report = failed_run("memory", verdict.make_printable(str(shortage)))
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_shortage(error):
+            raise
+        report = failed_run("memory", "this machine has too little memory left for the run")
+    took_s = time.monotonic() - began
+    return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
 
 
 def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:

@@ -19,8 +19,8 @@ from harness.time.estimators import (
     t_quantile,
 )
 from harness.time.history import interpolate_sigma
+from harness.time.policy import Policy
 from harness.time.process import (
-    Block,
     MeasurementPlan,
     Process,
     Sample,
@@ -198,8 +198,8 @@ def _quiet_share(processes: Sequence[Process], plan: MeasurementPlan) -> _Proces
     usual_us = interquartile_mean(times_us)
     value_us = mean_of_fastest(times_us, plan.policy.quiet_share, usual_us)
     handshake_us = min(_handshake_us(process, plan) for process in processes)
-    work_us = _work_us(value_us, handshake_us, plan)
-    return _ProcessShare(value_us, handshake_us, work_us, work_us)
+    rest_us = work_us(value_us, handshake_us, plan.policy)
+    return _ProcessShare(value_us, handshake_us, rest_us, rest_us)
 
 
 def _jackknife_times(
@@ -230,27 +230,27 @@ def _fastest_processes(processes: Sequence[Process], count: int) -> list[Process
     return [process for process in processes if process in fastest]
 
 
-def _work_us(value_us: float, handshake_us: float, plan: MeasurementPlan) -> float:
-    """Return a value without the handshake, but at least a share of it."""
-    least_us = max(plan.policy.timer_step_us, _WORK_SHARE_MIN * value_us)
-    return max(least_us, value_us - handshake_us)
-
-
-def _shares(processes: Sequence[Process], plan: MeasurementPlan) -> list[_ProcessShare]:
-    """Return each process without its handshake, but at least a share of its raw value.
+def work_us(value_us: float, handshake_us: float, policy: Policy) -> float:
+    """Return a value without the handshake, but at least a share of it.
 
     A smaller rest cannot be told from an empty call, and might be negative. The spread of the null
     calls is no useful minimum: on a busy machine it exceeds the calls that are timed.
     """
+    least_us = max(policy.timer_step_us, _WORK_SHARE_MIN * value_us)
+    return max(least_us, value_us - handshake_us)
+
+
+def _shares(processes: Sequence[Process], plan: MeasurementPlan) -> list[_ProcessShare]:
+    """Return each process without its handshake."""
     is_plain = _uses_plain_mean(processes, plan)
     usual_us = _usual_probe_us(processes, plan)
     shares = []
     for process in processes:
         value_us = fmean(process.samples_us) if is_plain else process.value_us
         handshake_us = _handshake_us(process, plan)
-        work_us = _work_us(value_us, handshake_us, plan)
-        time_us = work_us * usual_us / process.probe_us if process.probe_us else work_us
-        shares.append(_ProcessShare(value_us, handshake_us, work_us, time_us))
+        rest_us = work_us(value_us, handshake_us, plan.policy)
+        time_us = rest_us * usual_us / process.probe_us if process.probe_us else rest_us
+        shares.append(_ProcessShare(value_us, handshake_us, rest_us, time_us))
     return shares
 
 
@@ -386,19 +386,18 @@ def _encode_process(process: Process) -> dict[str, Any]:
         "nulls": _encode_samples(process.nulls),
         "warm_ups": _encode_samples(process.warm_ups),
         "looks": [asdict(look) for look in process.looks],
-        "blocks": [_encode_block(block) for block in process.blocks],
-    }
-
-
-def _encode_block(block: Block) -> dict[str, Any]:
-    return {
-        "value_us": block.value_us,
-        "wall_s": block.wall_s,
-        "is_counted": block.is_counted,
-        "references": [
-            [reference.name, reference.slot, reference.time_us] for reference in block.references
+        "blocks": [
+            {
+                "value_us": block.value_us,
+                "wall_s": block.wall_s,
+                "is_counted": block.is_counted,
+                "references": [
+                    [sample.name, sample.slot, sample.time_us] for sample in block.references
+                ],
+                **_encode_samples(block.samples),
+            }
+            for block in process.blocks
         ],
-        **_encode_samples(block.samples),
     }
 
 

@@ -6,14 +6,13 @@ One side is frozen while the other runs, every call is judged, and the blocks fo
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from harness.build.teams import Machine, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
-from harness.check.structure import layout_bytes
 from harness.problem import Case
 from harness.report import verdict
 from harness.report.messages import DUEL, SIDES, DuelReport, Progress
@@ -32,18 +31,15 @@ from harness.time.estimators import (
 )
 from harness.time.policy import Policy, policy_for
 from harness.time.process import CONTAMINATED, Block, NoisyMachine, Sample, make_block
-from harness.time.stage import TimingContext, lost_time_us, with_timer_step
+from harness.time.stage import TimingContext, lost_time_us, time_null_us, with_timer_step
 
 ROUND_PAIRS = PAIRS // ROUNDS
 # Half of the budget: the machine may become slower, and other jobs wait for it.
 _SHARE = 0.5
 _CASE_S_MAX = 20.0
 _DUEL_S_MAX = 60.0
-_NULL_S_MAX = 60.0
 _WARM_UPS = 2
 _REPEATS_MAX = 8
-# The time without the handshake is at least this share: less cannot be measured.
-_REST_MIN = 0.05
 _LOST_SHARE_MAX = 0.02
 _WALLS = ("namespaces", "freezer")
 
@@ -66,6 +62,14 @@ class DuelSide:
     team: Team
     budget: StageBudget
     blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @contextmanager
+    def failing_on(self, case: Case) -> Iterator[None]:
+        """Within it, a failure on a case is this side's."""
+        try:
+            yield
+        except CaseFailed as failure:
+            raise SideFailed(self.name, case.name, failure) from failure
 
 
 @dataclass
@@ -111,7 +115,7 @@ class Duel:
         Raises SideFailed, NoisyMachine, SandboxFault, ProblemFault, DeviceFault.
         """
         share_s = min(_CASE_S_MAX, min(_DUEL_S_MAX, _SHARE * budget_s) / len(cases))
-        null = self._start_null()
+        null = self._context.start_null(self._sides[0].worker_teams)
         try:
             for round_ in range(ROUNDS):
                 for done_count, case in enumerate(cases):
@@ -135,26 +139,13 @@ class Duel:
         }
         return combination.compress_records(plans)
 
-    def _start_null(self) -> Team:
-        """Start a frozen null team, which shows what the handshake of a call takes."""
-        worker_teams = self._sides[0].worker_teams
-        try:
-            team = worker_teams.start_null(is_bare=self._context.judge_context.device.tier == "C1")
-            worker_teams.wait_until_ready(team, time.monotonic() + _NULL_S_MAX)
-            team.freeze()
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker did not start: {failure.message}") from failure
-        return team
-
     def _ready_teams(self, case: Case, *, is_fresh: bool) -> None:
         """Give both sides a frozen team with the ranks of a case; fresh ones for a new round."""
         for side in self._sides:
             fit = side.worker_teams.renew_team if is_fresh else side.worker_teams.fit_team
-            try:
+            with side.failing_on(case):
                 side.team = fit(side.team, case.ranks, side.budget)
                 side.team.freeze()
-            except CaseFailed as failure:
-                raise SideFailed(side.name, case.name, failure) from failure
 
     def _measure(self, case: Case, null: Team, share_s: float) -> None:
         """Measure one case in one round: warm-ups, then the pairs of the round."""
@@ -180,19 +171,10 @@ class Duel:
         judge_context, shapes = self._context.judge_context, self._context.shapes[case.name]
         device = judge_context.device
         policy = with_timer_step(policy_for(device.name, DUEL), device.calibration())
-        try:
-            with GatedCase(judge_context, null, case, shapes) as gate:
-                times = [
-                    gate.null(next(seeds), time.monotonic() + _NULL_S_MAX)
-                    for _ in range(policy.nulls)
-                ]
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
+        with GatedCase(judge_context, null, case, shapes) as gate:
+            times = [time_null_us(gate, next(seeds)) for _ in range(policy.nulls)]
         low, high = quantile(times, 0.1), quantile(times, 0.9)
-        size = " ".join(
-            f"{layout_bytes(shape.inputs)}+{layout_bytes(shape.outputs)}" for shape in shapes
-        )
-        usual_us = self._context.history.null_us(size)
+        usual_us = self._context.history.null_us(self._context.memory_sizes(case))
         return _CasePlan(policy, low if usual_us is None else min(low, usual_us), high - low)
 
     def _warm_up(
@@ -202,10 +184,8 @@ class Duel:
         plan = self._plans[case.name]
         pair_s, times_us = 0.0, []
         for side in self._sides:
-            try:
+            with side.failing_on(case):
                 self._warm_ups.warm_up(gates[side.name], side.budget)
-            except CaseFailed as failure:
-                raise SideFailed(side.name, case.name, failure) from failure
             walls_s = []
             for seed in islice(seeds, _WARM_UPS):
                 began = time.monotonic()
@@ -232,7 +212,11 @@ class Duel:
             if not is_spoilt or self._repeats >= _REPEATS_MAX:
                 break
             self._repeats += 1
-        value_a, value_b = (self._value_us(case, blocks[name]) for name in SIDES)
+        plan = self._plans[case.name]
+        value_a, value_b = (
+            combination.work_us(blocks[name].value_us, plan.handshake_us, plan.policy)
+            for name in SIDES
+        )
         return value_a, value_b
 
     def _measure_block(
@@ -254,17 +238,10 @@ class Duel:
         )
         return block
 
-    def _value_us(self, case: Case, block: Block) -> float:
-        plan = self._plans[case.name]
-        least_us = max(plan.policy.timer_step_us, _REST_MIN * block.value_us)
-        return max(least_us, block.value_us - plan.handshake_us)
-
     def _call(self, side: DuelSide, case: Case, gate: GatedCase, seed: int) -> Sample:
         """Make one judged call of a side, which is frozen before and after. Raises SideFailed."""
-        try:
+        with side.failing_on(case):
             time_us = gate.call(seed, side.budget.until())
-        except CaseFailed as failure:
-            raise SideFailed(side.name, case.name, failure) from failure
         device = self._context.judge_context.device
         if device.name != "cpu":
             side.budget.spend(time_us)

@@ -88,11 +88,7 @@ class History:
 
 
 def interpolate_sigma(table: Iterable[tuple[float, float]], time_us: float) -> float:
-    """Return the run-to-run deviation at a time, by log-linear interpolation.
-
-    >>> round(interpolate_sigma([(10.0, 0.04), (1000.0, 0.01)], 100.0), 4)
-    0.02
-    """
+    """Return the run-to-run deviation at a time, by log-linear interpolation."""
     ordered = sorted(table)
     if time_us <= ordered[0][0]:
         return ordered[0][1]

@@ -11,7 +11,6 @@ PROCESSES = {
     "benchmark": 1,
     "profile": 1,
     "ranked": 3,
-    "finals": 5,
     "duel": 5,
 }
 BLOCK_CALLS_MIN = 3
@@ -134,7 +133,7 @@ def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
     Raises KeyError for an unknown device or mode.
     """
     policy = replace(_RANKED[_SAME_POLICY.get(device, device)], device=device)
-    if mode not in ("ranked", "finals", "duel"):
+    if mode not in ("ranked", "duel"):
         policy = replace(policy, **_QUICK)
     if wall_s is not None:
         policy = replace(policy, wall_s=min(policy.wall_s, wall_s), repeats_s=wall_s)

@@ -56,18 +56,44 @@ class TimingContext:
             self.running_seeds[case.name] = self.seeds(case)
         return self.running_seeds[case.name]
 
+    def memory_sizes(self, case: Case) -> str:
+        """Return the sizes of a case's memories as text: null calls depend on them."""
+        shapes = self.shapes[case.name]
+        return " ".join(
+            f"{layout_bytes(shape.inputs)}+{layout_bytes(shape.outputs)}" for shape in shapes
+        )
+
     def plan(self, case: Case, policy: Policy) -> MeasurementPlan:
-        """Return the measurement plan of a case; null calls depend on the memories' sizes."""
-        shapes, device = self.shapes[case.name], self.judge_context.device
-        sizes = [f"{layout_bytes(shape.inputs)}+{layout_bytes(shape.outputs)}" for shape in shapes]
+        """Return the measurement plan of a case."""
+        device = self.judge_context.device
         calibration = device.calibration()
         return MeasurementPlan(
             with_timer_step(policy, calibration),
             self.history,
-            " ".join(sizes),
+            self.memory_sizes(case),
             is_gated=device.tier != _IN_PROCESS,
             calibration=calibration,
         )
+
+    def start_null(self, worker_teams: WorkerTeams) -> Team:
+        """Start a frozen null team, which shows what the handshake of a call takes."""
+        # On a GPU a null call passes the gate; a team that cannot be frozen must sleep.
+        is_bare = self.judge_context.device.tier == "C1"
+        try:
+            team = worker_teams.start_null(is_bare=is_bare)
+            worker_teams.wait_until_ready(team, time.monotonic() + _NULL_S_MAX)
+            team.freeze()
+        except CaseFailed as failure:
+            raise SandboxFault(f"the null worker did not start: {failure.message}") from failure
+        return team
+
+
+def time_null_us(gate: GatedCase, seed: int) -> float:
+    """Time a call of a null worker. Raises SandboxFault, as no submission is in it."""
+    try:
+        return gate.null(seed, time.monotonic() + _NULL_S_MAX)
+    except CaseFailed as failure:
+        raise SandboxFault(f"the null worker failed: {failure.message}") from failure
 
 
 def with_timer_step(policy: Policy, calibration: Mapping[str, float]) -> Policy:
@@ -109,11 +135,8 @@ class _Source:
         return Sample(time_us - lost_us, flags, lost_us)
 
     def null(self) -> Sample:
-        """Make the same call with a null worker. Raises SandboxFault, as no submission is in it."""
-        try:
-            time_us = self.null_gate.null(next(self.seeds), time.monotonic() + _NULL_S_MAX)
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
+        """Make the same call with a null worker. Raises SandboxFault."""
+        time_us = time_null_us(self.null_gate, next(self.seeds))
         self.nulls_us.append(time_us)
         return Sample(time_us, self.judge_context.device.flags)
 
@@ -205,8 +228,9 @@ class StageTimer:
         Raises NoisyMachine, SandboxFault, ProblemFault, DeviceFault.
         """
         self._processes = {case.name: [] for case in cases}
-        null, took_s = self._start_null()
-        budget.extend(took_s)
+        began = time.monotonic()
+        null = self._context.start_null(self._worker_teams)
+        budget.extend(time.monotonic() - began)
         count = self._policy.processes
         for number in range(count + self._policy.extra_processes):
             is_extra = number >= count
@@ -245,19 +269,6 @@ class StageTimer:
         columns = self._columns.setdefault(case.name, {})
         for name, value in statistics.items():
             columns[name] = max(value, columns.get(name, value))
-
-    def _start_null(self) -> tuple[Team, float]:
-        """Start a null team; also return how long it took to start."""
-        began = time.monotonic()
-        try:
-            # On a GPU a null call passes the gate; a team that cannot be frozen must sleep.
-            is_bare = self._context.judge_context.device.tier == "C1"
-            team = self._worker_teams.start_null(is_bare=is_bare)
-            self._worker_teams.wait_until_ready(team, began + _NULL_S_MAX)
-            team.freeze()
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker did not start: {failure.message}") from failure
-        return team, time.monotonic() - began
 
     def record(self) -> bytes:
         """Return every sample of every case, compressed."""

@@ -66,13 +66,7 @@ class ShortCase:
 
 
 def count_sets(time_us: float, set_bytes: int, cache_bytes: int) -> int:
-    """Return how many input sets a batch has; 0 if a batch is useless or does not fit.
-
-    >>> count_sets(5.0, 4 * MIB, 60 * MIB), count_sets(25.0, 4 * MIB, 60 * MIB)
-    (80, 0)
-    >>> count_sets(19.0, 64 * MIB, 60 * MIB), count_sets(19.0, 1024 * MIB, 60 * MIB)
-    (16, 0)
-    """
+    """Return how many input sets a batch has; 0 if a batch is useless or does not fit."""
     if not 0 < time_us < BATCH_US_MAX:
         return 0
     sets = min(batch_size(time_us, set_bytes, cache_bytes), _BATCH_BYTES_MAX // set_bytes)
@@ -132,29 +126,27 @@ class Batch(GatedCase):
     ) -> None:
         super().__init__(judge_context, team, short.case, [short.shape] * sets)
         self._short_case = short
-        self._shelf = BatchMemory(judge_context.device, short.shape, sets)
+        self._batch_memory = BatchMemory(judge_context.device, short.shape, sets)
 
     def __enter__(self) -> Self:
         """Send both memories to the worker, with the layout of the sets in them."""
-        self._seats = [RankBuffers(self._shelf, shape) for shape in self.shapes]
-        descriptors = [memory.descriptor for memory in self._shelf.memories]
-        self.team.send(0, protocol.CASE + self._layout(), descriptors)
+        memory = self._batch_memory
+        self._buffers = [RankBuffers(memory, shape) for shape in self.shapes]
+        layout = json.loads(self._short_case.shape.layout([each.told for each in memory.memories]))
+        layout |= {"sets": len(self._buffers), "steps": memory.steps}
+        descriptors = [each.descriptor for each in memory.memories]
+        self.team.send(0, protocol.CASE + json.dumps(layout).encode(), descriptors)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Release the memories."""
         super().__exit__()
-        self._shelf.close()
+        self._batch_memory.close()
 
     @property
     def memories(self) -> list[tuple[Memory, Memory]]:
         """The inputs and the outputs, each one memory for all sets."""
-        return [self._shelf.memories]
-
-    def _layout(self) -> bytes:
-        descriptions = [memory.told for memory in self._shelf.memories]
-        layout = json.loads(self._short_case.shape.layout(descriptions))
-        return json.dumps(layout | {"sets": len(self._seats), "steps": self._shelf.steps}).encode()
+        return [self._batch_memory.memories]
 
     def _data(self, seed: int, rank: int) -> Any:
         """Every set has its own seed."""
@@ -258,7 +250,7 @@ class NcuCapturer:
             team.end()
 
     def _order(self, buffers: RankBuffers, scratch: str) -> dict[str, Any]:
-        """Return the order for harness.worker.profiling."""
+        """Return the order for harness.worker.programs."""
         report = f"{scratch}/profile"
         replay = {
             "role": self.worker_teams.role,

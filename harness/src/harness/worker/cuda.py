@@ -72,9 +72,8 @@ class MemoryAccess(ctypes.Structure):
 class Driver:
     """The driver's library, in torch's context. Any method can raise CudaDriverError, OSError."""
 
-    def __init__(self, device: int = 0, library: str = "libcuda.so.1") -> None:
-        self._library = ctypes.CDLL(library)
-        self._device = device
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
         for name, types in SIGNATURES.items():
             getattr(self._library, name).argtypes = types
 
@@ -89,7 +88,7 @@ class Driver:
             os.close(descriptor)
         self._call("cuMemAddressReserve", ctypes.byref(address), size, 0, 0, 0)
         self._call("cuMemMap", address.value, size, 0, handle.value, 0)
-        access = MemoryAccess(_Location(_DEVICE, self._device), _READ_WRITE)
+        access = MemoryAccess(_Location(_DEVICE, 0), _READ_WRITE)
         self._call("cuMemSetAccess", address.value, size, ctypes.byref(access), 1)
         self._call("cuMemRelease", handle.value)
         return address.value
@@ -225,11 +224,6 @@ class CudaBatch:
         except RuntimeError:
             return  # calls that cannot be captured are made row by row
         self._graph = graph
-
-    @property
-    def is_captured(self) -> bool:
-        """Whether the calls are launched as one graph."""
-        return self._graph is not None
 
     def _answer_each(self, kernel: Callable[[Any], Any], scalars: bytes) -> None:
         for row in self._rows:

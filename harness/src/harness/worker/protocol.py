@@ -1,7 +1,7 @@
 """The messages of the control socket, one per packet, and one rule that both sides share.
 
 Supervisor to worker: SETUP + the worker's role as JSON, with at most one descriptor, which a
-builder writes to and a worker loads the build result from, or with those that worker.capture names;
+builder writes to and a worker loads the build result from, or with those that run_capture names;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
 non-tensor leaves as JSON; PACK with one descriptor, to pack the compile cache into; WARM, to import
 the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and PROBE to a

@@ -1,6 +1,6 @@
 """The program that ncu runs in a box: a submission, and one call of it between two marks.
 
-Its argument is a file with the order that `capture` wrote. It is a separate process because ncu
+Its argument is a file with the order that `run_capture` wrote. It is a separate process because ncu
 must start what it profiles; its inputs are copies, so it needs no gate and no clock.
 """
 

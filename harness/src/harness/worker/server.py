@@ -20,25 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.worker import profiling, programs, settings, submission
+from harness.worker import programs, protocol, settings, submission
 from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
 from harness.worker.kernel_loader import SubmissionFailure, explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
-from harness.worker.protocol import (
-    ARMED,
-    CASE,
-    DONE,
-    FAILED,
-    GO,
-    LAYOUT_BYTES_MAX,
-    NONCE_BYTES,
-    PACK,
-    PROBE,
-    PROFILE,
-    READY,
-    SETUP,
-    WARM,
-)
 from harness.worker.submission import Call, CaseBinder, load_submission
 
 _SIDE = 64
@@ -48,7 +33,7 @@ _PIECES = 14
 _UNCOUNTED_PIECES = 4
 
 _ANCILLARY_BYTES = 64
-_HEAD_BYTES = 1 + NONCE_BYTES
+_HEAD_BYTES = 1 + protocol.NONCE_BYTES
 
 
 def prepare_probe() -> Callable[[], float]:
@@ -89,7 +74,7 @@ class WorkerServer:
         self._path = path
         self._cache = ""
         # One buffer for all messages: allocating one of this size costs more than a call's message.
-        self._buffer = bytearray(LAYOUT_BYTES_MAX)
+        self._buffer = bytearray(protocol.LAYOUT_BYTES_MAX)
         self._load: CaseBinder | None = None
         self._call: Call | None = None
         self._nonce = b""
@@ -99,7 +84,7 @@ class WorkerServer:
         """Handle one message after another; a call is recognised first, because it is timed."""
         while not self._is_bare:
             message, descriptors = self._receive()
-            if message[:1] == GO:
+            if message[:1] == protocol.GO:
                 self._control.send(self._answer(message, self._run))
             elif not self._handle(message, descriptors):
                 return
@@ -112,30 +97,31 @@ class WorkerServer:
         compiled loop is faster than this one.
         """
         receive, send, probe_us = self._control.recv, self._control.send, prepare_probe()
+        go, done_kind, bytes_max = protocol.GO, protocol.DONE, protocol.LAYOUT_BYTES_MAX
         while True:
             try:
-                message = receive(LAYOUT_BYTES_MAX, socket.MSG_DONTWAIT)
+                message = receive(bytes_max, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 continue
-            if message[:1] == GO:
-                send(DONE + message[1:_HEAD_BYTES])
-            elif message[:1] == PROBE:
-                send(DONE + str(probe_us()).encode())
+            if message[:1] == go:
+                send(done_kind + message[1:_HEAD_BYTES])
+            elif message[:1] == protocol.PROBE:
+                send(done_kind + str(probe_us()).encode())
             elif not message:
                 return
 
     def _handle(self, message: bytes, descriptors: list[int]) -> bool:
         """Handle a message that is not a plain call; False for the end."""
         kind = message[:1]
-        if kind == WARM:
-            self._report_result(profiling.warm_up_profiler)
-        elif kind == CASE:
+        if kind == protocol.WARM:
+            self._report_result(programs.warm_up_profiler)
+        elif kind == protocol.CASE:
             self._open_case(open_case(message[1:], descriptors))
-        elif kind == SETUP:
+        elif kind == protocol.SETUP:
             self._report_result(lambda: self._set_up(json.loads(message[1:]), descriptors))
-        elif kind == PACK:
+        elif kind == protocol.PACK:
             self._report_result(lambda: submission.pack_cache(self._cache, descriptors[0]))
-        elif kind == PROFILE:
+        elif kind == protocol.PROFILE:
             self._control.send(self._answer(message, self._make_profiled_call(descriptors)))
         else:
             return False
@@ -155,7 +141,7 @@ class WorkerServer:
         except SubmissionFailure as reason:
             self._control.send(_encode_failure(reason))
         else:
-            self._control.send(READY)
+            self._control.send(protocol.READY)
 
     def _set_up(self, role: dict[str, Any], descriptors: list[int]) -> None:
         """Become a builder, a profiler, a worker of one submission, a null worker, or a program.
@@ -168,16 +154,15 @@ class WorkerServer:
             programs.run_build_order(order, descriptors[0])
             return
         if order := role.get("capture"):
-            profiling.run_capture(order, descriptors, self._path)
+            programs.run_capture(order, descriptors, self._path)
             return
         if order := role.get("popcorn"):
             programs.run_program(order, descriptors, self._path.parent)
             return
+        _import_torch()
         if role.get("is_bare_null"):
-            _import_torch(1)
             self._is_bare = True
             return
-        _import_torch(role.get("threads", 1))
         self._load = load_submission(self._path, role, descriptors, self._cache)
         if backend := role.get("group"):
             _join_group(backend, self._path)
@@ -196,7 +181,7 @@ class WorkerServer:
             case.gate(self._nonce)
             declaration = call(scalars)
             if case.release(self._nonce):
-                self._control.send(ARMED + self._nonce)
+                self._control.send(protocol.ARMED + self._nonce)
             case.settle()
             return declaration
 
@@ -209,8 +194,8 @@ class WorkerServer:
     def _make_profiled_call(self, descriptors: list[int]) -> Call:
         def run(scalars: bytes) -> None:
             try:
-                profiling.profile_call(lambda: self._run(scalars), *descriptors)
-            except profiling.EmptyProfile as empty:
+                programs.profile_call(lambda: self._run(scalars), *descriptors)
+            except programs.EmptyProfile as empty:
                 raise SubmissionFailure("exception", str(empty)) from empty
 
         return run
@@ -225,7 +210,7 @@ class WorkerServer:
             return _encode_failure(reason)
         except BaseException as error:  # noqa: BLE001  (the supervisor must be told of any error)
             return _encode_failure(explain_exception(error, self._path, "exception"))
-        return DONE + self._nonce + (declaration or b"")
+        return protocol.DONE + self._nonce + (declaration or b"")
 
 
 def open_case(layout: bytes, descriptors: list[int]) -> SharedCase | CudaBatch:
@@ -248,17 +233,17 @@ def _join_group(backend: str, path: Path) -> None:
         raise explain_exception(error, path, "import_error") from error
 
 
-def _import_torch(threads: int) -> None:
+def _import_torch() -> None:
     """Import torch with the collector off, which takes a tenth of the time and frees nothing."""
     gc.disable()
     torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     gc.freeze()
     gc.enable()
 
 
 def _encode_failure(reason: SubmissionFailure) -> bytes:
-    return FAILED + json.dumps({"kind": reason.kind, "text": reason.text}).encode()
+    return protocol.FAILED + json.dumps({"kind": reason.kind, "text": reason.text}).encode()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ PACK_BYTES_MAX = 64 * 1024**2
 FILES_MAX = 10_000
 LIST_BYTES_MAX = 4 * 1024**2
 _LENGTH_BYTES = 8
-_CHUNK_BYTES = 1024**2
 
 # Files that only a compiler makes. A folder without any is not worth keeping.
 _COMPILED = (".so", ".o", ".cubin", ".fatbin", ".ptx", ".hsaco", ".nbc", ".gch", ".pch")
@@ -54,7 +53,9 @@ def pack_cache(folder: str, descriptor: int) -> bool:
     with os.fdopen(os.dup(descriptor), "wb") as memory:
         memory.write(len(head).to_bytes(_LENGTH_BYTES) + head)
         for path, entry in zip(paths, entries, strict=True):
-            memory.write(_read_padded(path, entry[1]))
+            # Zeros stand where a file shrank since it was listed.
+            with path.open("rb") as file:
+                memory.write(file.read(entry[1]).ljust(entry[1], b"\0"))
     return True
 
 
@@ -88,12 +89,6 @@ def _entry(root: Path, path: Path) -> tuple[str, int, int, int]:
     status = path.lstat()
     name = path.relative_to(root).as_posix()
     return name, status.st_size, stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime_ns
-
-
-def _read_padded(path: Path, size: int) -> bytes:
-    """Read a file's first bytes, with zeros where it shrank since it was listed."""
-    with path.open("rb") as file:
-        return file.read(size).ljust(size, b"\0")
 
 
 def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:

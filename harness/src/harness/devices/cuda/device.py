@@ -1,6 +1,6 @@
 """An NVIDIA GPU as a device: its abilities are tried, and its tier follows from them.
 
-NVML reports its state: clocks, heat, power, errors, and who else computes on it.
+NVML reports its state: heat, slowdowns, errors, and who else computes on it.
 """
 
 import ctypes
@@ -27,13 +27,12 @@ from harness.devices.cuda.driver import (
 )
 from harness.devices.cuda.gate import DRAIN_S_MAX, DeviceFacts, Referee, RefereeStream
 from harness.devices.cuda.memory import MAILBOX_BYTES, CudaInputs, CudaOutputs, SharedMapping
-from harness.devices.device import DeviceFault, Memory, Window
+from harness.devices.device import Device, DeviceFault, Memory, Window
 
 # The accounts of runs and workers, where the harness is root.
 HARNESS_UIDS = range(64000, 65000)
 MPS_SERVER = "nvidia-cuda-mps"
 
-_SM, _MEMORY = 1, 2
 _UNCORRECTED, _SINCE_START = 1, 0
 _PROCESSES_MAX = 256
 _TOO_SMALL = 7
@@ -55,16 +54,6 @@ class _Process(ctypes.Structure):
         ("used", ctypes.c_ulonglong),
         ("gpu_instance", ctypes.c_uint),
         ("compute_instance", ctypes.c_uint),
-    )
-
-
-class _Memory(ctypes.Structure):
-    """nvmlMemory_t."""
-
-    _fields_ = (
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
     )
 
 
@@ -90,16 +79,13 @@ class NvmlMonitor:
 
     def vitals(self) -> rules.DeviceHealth:
         """Return the current state. Processes that are not the harness's are foreign."""
-        memory = _Memory()
-        self._require("nvmlDeviceGetMemoryInfo", self._handle, ctypes.byref(memory))
+        number, long = ctypes.c_uint, ctypes.c_ulonglong
         return rules.DeviceHealth(
-            sm_mhz=self._read_number("nvmlDeviceGetClockInfo", _SM),
-            memory_mhz=self._read_number("nvmlDeviceGetClockInfo", _MEMORY),
-            temperature_c=self._read_number("nvmlDeviceGetTemperature", 0),
-            power_w=self._read_number("nvmlDeviceGetPowerUsage") / 1000,
-            reasons=self._read_long("nvmlDeviceGetCurrentClocksThrottleReasons"),
-            ecc_errors=self._read_long("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_START),
-            used_bytes=memory.used,
+            temperature_c=self._read("nvmlDeviceGetTemperature", number(), 0),
+            reasons=self._read("nvmlDeviceGetCurrentClocksThrottleReasons", long()),
+            ecc_errors=self._read(
+                "nvmlDeviceGetTotalEccErrors", long(), _UNCORRECTED, _SINCE_START
+            ),
             foreign=tuple(pid for pid in self._processes() if _is_foreign(pid)),
         )
 
@@ -114,12 +100,6 @@ class NvmlMonitor:
         return [processes[index].pid for index in range(min(count.value, _PROCESSES_MAX))] * (
             not status
         )
-
-    def _read_number(self, name: str, *arguments: int) -> int:
-        return self._read(name, ctypes.c_uint(), *arguments)
-
-    def _read_long(self, name: str, *arguments: int) -> int:
-        return self._read(name, ctypes.c_ulonglong(), *arguments)
 
     def _read(self, name: str, value: Any, *arguments: int) -> int:
         """Return a number of the device; 0 where it has none, such as ECC on small GPUs."""
@@ -152,16 +132,17 @@ def _is_foreign(pid: int) -> bool:
     return owner not in (os.getuid(), *HARNESS_UIDS) and not name.startswith(MPS_SERVER)
 
 
-class CudaDevice:
-    """One GPU with a referee in its own context. Every method can raise DeviceFault."""
+class CudaDevice(Device):
+    """One GPU with a referee in its own context. Every method can raise DeviceFault.
+
+    The caches are emptied inside `timed`, after the inputs are copied.
+    """
 
     name = "cuda"
 
     def __init__(self, index: int = 0, *, is_frozen: bool, runs_beside: bool) -> None:
         self.place = f"cuda:{index}"
         self.tier = "G0"
-        self.flags: tuple[str, ...] = ()
-        self.architecture = ""
         self._index = index
         self._is_frozen = is_frozen
         self._runs_beside = runs_beside
@@ -214,9 +195,6 @@ class CudaDevice:
             return CudaInputs(mapping, size, self.place, has_gate=self.tier in ("G1", "G2"))
         return CudaOutputs(SharedMapping(self.driver, self._index, size), size, self.place)
 
-    def flush(self) -> None:
-        """Do nothing: the caches are emptied inside `timed`, after the inputs are copied."""
-
     def timed(self, window: Window) -> float:
         """Time one call, in microseconds. Raises RuleViolation and errors of the window."""
         reveal = rules.choose_reveal(
@@ -239,16 +217,6 @@ class CudaDevice:
         if self.tier in ("G1", "G2"):
             return self.referee.shoot(window, reveal)
         return time_by_host([self], window)
-
-    def of_rank(self, rank: int) -> "CudaDevice":
-        """Return this device; several ranks use MultiGpuDevice."""
-        del rank
-        return self
-
-    def statistics(self, inputs: Memory) -> dict[str, float]:
-        """Return {}."""
-        del inputs
-        return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Return why the calls with these inputs are suspicious, "" if they are not."""

@@ -7,7 +7,6 @@ toolkit, no headers, a few hundredths of a second.
 import ctypes
 import ctypes.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -245,15 +244,11 @@ class Nvrtc:
         try:
             array = (ctypes.c_char_p * len(options))(*options)
             if self._library.nvrtcCompileProgram(program, len(options), array):
-                raise DeviceFault(
-                    f"{name} does not compile for {architecture}: {self._log(program)}"
-                )
+                log = self._read(program, "ProgramLog")[:_LOG_BYTES_MAX].decode(errors="replace")
+                raise DeviceFault(f"{name} does not compile for {architecture}: {log}")
             return self._read(program, "CUBIN")
         finally:
             self._call("nvrtcDestroyProgram", ctypes.byref(program))
-
-    def _log(self, program: ctypes.c_void_p) -> str:
-        return self._read(program, "ProgramLog")[:_LOG_BYTES_MAX].decode(errors="replace")
 
     def _read(self, program: ctypes.c_void_p, kind: str) -> bytes:
         size = ctypes.c_size_t()
@@ -269,20 +264,15 @@ class Nvrtc:
 
 
 def _find_library() -> str:
-    for folder in _library_folders():
+    wheels = [Path(entry).glob(pattern) for entry in sys.path for pattern in _WHEELS]
+    folders = [folder for found_folders in wheels for folder in sorted(found_folders, reverse=True)]
+    for folder in (*folders, *map(Path, _TOOLKITS)):
         names = [path for path in sorted(folder.glob("libnvrtc.so.*")) if "alt" not in path.name]
         if names:
             return str(names[-1])
     if name := ctypes.util.find_library("nvrtc"):
         return name
     raise DeviceFault("NVRTC was not found: install nvidia-cuda-nvrtc, or a CUDA toolkit")
-
-
-def _library_folders() -> Iterator[Path]:
-    for entry in sys.path:
-        for pattern in _WHEELS:
-            yield from sorted(Path(entry).glob(pattern), reverse=True)
-    yield from map(Path, _TOOLKITS)
 
 
 class Kernels:

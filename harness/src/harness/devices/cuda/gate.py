@@ -35,6 +35,8 @@ _DECISION, _LATE = 1, 7
 _WAS_ALONE = 1
 _GRID = (WITNESSES // 256, 256)
 
+_address = ctypes.c_uint64
+
 
 class RefereeStream:
     """The stream of one device for a referee's work; `handle` is the driver's."""
@@ -297,7 +299,3 @@ class Referee:
         events_us = 1000 * self._driver.milliseconds(self._before, self._after)
         time_us = stamps_us if self._facts.clock == "stamps" else events_us
         return CallTiming(way, time_us, stamps_us, events_us, is_armed)
-
-
-def _address(value: int) -> ctypes.c_uint64:
-    return ctypes.c_uint64(value)

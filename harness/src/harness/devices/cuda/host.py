@@ -1,17 +1,15 @@
 """What the host provides to use a GPU: nodes and libraries for a box, and NVIDIA's MPS.
 
-MPS lets two contexts run at once; we stop only daemons that we started.
+MPS lets two contexts run at once; an operator starts its daemon.
 """
 
 import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from harness.devices.device import DeviceFault
 
@@ -33,7 +31,6 @@ _DRIVER_FOLDERS = ("/usr/local/nvidia",)
 CONTROL = "nvidia-cuda-mps-control"
 FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin", "/usr/local/bin")
 ANSWER_S_MAX = 10.0
-START_S_MAX = 10.0
 
 # Where a daemon with default settings listens.
 MPS_PIPES = "/tmp/nvidia-mps"  # noqa: S108  (the vendor's own place)
@@ -62,11 +59,6 @@ def gpu_requirements(
 
     `libraries` are files of the dynamic loader's cache; `mps` is the environment of a daemon's
     clients, whose pipes are bound too.
-
-    >>> found = gpu_requirements((0, "GPU-1"), ["/dev/nvidia0", "/dev/nvidiactl",
-    ...     "/dev/nvidia-uvm", "/sys"])
-    >>> found.devices, found.read_only, found.missing
-    (('/dev/nvidia0', '/dev/nvidiactl', '/dev/nvidia-uvm'), ('/sys',), ())
     """
     minor, uuid = gpu
     own_node = f"/dev/nvidia{minor}"
@@ -140,71 +132,6 @@ def list_gpus(folder: Path = Path(_INFORMATION)) -> list[tuple[int, str]]:
     return sorted(gpu for text in texts if (gpu := parse_gpu(text)))
 
 
-class MpsDaemon:
-    """Our own daemon, with pipes and logs in its own folder. Raises DeviceFault.
-
-    A box only needs this folder bound. `environment` is what each client must set before it opens
-    its context, including the referee's process.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.is_for_all = True
-        self.environment = {
-            "CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"),
-            "CUDA_MPS_LOG_DIRECTORY": str(folder / "log"),
-        }
-
-    def __enter__(self) -> Self:
-        """Start the daemon for several uids, without caches that a client could keep."""
-        for name in ("pipe", "log"):
-            path = self._folder / name
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o777 if name == "pipe" else 0o755)
-        environment = {
-            **self.environment,
-            "PATH": os.defpath,
-            "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT": "0",
-        }
-        try:
-            self._start(environment, "-multiuser-server")
-        except subprocess.CalledProcessError:
-            # Older versions lack this option: then referee and worker must have the same uid.
-            self.is_for_all = False
-            self._start(environment)
-        ends_at = time.monotonic() + START_S_MAX
-        while not self.is_running():
-            if time.monotonic() > ends_at:
-                raise DeviceFault("the MPS daemon was started but does not answer")
-            time.sleep(0.05)
-        return self
-
-    def _start(self, environment: dict[str, str], *options: str) -> None:
-        command = [_find_control(), "-d", *options]
-        try:
-            subprocess.run(
-                command, env=environment, check=True, capture_output=True, timeout=START_S_MAX
-            )
-        except subprocess.CalledProcessError as error:
-            if options:
-                raise
-            message = (error.stderr or error.stdout).decode(errors="replace").strip()
-            raise DeviceFault(f"the MPS daemon does not start: {message}") from error
-        except (OSError, subprocess.SubprocessError) as error:
-            raise DeviceFault(f"the MPS daemon does not start: {error}") from error
-
-    def __exit__(self, *_: object) -> None:
-        """Stop the daemon, its server and their processes."""
-        ask_daemon("quit", self.environment)
-        ends_at = time.monotonic() + ANSWER_S_MAX
-        while self.is_running() and time.monotonic() < ends_at:
-            time.sleep(0.05)
-
-    def is_running(self) -> bool:
-        """Return whether the daemon answers."""
-        return ask_daemon("get_default_active_thread_percentage", self.environment) is not None
-
-
 def is_mps_running(pipes: str = MPS_PIPES) -> bool:
     """Return whether any daemon answers on these pipes."""
     if not (Path(pipes) / "control").exists():
@@ -217,7 +144,7 @@ def ask_daemon(question: str, environment: dict[str, str]) -> str | None:
     """Return the daemon's answer, None if none answers in time."""
     try:
         answer = subprocess.run(
-            [_find_control()],
+            [find_control()],
             input=f"{question}\n",
             env={"PATH": os.defpath, **environment},
             capture_output=True,
@@ -236,7 +163,8 @@ def become_mps_client(environment: dict[str, str]) -> None:
         os.putenv(name, value)
 
 
-def _find_control() -> str:
+def find_control() -> str:
+    """Return the path of the program that controls the daemon. Raises DeviceFault."""
     path = shutil.which(CONTROL, path=os.pathsep.join((*FOLDERS, os.defpath)))
     if path is None:
         raise DeviceFault(f"{CONTROL} is not installed on this machine")

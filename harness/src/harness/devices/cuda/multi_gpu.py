@@ -181,10 +181,11 @@ class MultiGpuCall:
                 raise DeviceFault(f"rank {rank} did not {action} within {RELEASE_S_MAX:.0f} s")
 
 
-class MultiGpuDevice:
+class MultiGpuDevice(Device):
     """One GPU per rank, each with its own referee. Every method can raise DeviceFault.
 
     Its tier is G2 at most: all inputs are revealed strictly, and workers run from the release on.
+    No input is visible before a clock starts, so no call is suspicious.
     """
 
     name = "cuda"
@@ -195,8 +196,6 @@ class MultiGpuDevice:
         ]
         self.place = self.members[0].place
         self.tier = "G0"
-        self.flags: tuple[str, ...] = ()
-        self.architecture = ""
 
     def prepare(self) -> None:
         """Open every GPU; all must have the same architecture."""
@@ -228,9 +227,6 @@ class MultiGpuDevice:
     def allocate(self, size: int, role: str) -> Memory:
         """Return memory of the first rank's GPU."""
         return self.members[0].allocate(size, role)
-
-    def flush(self) -> None:
-        """Do nothing: the caches are emptied inside `timed`."""
 
     def timed(self, window: Window) -> float:
         """Time one call: the time of the slowest rank, in microseconds."""
@@ -265,11 +261,6 @@ class MultiGpuDevice:
             for name, value in member_figures.items():
                 figures[name] = max(value, figures.get(name, value))
         return figures
-
-    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Return "": no input is visible before a clock starts."""
-        del inputs, null_spread_us
-        return ""
 
     def unfit(self) -> list[str]:
         """Return why a GPU is unfit, with its rank."""

@@ -87,24 +87,14 @@ class CallTiming:
 class DeviceHealth:
     """What NVML reports about a device; `foreign` are compute processes that are not ours."""
 
-    sm_mhz: int
-    memory_mhz: int
     temperature_c: int
-    power_w: float
     reasons: int
     ecc_errors: int
-    used_bytes: int
     foreign: tuple[int, ...]
 
 
 def choose_tier(able: Abilities) -> str:
-    """Return the best timing tier that the machine can provide.
-
-    >>> choose_tier(Abilities(True, True, True, True, (9, 0)))
-    'G1'
-    >>> choose_tier(Abilities(True, True, False, True, (9, 0)))
-    'G2'
-    """
+    """Return the best timing tier that the machine can provide."""
     if not able.shares_memory:
         return "G0"
     if not able.has_memops:
@@ -128,12 +118,6 @@ def choose_reveal(tier: str, input_bytes: int, draw: int) -> str:
     """Return how one call's inputs are revealed; `draw` is an unpredictable random number.
 
     A `spot` is strict where others are blankets: it checks the other samples and is not ranked.
-
-    >>> choose_reveal("G1", 64 * MIB, 1), choose_reveal("G1", 64 * MIB, 8), choose_reveal("G1",
-    ...     4096, 1)
-    ('blanket', 'spot', 'strict')
-    >>> choose_reveal("G2", 64 * MIB, 1)
-    'strict'
     """
     if tier != "G1" or input_bytes <= STRICT_BYTES_MAX:
         return "strict"
@@ -161,11 +145,7 @@ def find_suspicion(shots: Sequence[CallTiming], copy_us: float, null_spread_us: 
 
 
 def flush_bytes(name: str, cache_bytes: int) -> int:
-    """Return how much memory a flush sweeps: at least twice the cache.
-
-    >>> flush_bytes("NVIDIA H200", 60 * MIB) // MIB, flush_bytes("NVIDIA A100", 40 * MIB) // MIB
-    (128, 80)
-    """
+    """Return how much memory a flush sweeps: at least twice the cache."""
     known = next((size for part, size in _FLUSH_MIB.items() if part in name), 0)
     return max(2 * cache_bytes, known * MIB, 32 * MIB)
 
@@ -181,26 +161,8 @@ def architecture_name(compute: tuple[int, int]) -> str:
 
 
 def choose_clock(step_ns: int) -> str:
-    """Return which clock ranks: the device's timer if it is fine enough, else events.
-
-    >>> choose_clock(32), choose_clock(1000)
-    ('stamps', 'events')
-    """
+    """Return which clock ranks: the device's timer if it is fine enough, else events."""
     return "stamps" if 0 < step_ns <= STAMP_STEP_NS_MAX else "events"
-
-
-def bound_claim(claim_us: float, wall_us: float, null_us: tuple[float, float]) -> float:
-    """Return a worker's claimed time if the trusted clock confirms it, else a bound.
-
-    `null_us` are median and p99 of empty calls by the wall clock.
-
-    >>> bound_claim(90.0, 100.0, (12.0, 20.0)), bound_claim(10.0, 100.0, (12.0, 20.0))
-    (90.0, 88.0)
-    """
-    median_us, late_us = null_us
-    if wall_us - late_us <= claim_us <= wall_us:
-        return claim_us
-    return wall_us - median_us
 
 
 def find_unfitness(health: DeviceHealth, ecc_errors_before: int) -> str:
@@ -217,11 +179,7 @@ def find_unfitness(health: DeviceHealth, ecc_errors_before: int) -> str:
 
 
 def batch_size(time_us: float, set_bytes: int, cache_bytes: int) -> int:
-    """Return how many input sets a batch reveals: 400 us of work, and three times the cache.
-
-    >>> batch_size(5.0, 4 * MIB, 60 * MIB), batch_size(5.0, MIB // 64, 60 * MIB)
-    (80, 512)
-    """
+    """Return how many input sets a batch reveals: 400 us of work, and three times the cache."""
     by_time = -(-400.0 // time_us)
     by_cache = -(-3 * cache_bytes // max(1, set_bytes)) + 1
     return int(min(512, max(8, by_time, by_cache)))
