@@ -12,9 +12,8 @@ from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
-from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.auditor import audit
 from ranker.audit.command import ArchiveCopy
-from ranker.audit.report import AuditReport
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, open_schemas
@@ -22,6 +21,7 @@ from ranker.replay.runner import ReplayInput, SilentMetrics, replay_schema
 from ranker.replay.sources import ArchiveLog, FileLog
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
+from shared.api.audits import AuditReport, AuditRequest
 from shared.errors import Refused
 from shared.event_log import EventLog, Gap
 from shared.memory import MemoryLog

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ranker.audit.command import audit_file, audit_live
+from ranker.audit.report import report_lines
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import export_log, import_log
 from ranker.export.manifest import ACCOUNTS, BLOBS
@@ -82,9 +83,9 @@ async def _audit(options: Namespace, schema: str) -> int:
     else:
         report = await audit_file(options, published)
     if options.json:
-        _print_json(report.data())
+        _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
     else:
-        _print_lines(report.lines())
+        _print_lines(report_lines(report))
     return OK if report.is_clean else DIFFERS
 
 

@@ -4,23 +4,24 @@ import asyncio
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader as FileReader
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
-from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
-from ranker.audit.report import AuditReport
+from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.stored_log import DamagedCopy, Finding, PublishedSeal, StoredEvent
+from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
 from ranker.domain.ties import assign_places
 from ranker.postgres import Reader
 from ranker.service.leaderboard import make_scored_entries, read_ladder, read_page
 from ranker.service.ports import Reads
 from ranker.settings import Settings
 from shared import wire
+from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import EventLog, Feed, Gap, RecordedEvent
@@ -35,9 +36,7 @@ ENTRIES_MAX = 1_000_000
 LOOKS_MAX = 100
 
 
-def _make_request(
-    options: Namespace, published: Sequence[PublishedSeal], known_key: str | None
-) -> AuditRequest:
+def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
     return AuditRequest(
         problem=options.problem,
         gpu=options.gpu,
@@ -45,7 +44,6 @@ def _make_request(
         as_of=options.as_of,
         as_of_seq=options.as_of_seq,
         keys=[*options.key, *([known_key] if known_key else [])],
-        published=published,
     )
 
 
@@ -53,7 +51,7 @@ async def audit_live(
     settings: Settings, schema: str, options: Namespace, published: Sequence[PublishedSeal]
 ) -> AuditReport:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
-    request = _make_request(options, published, read_own_key(settings))
+    request = _make_request(options, read_own_key(settings))
     dsn = settings.postgres_dsn
     for package, schema_name in (("shared", "accounts"), ("ranker", schema), (PACKAGE, SCHEMA)):
         await asyncio.to_thread(migrate, dsn, package, schema_name)
@@ -68,9 +66,8 @@ async def audit_live(
                 live = await _read_live(Reader(connections), request)
                 await _wait_for_archive(archive_store, live.seq)
                 request = replace(request, as_of_seq=live.seq)
-            return await audit(
-                request, ArchiveCopy(archive_store, NatsLog(nc)), verify_verdict, live
-            )
+            copy = ArchiveCopy(archive_store, NatsLog(nc))
+            return await audit(request, copy, verify_verdict, live, published)
     finally:
         await nc.close()
 
@@ -82,9 +79,8 @@ async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> 
     except DamagedCopy as damaged:
         raise Refused("bad_export", damaged.reason, "file") from damaged
     known_key = None if options.key else reader.header.key
-    return await audit(
-        _make_request(options, published, known_key), FileCopy(reader), verify_verdict
-    )
+    request = _make_request(options, known_key)
+    return await audit(request, FileCopy(reader), verify_verdict, published=published)
 
 
 async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:

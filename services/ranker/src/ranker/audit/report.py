@@ -1,30 +1,19 @@
 """The result of an audit: every row of a leaderboard, and the events that made it."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
 
 from ranker.domain.confirmation import confirmation_text
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.standings import LeaderboardRow
-from ranker.domain.stored_log import Finding
 from shared import events, subjects
+from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.ids import submission_job_id
 from shared.presentation.units import difference_text, pooled_text, rank_text
 from shared.subjects import history_of, last_token
 from shared.wire import is_genuine
-
-
-class Reason(NamedTuple):
-    """One event that a row depends on."""
-
-    seq: int
-    type: str
-    at: datetime
-    actor: str
-    sentence: str
 
 
 class AuditTrail:
@@ -33,14 +22,14 @@ class AuditTrail:
     def __init__(self, problem: str, gpu: str) -> None:
         self.problem = problem
         self.gpu = gpu
-        self._submissions: dict[str, list[Reason]] = {}
+        self._submissions: dict[str, list[CausingEvent]] = {}
         self._numbers: dict[int, str] = {}
-        self._accounts: dict[str, list[Reason]] = {}
+        self._accounts: dict[str, list[CausingEvent]] = {}
         self._jobs: dict[str, str] = {}
         self._leases: set[tuple[str, str]] = set()
         self._runs: dict[str, str] = {}
-        self._rejudges: dict[str, list[Reason]] = {}
-        self._versions: list[tuple[int, Reason]] = []
+        self._rejudges: dict[str, list[CausingEvent]] = {}
+        self._versions: list[tuple[int, CausingEvent]] = []
         self._duels: dict[str, events.DuelRequested] = {}
         self._confirmations: dict[str, str] = {}
 
@@ -52,12 +41,12 @@ class AuditTrail:
         record, sentence = rule
         fact = event.fact
         envelope = event.envelope
-        reason = Reason(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
+        reason = CausingEvent(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
         history = history_of(envelope.agg)
         subject_id = history if history.startswith("run.") else last_token(history)
         record(self, subject_id, reason, fact)
 
-    def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[Reason]:
+    def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[CausingEvent]:
         """The events that made a row, in order."""
         reasons = [reason for number, reason in self._versions if number == board.problem_number]
         reasons += self._submissions.get(row.submission, ())
@@ -68,49 +57,51 @@ class AuditTrail:
                 reasons += (reason for reason in pooled if reason.type in _POOLED_TYPES)
         return sorted(set(reasons))
 
-    def version(self, slug: str, reason: Reason, fact: events.ProblemPublished) -> None:
+    def version(self, slug: str, reason: CausingEvent, fact: events.ProblemPublished) -> None:
         """Record a version of the problem."""
         if slug == self.problem:
             self._versions.append((fact.number, reason))
 
-    def received(self, submission: str, reason: Reason, fact: events.SubmissionReceived) -> None:
+    def received(
+        self, submission: str, reason: CausingEvent, fact: events.SubmissionReceived
+    ) -> None:
         """Start recording the events of a submission."""
         if (fact.problem, fact.gpu) == (self.problem, self.gpu):
             self._submissions[submission] = [reason]
             self._numbers[reason.seq] = submission
             self._jobs[submission_job_id(submission)] = submission
 
-    def submission(self, submission: str, reason: Reason, _fact: object) -> None:
+    def submission(self, submission: str, reason: CausingEvent, _fact: object) -> None:
         """Record an event of a submission, or a decision about it."""
         if submission in self._submissions:
             self._submissions[submission].append(reason)
 
-    def leased(self, job: str, reason: Reason, fact: events.JobLeased) -> None:
+    def leased(self, job: str, reason: CausingEvent, fact: events.JobLeased) -> None:
         """Record a run of a job; it counts once it has its order."""
         if job in self._jobs:
             self._leases.add((job, subjects.run(fact.agent, fact.run)))
             self.submission(self._jobs[job], reason, fact)
 
-    def assigned(self, run: str, _reason: Reason, fact: events.JobAssigned) -> None:
+    def assigned(self, run: str, _reason: CausingEvent, fact: events.JobAssigned) -> None:
         """Record the order of a run, which tells whose it is if two leases name it."""
         if (fact.job, run) in self._leases:
             self._runs[run] = self._jobs[fact.job]
 
-    def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
+    def queued(self, job: str, _reason: CausingEvent, fact: events.JobQueued) -> None:
         """Record whose job this is: a rejudge's or, in older logs, the submission's own."""
         if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
             self._jobs[job] = fact.submission
 
-    def duel_requested(self, duel: str, reason: Reason, fact: events.DuelRequested) -> None:
+    def duel_requested(self, duel: str, reason: CausingEvent, fact: events.DuelRequested) -> None:
         """Record the request of a duel for both submissions."""
         if (fact.problem, fact.gpu) != (self.problem, self.gpu):
             return
         self._duels[duel] = fact
         for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
             sentence = f"a duel with #{other.number} was requested"
-            self.submission(side.submission, reason._replace(sentence=sentence), fact)
+            self.submission(side.submission, replace(reason, sentence=sentence), fact)
 
-    def duel_judged(self, duel: str, reason: Reason, fact: events.DuelJudged) -> None:
+    def duel_judged(self, duel: str, reason: CausingEvent, fact: events.DuelJudged) -> None:
         """Record the end of a duel for both submissions."""
         requested = self._duels.pop(duel, None)
         if requested is None:
@@ -118,10 +109,10 @@ class AuditTrail:
         sides = (("A", requested.first, requested.second), ("B", requested.second, requested.first))
         for name, side, other in sides:
             sentence = _duel_sentence(name, other.number, fact)
-            self.submission(side.submission, reason._replace(sentence=sentence), fact)
+            self.submission(side.submission, replace(reason, sentence=sentence), fact)
 
     def confirmation_requested(
-        self, confirmation: str, reason: Reason, fact: events.ConfirmationRequested
+        self, confirmation: str, reason: CausingEvent, fact: events.ConfirmationRequested
     ) -> None:
         """Record that a run is to be repeated on another agent."""
         if (fact.problem, fact.gpu) == (self.problem, self.gpu):
@@ -129,47 +120,40 @@ class AuditTrail:
             self.submission(fact.item.submission, reason, fact)
 
     def confirmation_judged(
-        self, confirmation: str, reason: Reason, fact: events.ConfirmationJudged
+        self, confirmation: str, reason: CausingEvent, fact: events.ConfirmationJudged
     ) -> None:
         """Record the end of a confirmation."""
         submission = self._confirmations.pop(confirmation, None)
         if submission is not None:
             self.submission(submission, reason, fact)
 
-    def run(self, run: str, reason: Reason, fact: object) -> None:
+    def run(self, run: str, reason: CausingEvent, fact: object) -> None:
         """Record the first verdict of a run by its own agent."""
         submission = self._runs.pop(run, None)
         if submission is not None:
             self.submission(submission, reason, fact)
 
-    def account(self, account: str, reason: Reason, _fact: object) -> None:
+    def account(self, account: str, reason: CausingEvent, _fact: object) -> None:
         """Record that a participant was banned or unbanned."""
         self._accounts.setdefault(account, []).append(reason)
 
-    def judged(self, rejudge: str, reason: Reason, fact: events.RejudgeJudged) -> None:
+    def judged(self, rejudge: str, reason: CausingEvent, fact: events.RejudgeJudged) -> None:
         """Record a new result, which counts once its rejudge is applied."""
         if fact.submission in self._submissions:
             self.submission(fact.submission, reason, fact)
-            self._rejudges.setdefault(rejudge, []).append(reason._replace(sentence=fact.submission))
+            self._rejudges.setdefault(rejudge, []).append(replace(reason, sentence=fact.submission))
 
-    def applied(self, rejudge: str, reason: Reason, fact: object) -> None:
+    def applied(self, rejudge: str, reason: CausingEvent, fact: object) -> None:
         """Record that a rejudge was applied or discarded."""
         for pending in self._rejudges.pop(rejudge, ()):
             self.submission(pending.sentence, reason, fact)
 
 
-def _score(score_us: float | None) -> str:
-    return "without a score" if score_us is None else f"{score_us:.3f} us"
-
-
 def _ranked(fact: events.SubmissionFinished) -> str:
     if fact.is_eligible:
-        return f"it may be ranked: {_score(fact.score_us)}"
+        score = "without a score" if fact.score_us is None else f"{fact.score_us:.3f} us"
+        return f"it may be ranked: {score}"
     return f"it is not ranked ({fact.code}): {fact.reason}"
-
-
-def _judged_again(fact: events.RejudgeJudged) -> str:
-    return f"judged again: {_ranked(fact.result)}"
 
 
 def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
@@ -179,10 +163,6 @@ def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
 def _banned(fact: events.AccountBanned) -> str:
     until = "for ever" if fact.until_at is None else f"until {fact.until_at.isoformat()}"
     return f"the participant stands on no leaderboard {until}: {fact.reason}"
-
-
-def _appeal(fact: events.AppealDecided) -> str:
-    return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
 
 
 def _completed(fact: events.RunCompleted) -> str:
@@ -208,7 +188,7 @@ def _confirmation_sentence(fact: events.ConfirmationJudged) -> str:
 
 
 _POOLED_TYPES = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
-_Record = Callable[[AuditTrail, str, Reason, Any], None]
+_Record = Callable[[AuditTrail, str, CausingEvent, Any], None]
 _RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
     "ProblemPublished": (AuditTrail.version, lambda fact: f"version {fact.number} was published"),
     "SubmissionReceived": (
@@ -228,7 +208,12 @@ _RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
     "SubmissionDisqualified": (AuditTrail.submission, _off),
     "SubmissionRestored": (AuditTrail.submission, lambda fact: f"it was restored: {fact.reason}"),
     "SubmissionWithdrawn": (AuditTrail.submission, lambda fact: f"it was withdrawn: {fact.reason}"),
-    "AppealDecided": (AuditTrail.submission, _appeal),
+    "AppealDecided": (
+        AuditTrail.submission,
+        lambda fact: (
+            f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
+        ),
+    ),
     "AccountBanned": (AuditTrail.account, _banned),
     "AccountUnbanned": (AuditTrail.account, lambda fact: f"the ban is over: {fact.reason}"),
     "DuelRequested": (AuditTrail.duel_requested, lambda _: ""),
@@ -238,7 +223,10 @@ _RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
         lambda fact: f"run {fact.run} is to be repeated on an agent other than {fact.agent}",
     ),
     "ConfirmationJudged": (AuditTrail.confirmation_judged, _confirmation_sentence),
-    "RejudgeJudged": (AuditTrail.judged, _judged_again),
+    "RejudgeJudged": (
+        AuditTrail.judged,
+        lambda fact: f"judged again: {_ranked(fact.result)}",
+    ),
     "RejudgeApplied": (AuditTrail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
     "RejudgeDiscarded": (
         AuditTrail.applied,
@@ -247,111 +235,46 @@ _RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
 }
 
 
-def reasons_to_json(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
-    """Reasons as plain data."""
-    return [reason._asdict() for reason in reasons]
-
-
 SHOWN_MAX = 20
 
 
-class ExplainedRow(NamedTuple):
-    """A row and the events that made it."""
-
-    row: LeaderboardRow
-    reasons: list[Reason]
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """The result of one audit; `seq` is the last event that the leaderboard is folded from.
-
-    The `ignored` events are forged or refused: no reader uses them, so they do no harm.
-    """
-
-    board: LeaderboardKey
-    as_of: datetime | None
-    seq: int
-    events: int
-    chain: str
-    seals: int
-    keys: tuple[str, ...]
-    verified: int
-    rows: list[ExplainedRow]
-    findings: list[Finding]
-    ignored: list[Finding]
-    live_seq: int | None
-    differences: list[str]
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether there are neither findings nor differences."""
-        return not (self.findings or self.differences)
-
-    def data(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return {
-            "is_clean": self.is_clean,
-            "board": {
-                "problem": self.board.problem,
-                "number": self.board.problem_number,
-                "gpu": self.board.gpu,
-            },
-            "as_of": self.as_of,
-            "seq": self.seq,
-            "events": self.events,
-            "chain": self.chain,
-            "seals": self.seals,
-            "keys": list(self.keys),
-            "verified_runs": self.verified,
-            "rows": [
-                explained.row._asdict() | {"because": reasons_to_json(explained.reasons)}
-                for explained in self.rows
-            ],
-            "findings": [finding._asdict() for finding in self.findings],
-            "ignored": [finding._asdict() for finding in self.ignored],
-            "live_seq": self.live_seq,
-            "differences": self.differences,
-        }
-
-    def lines(self) -> Iterator[str]:
-        """The report as lines of text."""
-        board = self.board
-        moment = f" as of {self.as_of.isoformat()}" if self.as_of else ""
-        version = f"version {board.problem_number}{moment}"
-        yield f"{board.problem} on {board.gpu}, {version}, event {self.seq}"
-        yield f"  log    {self.events} events, chain {self.chain}"
-        checked = f"checked with {', '.join(self.keys)}" if self.keys else "no key to check with"
-        yield f"  seals  {self.seals}, {checked}"
-        yield f"  runs   {self.verified} signed by enrolled agents"
-        for finding in self.ignored[:SHOWN_MAX]:
-            yield f"  ignored event {finding.seq}: {finding.what}"
-        if self.live_seq is not None:
-            equal = "not equal" if self.differences else "equal"
-            yield f"  live   {equal} at event {self.live_seq}"
-        for explained in self.rows:
-            yield from _row_lines(explained)
-        yield from self._verdict_lines()
-
-    def _verdict_lines(self) -> Iterator[str]:
-        if self.is_clean:
-            yield "clean: the leaderboard is what the log says, and the log is untouched"
-        if self.findings:
-            first = self.findings[0]
-            yield f"NOT CLEAN: first at event {first.seq}: {first.what}"
-        for finding in self.findings[1:SHOWN_MAX]:
-            yield f"  event {finding.seq}: {finding.what}"
-        if self.differences:
-            yield "NOT EQUAL: what is shown is not what the log says"
-        for difference in self.differences[:SHOWN_MAX]:
-            yield f"  {difference}"
+def report_lines(report: AuditReport) -> Iterator[str]:
+    """The report as lines of text."""
+    board = report.board
+    moment = f" as of {report.as_of.isoformat()}" if report.as_of else ""
+    yield f"{board.problem} on {board.gpu}, version {board.number}{moment}, event {report.seq}"
+    yield f"  log    {report.events} events, chain {report.chain}"
+    checked = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
+    yield f"  seals  {report.seals}, {checked}"
+    yield f"  runs   {report.verified_runs} signed by enrolled agents"
+    for finding in report.ignored[:SHOWN_MAX]:
+        yield f"  ignored event {finding.seq}: {finding.what}"
+    if report.live_seq is not None:
+        equal = "not equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+    for row in report.rows:
+        yield from _row_lines(row)
+    yield from _verdict_lines(report)
 
 
-def _row_lines(explained: ExplainedRow) -> Iterator[str]:
-    row = explained.row
+def _row_lines(row: LeaderboardRow) -> Iterator[str]:
     rank = rank_text(row.rank, is_tied=row.is_tied)
     score = f"{row.score_us:.3f} us{pooled_text(row.pooled_over)}"
     yield f"{rank:>5} {row.account}: {score}, submission {row.number}"
-    for reason in explained.reasons:
+    for reason in row.because:
         at = reason.at.isoformat(timespec="seconds")
         yield f"       {reason.seq:>8} {at} {reason.type} by {reason.actor}: {reason.sentence}"
+
+
+def _verdict_lines(report: AuditReport) -> Iterator[str]:
+    if report.is_clean:
+        yield "clean: the leaderboard is what the log says, and the log is untouched"
+    if report.findings:
+        first = report.findings[0]
+        yield f"NOT CLEAN: first at event {first.seq}: {first.what}"
+    for finding in report.findings[1:SHOWN_MAX]:
+        yield f"  event {finding.seq}: {finding.what}"
+    if report.differences:
+        yield "NOT EQUAL: what is shown is not what the log says"
+    for difference in report.differences[:SHOWN_MAX]:
+        yield f"  {difference}"

@@ -8,8 +8,9 @@ from ranker.domain.attestation import Fault, RunOrigin, find_fault
 from ranker.domain.confirmation import compare_repetition
 from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
-from ranker.domain.stored_log import Finding, Verify
+from ranker.domain.stored_log import Verify
 from shared import events
+from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
 from shared.ids import confirmation_job_id, duel_job_id

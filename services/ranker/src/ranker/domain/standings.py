@@ -13,6 +13,7 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import PooledScore, pool_results
 from ranker.domain.ties import Place, ScoredEntry, assign_places
 from shared import events
+from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.events import Fact, ProblemPublished, SubmissionFinished
 from shared.presentation.units import difference_text
@@ -28,25 +29,6 @@ class ReceivedSubmission(NamedTuple):
     board: LeaderboardKey
     source: str
     received_at: datetime
-
-
-class LeaderboardRow(NamedTuple):
-    """An entry with its place; `pooled_over` has the numbers of the submissions in its score."""
-
-    rank: int
-    is_tied: bool
-    account: str
-    submission: str
-    number: int
-    source: str
-    pooled_over: tuple[int, ...]
-    score_us: float
-    error: float | None
-    freedom: int
-    delta: float
-    received_at: datetime
-    duel: str = ""
-    confirmation: str = ""
 
 
 @dataclass

@@ -113,8 +113,8 @@ def _check_file(reader: LogFileReader) -> bytes:
     if reader.end is not None and reader.end.h != verifier.chain:
         verifier.find(verifier.seq, "the chain is not the one in the file's last line")
     if verifier.findings:
-        seq, reason = verifier.findings[0]
-        raise Refused("bad_export", f"event {seq}: {reason}", "file")
+        first = verifier.findings[0]
+        raise Refused("bad_export", f"event {first.seq}: {first.what}", "file")
     return bytes.fromhex(verifier.chain)
 
 
