@@ -17,7 +17,7 @@ from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore
 from ranker.webhooks.sender import WebhookClient, WebhookSender
 from ranker.webhooks.subscriptions import (
     AGGREGATES,
-    CHANGES,
+    FOLDED,
     OVERTAKEN,
     PROBLEM_TYPES,
     RANKED,
@@ -115,7 +115,7 @@ class WebhookWatcher:
 
     def _fold_subscriptions(self, batch: Sequence[RecordedEvent]) -> None:
         for event in batch:
-            if event.envelope.type in CHANGES and _is_readable(event):
+            if event.envelope.type in FOLDED and _is_readable(event):
                 evolve(self.subscriptions, event)
         self.subscriptions.seq = max(self.subscriptions.seq, batch[-1].seq)
 
