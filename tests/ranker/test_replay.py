@@ -23,7 +23,7 @@ from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest
 from shared.errors import Refused
-from shared.event_log import EventLog, Gap
+from shared.event_log import EventSource, Gap
 from shared.memory import MemoryLog
 from shared.postgres import connect, create_pool, drop_schema, migrate
 from shared.signing import verify_verdict
@@ -42,7 +42,7 @@ async def platform(tmp_path: Path) -> AuditPlatform:
     return platform
 
 
-async def copy(source: EventLog, dsn: str, schema: str, until: int) -> None:
+async def copy(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_archive(dsn, schema) as fresh:
         await run_archiver(source, fresh, SilentMetrics(), until=until)
 
@@ -157,7 +157,7 @@ async def test_a_replay_that_is_over_holds_no_other_up(dsn: str, platform: Audit
         assert (await replayed(dsn, platform.log, LIVE)).differences == []
 
 
-async def broken(dsn: str, both: Schemas, source: EventLog) -> None:
+async def broken(dsn: str, both: Schemas, source: EventSource) -> None:
     async def fill(schema: str, until: int) -> None:
         await fold(source, dsn, schema, until // 2)
         raise Gap("the log broke off")

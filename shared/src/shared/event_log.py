@@ -118,7 +118,19 @@ class BranchSource(Protocol):
         ...
 
 
-class EventLog(Protocol):
+class EventSource(Protocol):
+    """What can be read from its first event on: the log, or a copy of it."""
+
+    async def last(self) -> int:
+        """Return the sequence of the newest event, 0 if there is none."""
+        ...
+
+    def follow(self, after: int) -> Feed:
+        """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
+        ...
+
+
+class EventLog(EventSource, Protocol):
     """The record of all events."""
 
     async def append(self, event: NewEvent) -> int:
@@ -144,12 +156,4 @@ class EventLog(Protocol):
 
         Errors: Failed if the log could not be reached in 30 s, or did not return it by then.
         """
-        ...
-
-    async def last(self) -> int:
-        """Return the sequence of the newest event, 0 if there is none."""
-        ...
-
-    def follow(self, after: int) -> Feed:
-        """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
         ...
