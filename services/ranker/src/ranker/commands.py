@@ -50,6 +50,7 @@ def main(arguments: Sequence[str], schema: str) -> int:
 
 
 async def _run(options: Namespace, schema: str) -> int:
+    is_equal = True
     match options.command:
         case "audit":
             return await _audit(options, schema)
@@ -61,7 +62,8 @@ async def _run(options: Namespace, schema: str) -> int:
                 load(), options.file, options.actor, is_incomplete_allowed=allowed
             )
         case "scrub":
-            return await _scrub()
+            report = await scrub_log(load())
+            summary, is_equal = report.data(), report.is_clean
         case "repair":
             summary = await repair_log(
                 load(),
@@ -71,9 +73,10 @@ async def _run(options: Namespace, schema: str) -> int:
                 accept_loss=options.accept_loss,
             )
         case _:
-            return await _replay(options, schema)
+            summary = await replay_projection(load(), schema, options)
+            is_equal = summary["is_equal"]
     _print_json(summary)
-    return OK
+    return OK if is_equal else DIFFERS
 
 
 async def _audit(options: Namespace, schema: str) -> int:
@@ -87,18 +90,6 @@ async def _audit(options: Namespace, schema: str) -> int:
     else:
         _print_lines(report_lines(report))
     return OK if report.is_clean else DIFFERS
-
-
-async def _scrub() -> int:
-    report = await scrub_log(load())
-    _print_json(report.data())
-    return OK if report.is_clean else DIFFERS
-
-
-async def _replay(options: Namespace, schema: str) -> int:
-    summary = await replay_projection(load(), schema, options)
-    _print_json(summary)
-    return OK if summary["is_equal"] else DIFFERS
 
 
 def _print_lines(lines: Iterable[str]) -> None:

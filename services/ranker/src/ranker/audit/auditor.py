@@ -226,10 +226,9 @@ IGNORED_MAX = 100
 
 
 class IgnoredEvents:
-    """Names the events that every reader ignores, up to 100 of them; `count` counts all."""
+    """Names the events that every reader ignores, up to 100 of them."""
 
     def __init__(self) -> None:
-        self.count = 0
         self.findings: list[Finding] = []
         self._open: set[str] = set()
         self._started: set[str] = set()
@@ -243,7 +242,6 @@ class IgnoredEvents:
 
     def add(self, seq: int, reason: str) -> None:
         """Add an event."""
-        self.count += 1
         if len(self.findings) < IGNORED_MAX:
             self.findings.append(Finding(seq, reason))
 

@@ -1,9 +1,7 @@
 """The result of an audit: every row of a leaderboard, and the events that made it."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
-from msgspec.structs import replace
+from collections.abc import Iterator
+from typing import TypeAlias, get_args
 
 from ranker.domain.confirmation import confirmation_text
 from ranker.domain.rows import LeaderboardKey
@@ -14,6 +12,35 @@ from shared.ids import submission_job_id
 from shared.presentation.units import difference_text, pooled_text, rank_text
 from shared.subjects import history_of, last_token
 from shared.wire import is_genuine
+
+# Decisions about a submission.
+DecisionFact: TypeAlias = (
+    events.SubmissionFinished
+    | events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+    | events.SubmissionWithdrawn
+    | events.AppealDecided
+)
+# Runs that were repeated: against a rival, on another agent, or under another problem version.
+RepetitionFact: TypeAlias = (
+    events.ComparisonFact | events.RejudgeJudged | events.RejudgeApplied | events.RejudgeDiscarded
+)
+TrailFact: TypeAlias = (
+    events.ProblemPublished
+    | events.SubmissionReceived
+    | events.JobQueued
+    | events.JobLeased
+    | events.JobAssigned
+    | events.RunCompleted
+    | events.AccountBanned
+    | events.AccountUnbanned
+    | DecisionFact
+    | RepetitionFact
+)
+_FOLDED = frozenset(kind.__name__ for kind in get_args(TrailFact))
+_POOLED_TYPES = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
 
 
 class AuditTrail:
@@ -28,23 +55,17 @@ class AuditTrail:
         self._jobs: dict[str, str] = {}
         self._leases: set[tuple[str, str]] = set()
         self._runs: dict[str, str] = {}
-        self._rejudges: dict[str, list[CausingEvent]] = {}
+        self._rejudged: dict[str, list[str]] = {}
         self._versions: list[tuple[int, CausingEvent]] = []
         self._duels: dict[str, events.DuelRequested] = {}
         self._confirmations: dict[str, str] = {}
 
     def fold(self, event: RecordedEvent) -> None:
         """Record an event that concerns this leaderboard."""
-        rule = _RULES.get(event.envelope.type)
-        if rule is None or not is_genuine(event.envelope):
-            return
-        record, sentence = rule
-        fact = event.fact
-        envelope = event.envelope
-        reason = CausingEvent(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
-        history = history_of(envelope.agg)
-        subject_id = history if history.startswith("run.") else last_token(history)
-        record(self, subject_id, reason, fact)
+        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
+            fact = event.fact
+            assert isinstance(fact, TrailFact), "a type names its class"
+            self._apply(event, fact, last_token(event.envelope.agg))
 
     def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[CausingEvent]:
         """The events that made a row, in order."""
@@ -57,110 +78,110 @@ class AuditTrail:
                 reasons += (reason for reason in pooled if reason.type in _POOLED_TYPES)
         return sorted(set(reasons))
 
-    def version(self, slug: str, reason: CausingEvent, fact: events.ProblemPublished) -> None:
-        """Record a version of the problem."""
-        if slug == self.problem:
-            self._versions.append((fact.number, reason))
-
-    def received(
-        self, submission: str, reason: CausingEvent, fact: events.SubmissionReceived
+    def _apply(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: TrailFact, id_: str
     ) -> None:
-        """Start recording the events of a submission."""
-        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
-            self._submissions[submission] = [reason]
-            self._numbers[reason.seq] = submission
-            self._jobs[submission_job_id(submission)] = submission
+        run = history_of(event.envelope.agg)
+        match fact:
+            case events.ProblemPublished():
+                if id_ == self.problem:
+                    reason = _make_reason(event, f"version {fact.number} was published")
+                    self._versions.append((fact.number, reason))
+            case events.SubmissionReceived():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    sentence = f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}"
+                    self._submissions[id_] = [_make_reason(event, sentence)]
+                    self._numbers[event.seq] = id_
+                    self._jobs[submission_job_id(id_)] = id_
+            case events.JobQueued():
+                # A rejudge's or, in older logs, the submission's own.
+                if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
+                    self._jobs[id_] = fact.submission
+            case events.JobLeased():
+                if id_ in self._jobs:
+                    self._leases.add((id_, subjects.run(fact.agent, fact.run)))
+                    sentence = f"run {fact.run} was given to agent {fact.agent}"
+                    self._note(event, self._jobs[id_], f"{sentence}, attempt {fact.attempt}")
+            case events.JobAssigned():
+                # The order tells whose run it is if two leases name it.
+                if (fact.job, run) in self._leases:
+                    self._runs[run] = self._jobs[fact.job]
+            case events.RunCompleted():
+                # The first verdict by the run's own agent.
+                self._note(event, self._runs.pop(run, None), _completed(fact))
+            case events.AccountBanned() | events.AccountUnbanned():
+                reason = _make_reason(event, _banned(fact))
+                self._accounts.setdefault(id_, []).append(reason)
+            case _ if isinstance(fact, RepetitionFact):
+                self._apply_repetition(event, fact, id_)
+            case _:
+                self._note(event, id_, _decided(fact))
 
-    def submission(self, submission: str, reason: CausingEvent, _fact: object) -> None:
-        """Record an event of a submission, or a decision about it."""
+    def _apply_repetition(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: RepetitionFact, id_: str
+    ) -> None:
+        match fact:
+            case events.DuelRequested():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    self._duels[id_] = fact
+                    for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
+                        sentence = f"a duel with #{other.number} was requested"
+                        self._note(event, side.submission, sentence)
+            case events.DuelJudged():
+                if (duel := self._duels.pop(id_, None)) is not None:
+                    sides = (("A", duel.first, duel.second), ("B", duel.second, duel.first))
+                    for name, side, other in sides:
+                        sentence = _duel_sentence(name, other.number, fact)
+                        self._note(event, side.submission, sentence)
+            case events.ConfirmationRequested():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    self._confirmations[id_] = fact.item.submission
+                    sentence = f"run {fact.run} is to be repeated on an agent other than"
+                    self._note(event, fact.item.submission, f"{sentence} {fact.agent}")
+            case events.ConfirmationJudged():
+                reason = f"ended without a result ({fact.code}): {fact.reason}"
+                sentence = confirmation_text(fact) or f"its confirmation {reason}"
+                self._note(event, self._confirmations.pop(id_, None), sentence)
+            case events.RejudgeJudged():
+                # It counts once its rejudge is applied.
+                if fact.submission in self._submissions:
+                    self._rejudged.setdefault(id_, []).append(fact.submission)
+                    self._note(event, fact.submission, f"judged again: {_decided(fact.result)}")
+            case events.RejudgeApplied() | events.RejudgeDiscarded():
+                verb = "counts" if isinstance(fact, events.RejudgeApplied) else "does not count"
+                for submission in self._rejudged.pop(id_, ()):
+                    self._note(event, submission, f"the rejudge {verb}: {fact.reason}")
+
+    def _note(self, event: RecordedEvent, submission: str | None, sentence: str) -> None:
         if submission in self._submissions:
-            self._submissions[submission].append(reason)
-
-    def leased(self, job: str, reason: CausingEvent, fact: events.JobLeased) -> None:
-        """Record a run of a job; it counts once it has its order."""
-        if job in self._jobs:
-            self._leases.add((job, subjects.run(fact.agent, fact.run)))
-            self.submission(self._jobs[job], reason, fact)
-
-    def assigned(self, run: str, _reason: CausingEvent, fact: events.JobAssigned) -> None:
-        """Record the order of a run, which tells whose it is if two leases name it."""
-        if (fact.job, run) in self._leases:
-            self._runs[run] = self._jobs[fact.job]
-
-    def queued(self, job: str, _reason: CausingEvent, fact: events.JobQueued) -> None:
-        """Record whose job this is: a rejudge's or, in older logs, the submission's own."""
-        if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
-            self._jobs[job] = fact.submission
-
-    def duel_requested(self, duel: str, reason: CausingEvent, fact: events.DuelRequested) -> None:
-        """Record the request of a duel for both submissions."""
-        if (fact.problem, fact.gpu) != (self.problem, self.gpu):
-            return
-        self._duels[duel] = fact
-        for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
-            sentence = f"a duel with #{other.number} was requested"
-            self.submission(side.submission, replace(reason, sentence=sentence), fact)
-
-    def duel_judged(self, duel: str, reason: CausingEvent, fact: events.DuelJudged) -> None:
-        """Record the end of a duel for both submissions."""
-        requested = self._duels.pop(duel, None)
-        if requested is None:
-            return
-        sides = (("A", requested.first, requested.second), ("B", requested.second, requested.first))
-        for name, side, other in sides:
-            sentence = _duel_sentence(name, other.number, fact)
-            self.submission(side.submission, replace(reason, sentence=sentence), fact)
-
-    def confirmation_requested(
-        self, confirmation: str, reason: CausingEvent, fact: events.ConfirmationRequested
-    ) -> None:
-        """Record that a run is to be repeated on another agent."""
-        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
-            self._confirmations[confirmation] = fact.item.submission
-            self.submission(fact.item.submission, reason, fact)
-
-    def confirmation_judged(
-        self, confirmation: str, reason: CausingEvent, fact: events.ConfirmationJudged
-    ) -> None:
-        """Record the end of a confirmation."""
-        submission = self._confirmations.pop(confirmation, None)
-        if submission is not None:
-            self.submission(submission, reason, fact)
-
-    def run(self, run: str, reason: CausingEvent, fact: object) -> None:
-        """Record the first verdict of a run by its own agent."""
-        submission = self._runs.pop(run, None)
-        if submission is not None:
-            self.submission(submission, reason, fact)
-
-    def account(self, account: str, reason: CausingEvent, _fact: object) -> None:
-        """Record that a participant was banned or unbanned."""
-        self._accounts.setdefault(account, []).append(reason)
-
-    def judged(self, rejudge: str, reason: CausingEvent, fact: events.RejudgeJudged) -> None:
-        """Record a new result, which counts once its rejudge is applied."""
-        if fact.submission in self._submissions:
-            self.submission(fact.submission, reason, fact)
-            self._rejudges.setdefault(rejudge, []).append(replace(reason, sentence=fact.submission))
-
-    def applied(self, rejudge: str, reason: CausingEvent, fact: object) -> None:
-        """Record that a rejudge was applied or discarded."""
-        for pending in self._rejudges.pop(rejudge, ()):
-            self.submission(pending.sentence, reason, fact)
+            self._submissions[submission].append(_make_reason(event, sentence))
 
 
-def _ranked(fact: events.SubmissionFinished) -> str:
-    if fact.is_eligible:
-        score = "without a score" if fact.score_us is None else f"{fact.score_us:.3f} us"
-        return f"it may be ranked: {score}"
-    return f"it is not ranked ({fact.code}): {fact.reason}"
+def _make_reason(event: RecordedEvent, sentence: str) -> CausingEvent:
+    envelope = event.envelope
+    return CausingEvent(event.seq, envelope.type, envelope.at, envelope.actor, sentence)
 
 
-def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
-    return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
+def _decided(fact: DecisionFact) -> str:
+    match fact:
+        case events.SubmissionFinished(is_eligible=True):
+            score = "without a score" if fact.score_us is None else f"{fact.score_us:.3f} us"
+            return f"it may be ranked: {score}"
+        case events.SubmissionFinished():
+            return f"it is not ranked ({fact.code}): {fact.reason}"
+        case events.SubmissionHeld() | events.SubmissionDisqualified():
+            return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
+        case events.AppealDecided():
+            return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
+        case _:
+            # Released, restored or withdrawn.
+            verb = type(fact).__name__.removeprefix("Submission").lower()
+            return f"it was {verb}: {fact.reason}"
 
 
-def _banned(fact: events.AccountBanned) -> str:
+def _banned(fact: events.AccountBanned | events.AccountUnbanned) -> str:
+    if isinstance(fact, events.AccountUnbanned):
+        return f"the ban is over: {fact.reason}"
     until = "for ever" if fact.until_at is None else f"until {fact.until_at.isoformat()}"
     return f"the participant stands on no leaderboard {until}: {fact.reason}"
 
@@ -180,59 +201,6 @@ def _duel_sentence(name: str, other: int, fact: events.DuelJudged) -> str:
         return f"a duel cannot tell it from #{other}"
     place = "ahead of" if result.winner == name else "behind"
     return f"{place} #{other} by a duel: {difference_text(result.ratio, result.interval)}"
-
-
-def _confirmation_sentence(fact: events.ConfirmationJudged) -> str:
-    without_result = f"its confirmation ended without a result ({fact.code}): {fact.reason}"
-    return confirmation_text(fact) or without_result
-
-
-_POOLED_TYPES = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
-_Record = Callable[[AuditTrail, str, CausingEvent, Any], None]
-_RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
-    "ProblemPublished": (AuditTrail.version, lambda fact: f"version {fact.number} was published"),
-    "SubmissionReceived": (
-        AuditTrail.received,
-        lambda fact: f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}",
-    ),
-    "JobQueued": (AuditTrail.queued, lambda _: ""),
-    "JobLeased": (
-        AuditTrail.leased,
-        lambda fact: f"run {fact.run} was given to agent {fact.agent}, attempt {fact.attempt}",
-    ),
-    "JobAssigned": (AuditTrail.assigned, lambda _: ""),
-    "RunCompleted": (AuditTrail.run, _completed),
-    "SubmissionFinished": (AuditTrail.submission, _ranked),
-    "SubmissionHeld": (AuditTrail.submission, _off),
-    "SubmissionReleased": (AuditTrail.submission, lambda fact: f"it was released: {fact.reason}"),
-    "SubmissionDisqualified": (AuditTrail.submission, _off),
-    "SubmissionRestored": (AuditTrail.submission, lambda fact: f"it was restored: {fact.reason}"),
-    "SubmissionWithdrawn": (AuditTrail.submission, lambda fact: f"it was withdrawn: {fact.reason}"),
-    "AppealDecided": (
-        AuditTrail.submission,
-        lambda fact: (
-            f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
-        ),
-    ),
-    "AccountBanned": (AuditTrail.account, _banned),
-    "AccountUnbanned": (AuditTrail.account, lambda fact: f"the ban is over: {fact.reason}"),
-    "DuelRequested": (AuditTrail.duel_requested, lambda _: ""),
-    "DuelJudged": (AuditTrail.duel_judged, lambda _: ""),
-    "ConfirmationRequested": (
-        AuditTrail.confirmation_requested,
-        lambda fact: f"run {fact.run} is to be repeated on an agent other than {fact.agent}",
-    ),
-    "ConfirmationJudged": (AuditTrail.confirmation_judged, _confirmation_sentence),
-    "RejudgeJudged": (
-        AuditTrail.judged,
-        lambda fact: f"judged again: {_ranked(fact.result)}",
-    ),
-    "RejudgeApplied": (AuditTrail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
-    "RejudgeDiscarded": (
-        AuditTrail.applied,
-        lambda fact: f"the rejudge does not count: {fact.reason}",
-    ),
-}
 
 
 SHOWN_MAX = 20
