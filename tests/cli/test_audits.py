@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from shared.api.audits import AuditReport
 from shared.presentation.responses import parse_response
 from warpboard.service.maintenance import (
-    AuditReport,
     collection_lines,
     export_lines,
     replay_line,
@@ -20,6 +20,21 @@ REASON = {
     "actor": "service:ranker",
     "sentence": "it may be ranked:\n12.340 us",
 }
+ROW = {
+    "rank": 1,
+    "is_tied": False,
+    "account": "a1",
+    "submission": "s1",
+    "number": 12,
+    "source": "ab",
+    "pooled_over": [12],
+    "score_us": 12.34,
+    "error": None,
+    "freedom": 0,
+    "delta": 0.003,
+    "received_at": "2026-01-02 03:04:00+00:00",
+    "because": [REASON],
+}
 REPORT: dict[str, Any] = {
     "is_clean": True,
     "board": {"problem": "matmul", "number": 3, "gpu": "CPU"},
@@ -30,8 +45,9 @@ REPORT: dict[str, Any] = {
     "seals": 2,
     "keys": [],
     "verified_runs": 4,
-    "rows": [{"rank": 1, "account": "a1", "number": 12, "score_us": 12.34, "because": [REASON]}],
+    "rows": [ROW],
     "findings": [],
+    "ignored": [],
     "live_seq": 90,
     "differences": [],
 }
@@ -57,8 +73,8 @@ def test_each_difference_of_a_rebuild_has_a_line() -> None:
 
 
 def test_a_clean_audit_explains_each_row_and_says_so_last() -> None:
-    report = lines({"as_of": "2026-01-02T00:00:00+00:00"})
-    assert report[0] == "matmul on CPU, version 3, as of 2026-01-02T00:00:00+00:00, event 90"
+    report = lines({"as_of": "2026-01-02 00:00:00+00:00"})
+    assert report[0] == "matmul on CPU, version 3, as of 2026-01-02 00:00:00+00:00, event 90"
     assert "SubmissionFinished by service:ranker: it may be ranked: 12.340 us" in report[-2]
     assert report[-1].startswith("clean: ")
 

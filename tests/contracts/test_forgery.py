@@ -13,8 +13,8 @@ from nats.aio.client import Client
 
 from ingest.access import rules as access
 from ingest.preferences.rules import PreferenceIndex
-from ranker.audit.auditor import AuditRequest, audit
-from ranker.audit.report import AuditReport, AuditTrail
+from ranker.audit.auditor import audit
+from ranker.audit.report import AuditTrail
 from ranker.audit.signatures import ResultVerifier
 from ranker.domain.fold import decode_event, fold
 from ranker.domain.rows import Rows
@@ -24,6 +24,7 @@ from ranker.webhooks import subscriptions as hooks
 from scheduler.domain.fold import evolve
 from scheduler.domain.state import SchedulerState
 from shared import subjects
+from shared.api.audits import AuditReport, AuditRequest
 from shared.clock import new_id
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, Fact
@@ -252,7 +253,7 @@ async def test_readers_drop_every_type_that_an_agent_forges_on_its_own_subject(
     report = await audited(town)
     assert [one.seq for one in report.ignored] == forged
     assert report.is_clean, report.findings
-    assert [one.row for one in report.rows] == expected
+    assert report.rows == expected
 
 
 async def audited(town: AuditPlatform) -> AuditReport:
@@ -263,7 +264,7 @@ async def audited(town: AuditPlatform) -> AuditReport:
 
 async def rows_of(town: AuditPlatform) -> list[Any]:
     """Return the leaderboard that an audit derives."""
-    return [entry.row for entry in (await audited(town)).rows]
+    return (await audited(town)).rows
 
 
 def test_every_type_has_one_writer_and_no_type_of_an_agents_is_a_services() -> None:

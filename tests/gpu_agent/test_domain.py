@@ -1,5 +1,9 @@
 """What an agent says of a run fits into an event, whatever the submission printed."""
 
+from dataclasses import fields
+from typing import Any
+
+import msgspec
 import pytest
 
 from gpu_agent.domain import (
@@ -11,8 +15,16 @@ from gpu_agent.domain import (
     fit_event,
     parse_demand,
 )
+from harness.entry import CaseReport, StageFinished
 from shared.errors import Refused
-from shared.events import CaseResult, Mismatch, Missing, RunCompleted, RunFailed
+from shared.events import (
+    CaseResult,
+    Mismatch,
+    Missing,
+    RunCompleted,
+    RunFailed,
+    StageResult,
+)
 from shared.wire import EVENT_BYTES_MAX, encode
 
 
@@ -122,3 +134,12 @@ def test_a_device_that_nothing_times_is_refused(device: str) -> None:
 @pytest.mark.parametrize("device", ["cpu", "cuda", "hip"])
 def test_every_device_of_the_harness_may_be_demanded(device: str) -> None:
     assert parse_demand("strong", "G1 G2", device).device == device
+
+
+@pytest.mark.parametrize(
+    ("reported", "stored"), [(CaseReport, CaseResult), (StageFinished, StageResult)]
+)
+def test_a_report_of_the_harness_has_the_fields_of_its_event(
+    reported: type[Any], stored: type[msgspec.Struct]
+) -> None:
+    assert {field.name for field in fields(reported)} == set(stored.__struct_fields__)

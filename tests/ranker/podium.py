@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import httpx
 
 from ranker.__main__ import SCHEMA
-from ranker.audit.auditor import AuditRequest, audit
-from ranker.audit.report import AuditReport
+from ranker.audit.auditor import audit
 from ranker.domain.stored_log import to_stored_event
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -17,6 +16,7 @@ from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
 from ranker.service.progress import ProjectionProgress
 from shared import events, signing
+from shared.api.audits import AuditReport, AuditRequest
 from shared.postgres import connect, create_pool
 from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin

@@ -6,12 +6,12 @@ from ranker.replay.postgres import open_schemas
 from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
-from shared.event_log import EventLog
+from shared.event_log import EventSource
 from shared.postgres import connect, migrate
 from tests.support.lives import NoMetrics
 
 
-async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:
+async def fold(source: EventSource, dsn: str, schema: str, until: int) -> None:
     """Fold a source into read models, up to a sequence."""
     async with await connect(dsn, schema) as connection:
         models = ReadModels(connection)
@@ -19,7 +19,7 @@ async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:
             pass
 
 
-def filling(dsn: str, source: EventLog) -> ReplayInput:
+def filling(dsn: str, source: EventSource) -> ReplayInput:
     """How a fresh schema gets its read models."""
 
     async def fill(schema: str, until: int) -> None:
@@ -29,7 +29,7 @@ def filling(dsn: str, source: EventLog) -> ReplayInput:
 
 
 async def replayed(
-    dsn: str, source: EventLog, schema: str = SCHEMA, *, switch: bool = False
+    dsn: str, source: EventSource, schema: str = SCHEMA, *, switch: bool = False
 ) -> ReplayResult:
     """Replay and compare the live read models with fresh ones, row by row."""
     async with open_schemas(dsn, schema, PROJECTION) as schemas:

@@ -8,10 +8,11 @@ import pytest
 from msgspec import structs
 
 from ranker.__main__ import SCHEMA
-from ranker.audit.auditor import AuditRequest, audit
-from ranker.audit.report import AuditReport
+from ranker.audit.auditor import audit
+from ranker.audit.report import report_lines
 from ranker.postgres import ReadModels
 from shared import events, signing, subjects
+from shared.api.audits import AuditReport, AuditRequest
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import Fact, SubmissionFinished
@@ -163,4 +164,4 @@ async def test_an_audit_names_a_forged_verdict_that_counts_for_nothing(
     report, seq = await audited(tmp_path, reason, is_counted=False)
     assert report.is_clean
     assert [item.seq for item in report.ignored] == [seq]
-    assert f"ignored event {seq}" in "\n".join(report.lines())
+    assert f"ignored event {seq}" in "\n".join(report_lines(report))

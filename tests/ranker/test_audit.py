@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
-from ranker.audit.report import AuditReport
-from ranker.domain.stored_log import Finding, PublishedSeal, StoredEvent
+from ranker.audit.auditor import LiveLeaderboard, audit
+from ranker.audit.report import report_lines
+from ranker.domain.stored_log import PublishedSeal, StoredEvent
 from shared import events, subjects
+from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.errors import Refused
 from shared.signing import load_key, verify_verdict
 from tests.ranker.audit_platform import AuditPlatform, chain_events
@@ -64,20 +65,20 @@ async def test_an_untouched_log_is_clean_and_every_row_is_explained(
     platform: AuditPlatform,
 ) -> None:
     report = await run_audit(platform)
-    assert (report.findings, report.seals, report.verified) == ([], 1, 2)
+    assert (report.findings, report.seals, report.verified_runs) == ([], 1, 2)
     first, second = report.rows
-    assert [first.row.submission, second.row.submission] == ["s2", "s1"]
-    assert [reason.type for reason in second.reasons] == [
+    assert [first.submission, second.submission] == ["s2", "s1"]
+    assert [reason.type for reason in second.because] == [
         "ProblemPublished",
         "SubmissionReceived",
         "JobLeased",
         "RunCompleted",
         "SubmissionFinished",
     ]
-    assert "it may be ranked: 100.000 us" in second.reasons[-1].sentence
-    text = "\n".join(report.lines())
+    assert "it may be ranked: 100.000 us" in second.because[-1].sentence
+    text = "\n".join(report_lines(report))
     assert "clean: the leaderboard is what the log says" in text
-    assert f"{second.reasons[-1].seq} 2026-01-01T00:00:00+00:00 SubmissionFinished" in text
+    assert f"{second.because[-1].seq} 2026-01-01T00:00:00+00:00 SubmissionFinished" in text
 
 
 def flipped(row: StoredEvent) -> StoredEvent:
@@ -93,7 +94,7 @@ async def test_one_flipped_bit_of_an_archived_body_is_named(platform: AuditPlatf
     report = await run_audit(platform, rows)
     assert [finding.seq for finding in report.findings] == [4]
     assert "hash chain breaks here" in report.findings[0].what
-    assert "first at event 4" in "\n".join(report.lines())
+    assert "first at event 4" in "\n".join(report_lines(report))
 
 
 def altered(rows: list[StoredEvent], seq: int, old: bytes, new: bytes) -> list[StoredEvent]:
@@ -223,13 +224,14 @@ async def test_a_log_that_was_cut_short_is_caught_by_a_published_seal(
     last = rows[-1]
     assert last.h is not None
     published = PublishedSeal(last.seq, last.h.hex())
-    question = AuditRequest("identity", "CPU", published=[published])
-    assert (await audit(question, List(rows), verify_verdict)).is_clean
-    report = await audit(question, List(rows[:-2]), verify_verdict)
+    question = AuditRequest("identity", "CPU")
+    assert (await audit(question, List(rows), verify_verdict, published=[published])).is_clean
+    report = await audit(question, List(rows[:-2]), verify_verdict, published=[published])
     assert [finding.seq for finding in report.findings] == [last.seq - 1]
     assert "the log ends" in report.findings[0].what
-    other = AuditRequest("identity", "CPU", published=[PublishedSeal(3, "00")])
-    assert (await audit(other, List(rows), verify_verdict)).findings[0].seq == 3
+    other = [PublishedSeal(3, "00")]
+    report = await audit(question, List(rows), verify_verdict, published=other)
+    assert report.findings[0].seq == 3
 
 
 async def test_an_event_that_was_moved_to_another_subject_is_named(platform: AuditPlatform) -> None:
@@ -254,8 +256,8 @@ async def test_what_lies_among_the_seals_and_is_none_is_named(platform: AuditPla
 
 
 async def test_what_is_shown_is_compared_with_what_the_log_says(platform: AuditPlatform) -> None:
-    rows = [row.row for row in (await run_audit(platform)).rows]
-    entries = [row._asdict() | {"pooled_over": list(row.pooled_over)} for row in rows]
+    rows = (await run_audit(platform)).rows
+    entries = [msgspec.structs.asdict(row) | {"pooled_over": list(row.pooled_over)} for row in rows]
     assert (await run_audit(platform, live=LiveLeaderboard(5, T0, entries))).is_clean
     entries[0]["score_us"] = 1.0
     entries[1]["account"] = "eve"
@@ -271,7 +273,7 @@ async def test_an_audit_of_a_past_moment_folds_what_had_happened(platform: Audit
     seq = seq_of(platform, "SubmissionFinished")
     then = AuditRequest("identity", "CPU", as_of_seq=seq)
     report = await audit(then, List(platform.rows()), verify_verdict)
-    assert [row.row.submission for row in report.rows] == ["s1"]
+    assert [row.submission for row in report.rows] == ["s1"]
     assert (report.seq, report.events) == (seq, len(platform.rows()))
     early = AuditRequest("identity", "CPU", as_of=T0 - timedelta(seconds=1))
     with pytest.raises(Refused, match="there was no problem"):
@@ -279,7 +281,7 @@ async def test_an_audit_of_a_past_moment_folds_what_had_happened(platform: Audit
 
 
 async def test_the_report_is_plain_data(platform: AuditPlatform) -> None:
-    data = msgspec.json.decode(msgspec.json.encode((await run_audit(platform)).data()))
+    data = msgspec.json.decode(msgspec.json.encode(await run_audit(platform)))
     assert data["is_clean"] is True
     assert data["rows"][0]["because"][0]["type"] == "ProblemPublished"
 

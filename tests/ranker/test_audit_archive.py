@@ -14,11 +14,10 @@ from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
-from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
+from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.audit.command import ArchiveCopy, FileCopy, read_entries
-from ranker.audit.report import AuditReport
+from ranker.audit.report import report_lines
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.stored_log import Finding
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
@@ -26,6 +25,7 @@ from ranker.postgres import Reader, ReadModels
 from ranker.replay.runner import SilentMetrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
+from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.event_log import NewEvent
 from shared.postgres import connect, create_pool
 from shared.signing import verify_verdict
@@ -82,7 +82,7 @@ async def place(postgres_dsn: str, platform: AuditPlatform) -> AsyncIterator[Pla
 async def test_a_platform_that_nobody_touched_is_clean(place: Place) -> None:
     report = await place.audited()
     assert (report.findings, report.differences) == ([], [])
-    assert (len(report.rows), report.verified, report.seals) == (2, 2, 1)
+    assert (len(report.rows), report.verified_runs, report.seals) == (2, 2, 1)
 
 
 FLIP = "update event_archive set body = set_byte(body, 30, get_byte(body, 30) # 1) where seq = 7"
@@ -138,7 +138,7 @@ async def test_a_leaderboard_that_was_edited_is_named(
     report = await place.audited()
     assert report.findings == []
     assert difference in report.differences[0]
-    assert "NOT EQUAL" in "\n".join(report.lines())
+    assert "NOT EQUAL" in "\n".join(report_lines(report))
 
 
 async def test_a_file_is_audited_without_any_server(

@@ -38,7 +38,7 @@ async def test_what_counts_under_a_floor_is_found(platform: AuditPlatform) -> No
 async def test_what_is_held_under_a_floor_is_no_row_and_no_finding(platform: AuditPlatform) -> None:
     await held(platform)
     report = await run_audit(platform)
-    assert (report.findings, [row.row.submission for row in report.rows]) == ([], ["s1"])
+    assert (report.findings, [row.submission for row in report.rows]) == ([], ["s1"])
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ async def test_what_was_released_counts_from_then_on(
     for fact in facts:
         await platform.say(subjects.moderation(QUICK.id), fact)
     report = await run_audit(platform)
-    assert (report.findings, [row.row.submission for row in report.rows]) == ([], ["s9"])
+    assert (report.findings, [row.submission for row in report.rows]) == ([], ["s9"])
 
 
 async def test_a_refused_appeal_lets_nothing_count(platform: AuditPlatform) -> None:
     await held(platform)
     refused = events.AppealDecided(is_accepted=False, reason="no")
     await platform.say(subjects.moderation(QUICK.id), refused)
-    assert [row.row.submission for row in (await run_audit(platform)).rows] == ["s1"]
+    assert [row.submission for row in (await run_audit(platform)).rows] == ["s1"]
 
 
 async def test_a_released_score_must_follow_from_its_run_as_any_other(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ranker.audit.auditor import AuditRequest, audit
-from ranker.audit.report import AuditReport
+from ranker.audit.auditor import audit
 from shared import events, subjects
+from shared.api.audits import AuditReport, AuditRequest
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
@@ -35,9 +35,9 @@ async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(
     ]
     await platform.live(*lives)
     report = await run_audit(platform)
-    row = next(item for item in report.rows if item.row.account == "ada")
-    runs = [reason for reason in row.reasons if reason.type == "RunCompleted"]
-    assert (len(row.row.pooled_over), len(runs)) == (2, 2)
+    row = next(item for item in report.rows if item.account == "ada")
+    runs = [reason for reason in row.because if reason.type == "RunCompleted"]
+    assert (len(row.pooled_over), len(runs)) == (2, 2)
 
 
 async def test_the_code_that_judged_a_run_is_told_with_it(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_the_code_that_judged_a_run_is_told_with_it(tmp_path: Path) -> Non
     await platform.live(Life("s1", harness_code=code))
     report = await run_audit(platform)
     runs = [
-        reason for row in report.rows for reason in row.reasons if reason.type == "RunCompleted"
+        reason for row in report.rows for reason in row.because if reason.type == "RunCompleted"
     ]
     sentence = "the run ended passed with 1 cases, by harness code cccccccccccc"
     assert {run.sentence for run in runs} == {sentence}
@@ -81,8 +81,8 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
     ]
     for agg, fact in decisions:
         await platform.say(agg, fact, "operator:op")
-    rows = {row.row.account: row for row in (await run_audit(platform)).rows}
-    sentences = [reason.sentence for reason in rows["ada"].reasons if reason.actor == "operator:op"]
+    rows = {row.account: row for row in (await run_audit(platform)).rows}
+    sentences = [reason.sentence for reason in rows["ada"].because if reason.actor == "operator:op"]
     assert sentences == [
         "it is kept off by the rule 'clock': odd",
         "it was released: looked",
@@ -91,4 +91,4 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
         "judged again: it may be ranked: 9.000 us",
         "the rejudge counts: mended",
     ]
-    assert rows["ada"].row.score_us == 9.0
+    assert rows["ada"].score_us == 9.0

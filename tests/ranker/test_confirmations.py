@@ -122,9 +122,9 @@ async def test_a_row_says_how_its_run_was_confirmed(
     assert await podium.entry_texts() == [("fast", 100.0, text)]
     report = await podium.audit()
     assert report.is_clean, report.findings
-    ((row, reasons),) = [(item.row, item.reasons) for item in report.rows]
+    (row,) = report.rows
     assert row.confirmation == text
-    assert text in [reason.sentence for reason in reasons]
+    assert text in [reason.sentence for reason in row.because]
 
 
 async def test_a_better_run_has_a_confirmation_of_its_own(podium: ConfirmationPodium) -> None:

@@ -127,11 +127,11 @@ async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) ->
     assert await dueling.board() == [("slow", 1, because), ("fast", 1, "")]
     report = await dueling.audit()
     assert report.is_clean, report.findings
-    assert [(row.row.submission, row.row.duel) for row in report.rows] == [
+    assert [(row.submission, row.duel) for row in report.rows] == [
         ("slow", because),
         ("fast", ""),
     ]
-    sentences = [[reason.sentence for reason in row.reasons] for row in report.rows]
+    sentences = [[reason.sentence for reason in row.because] for row in report.rows]
     assert because in sentences[0]
     assert any(sentence.startswith("behind #") for sentence in sentences[1])
     podiums = dueling.find(events.PodiumChanged)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +20,7 @@ from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, open_archive
 from ranker.archive.postgres import SCHEMA as ARCHIVE
 from ranker.blobs import load_blobs, save_blobs
-from ranker.domain.stored_log import StoredEvent
-from ranker.export.backup import export_log, import_log, restore_log
+from ranker.export.backup import check_restorable, export_log, import_log
 from ranker.postgres import ReadModels
 from ranker.replay.runner import SilentMetrics
 from ranker.service.progress import ProjectionProgress
@@ -247,9 +246,6 @@ async def test_an_import_that_was_broken_off_goes_on(
 async def test_a_file_that_was_touched_is_not_imported(
     platform: AuditPlatform, tmp_path: Path
 ) -> None:
-    async def store(batch: Sequence[StoredEvent], after: int) -> None:
-        raise AssertionError(f"{len(batch)} events after {after} were stored")
-
     file = tmp_path / "log.gz"
     writer = LogFileWriter(file, len(platform.rows()), None)
     for row in platform.rows():
@@ -258,7 +254,7 @@ async def test_a_file_that_was_touched_is_not_imported(
     text = gzip.decompress(file.read_bytes())
     file.write_bytes(gzip.compress(text.replace(b'"score_us":100.0', b'"score_us":1.0')))
     with pytest.raises(Refused, match="the chain is not the one that event"):
-        await restore_log(LogFileReader(file), MemoryLog(), store)
+        await check_restorable(LogFileReader(file), MemoryLog())
 
 
 async def test_blobs_that_are_not_what_they_are_named_by_are_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.ranker.replays import replayed
 from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.ranking import is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, read_outcomes, running
 from tests.support.reading import STAFF
 from tests.support.waits import eventually
 
@@ -119,7 +119,7 @@ async def test_the_projection_stands_and_goes_on_when_it_may(
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     assert await poisoned.parked() == []
     assert poisoned.progress.parked is None
-    outcomes = await poisoned.models.rows("outcomes")
+    outcomes = await read_outcomes(poisoned.models)
     assert [outcome["id"] for outcome in outcomes] == ["before", "after"]
 
 
@@ -164,7 +164,7 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     )
     await say(poisoned.log, subjects.audit("projection"), switched)
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
-    (row,) = await poisoned.models.rows("outcomes")
+    (row,) = await read_outcomes(poisoned.models)
     assert (poisoned.progress.parked, row["state"]) == (None, "queued")
 
 

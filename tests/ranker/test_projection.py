@@ -15,7 +15,7 @@ from shared.postgres import CheckpointConflict, connect, create_pool
 from tests.ranker.replays import replayed
 from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
 from tests.support.memory import MemoryLog
-from tests.support.ranking import is_folded, ranker_of, ranking
+from tests.support.ranking import is_folded, ranker_of, ranking, read_outcomes, read_standings
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -27,7 +27,7 @@ async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFin
     received = sum(isinstance(e.fact, events.SubmissionReceived) for e in log.since(0))
 
     async def is_over() -> bool:
-        _, _, outcomes = await models.picture()
+        outcomes = await read_outcomes(models)
         over = [outcome for outcome in outcomes if outcome["state"] == "finished"]
         return len(over) == received and await is_folded(log, models)
 
@@ -43,7 +43,7 @@ async def test_a_passed_run_stands_on_the_leaderboard(postgres_dsn: str) -> None
     async with ranking(log, postgres_dsn) as models:
         await live(log, Life("s1", time_us=123.0))
         (end,) = await ended(log, models)
-        _, (entry,), _ = await models.picture()
+        (entry,) = await read_standings(models)
     assert end.is_eligible
     assert end.score_us == pytest.approx(123.0)
     assert (entry["submission"], entry["place"], entry["score_us"]) == ("s1", 1, 123.0)
@@ -63,7 +63,7 @@ async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(postgres_dsn: 
     async with ranking(log, postgres_dsn) as models:
         await live(log, *lives)
         await ended(log, models)
-        _, entries, _ = await models.picture()
+        entries = await read_standings(models)
     assert [(entry["submission"], entry["place"]) for entry in entries] == [
         ("best", 1),
         ("other", 2),
@@ -80,7 +80,7 @@ async def test_a_run_that_no_lease_names_counts_for_nothing(postgres_dsn: str) -
         await say(log, subjects.run(AGENT, "forged"), life.completed())
         await say(log, subjects.run("thief", life.run), replace_time(life))
         await eventually(lambda: is_folded(log, models))
-        _, entries, outcomes = await models.picture()
+        entries, outcomes = await read_standings(models), await read_outcomes(models)
     assert entries == []
     assert [outcome["state"] for outcome in outcomes] == ["running"]
 

@@ -12,9 +12,8 @@ from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
-from ranker.audit.auditor import AuditRequest, audit
+from ranker.audit.auditor import audit
 from ranker.audit.command import ArchiveCopy
-from ranker.audit.report import AuditReport
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, open_schemas
@@ -22,8 +21,9 @@ from ranker.replay.runner import ReplayInput, SilentMetrics, replay_schema
 from ranker.replay.sources import ArchiveLog, FileLog
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
+from shared.api.audits import AuditReport, AuditRequest
 from shared.errors import Refused
-from shared.event_log import EventLog, Gap
+from shared.event_log import EventSource, Gap
 from shared.postgres import connect, create_pool, migrate
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
@@ -43,7 +43,7 @@ async def platform(tmp_path: Path) -> AuditPlatform:
     return platform
 
 
-async def copy(source: EventLog, dsn: str, schema: str, until: int) -> None:
+async def copy(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_archive(dsn, schema) as fresh:
         await run_archiver(source, fresh, SilentMetrics(), until=until)
 
@@ -158,7 +158,7 @@ async def test_a_replay_that_is_over_holds_no_other_up(dsn: str, platform: Audit
         assert (await replayed(dsn, platform.log, LIVE)).differences == []
 
 
-async def broken(dsn: str, both: Schemas, source: EventLog) -> None:
+async def broken(dsn: str, both: Schemas, source: EventSource) -> None:
     async def fill(schema: str, until: int) -> None:
         await fold(source, dsn, schema, until // 2)
         raise Gap("the log broke off")

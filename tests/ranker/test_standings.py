@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.standings import LeaderboardRow, Standings
+from ranker.domain.standings import Standings
 from shared import events, subjects
+from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.events import Blob, Fact, SubmissionFinished
 from shared.wire import EventMetadata, make_envelope

@@ -9,13 +9,13 @@ import pytest
 
 from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import find_differences
-from ranker.audit.command import add_duels
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.standings import Standings
 from ranker.domain.ties import assign_places
 from ranker.postgres import ReadModels
 from ranker.service.leaderboard import make_scored_entries as in_standings
+from ranker.service.leaderboard import rank_top
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects
@@ -233,15 +233,10 @@ class Chaos:
 async def read_live(
     models: ReadModels, board: LeaderboardKey, at: datetime
 ) -> list[dict[str, Any]]:
-    rows = await models.rows(
-        "ladder",
-        problem=board.problem,
-        gpu=board.gpu,
-        number=board.problem_number,
-        limit=1000,
-        at=at,
-    )
-    return add_duels(rows)
+    return [
+        row | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+        for place, row in await rank_top(models, board, 1000, at)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(12))

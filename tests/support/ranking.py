@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
@@ -67,3 +68,23 @@ async def ranking(log: EventLog, dsn: str) -> AsyncIterator[ReadModels]:
 async def is_folded(log: EventLog, models: ReadModels) -> bool:
     """Whether the read models have come to the log's end."""
     return await models.checkpoint() == await log.last()
+
+
+async def read_standings(models: ReadModels) -> list[dict[str, Any]]:
+    """Every entry with its place."""
+    return await models._rows(
+        """
+        select submission, score_us,
+               rank() over (
+                   partition by problem, problem_number, gpu order by score_us, number
+               ) as place
+        from entry
+        order by problem, problem_number, gpu, place
+        """,
+        {},
+    )
+
+
+async def read_outcomes(models: ReadModels) -> list[dict[str, Any]]:
+    """Every submission with its state."""
+    return await models._rows("select id, state, code from submission order by number", {})

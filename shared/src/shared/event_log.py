@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from shared.clock import now
 from shared.decider import Append
 from shared.events import AnyFact
 from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
@@ -123,7 +124,19 @@ class BranchSource(Protocol):
         ...
 
 
-class EventLog(Protocol):
+class EventSource(Protocol):
+    """What can be read from its first event on: the log, or a copy of it."""
+
+    async def last(self) -> int:
+        """Return the sequence of the newest event, 0 if there is none."""
+        ...
+
+    def follow(self, after: int) -> Feed:
+        """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
+        ...
+
+
+class EventLog(EventSource, Protocol):
     """The record of all events."""
 
     async def append(self, event: NewEvent) -> int:
@@ -151,14 +164,6 @@ class EventLog(Protocol):
         """
         ...
 
-    async def last(self) -> int:
-        """Return the sequence of the newest event, 0 if there is none."""
-        ...
-
-    def follow(self, after: int) -> Feed:
-        """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
-        ...
-
 
 @dataclass(frozen=True)
 class Appender:
@@ -166,7 +171,7 @@ class Appender:
 
     log: EventLog
     actor: str
-    clock: Callable[[], datetime]
+    clock: Callable[[], datetime] = now
 
     async def append(self, *appends: Append) -> int:
         """Append all facts or none; return the sequence of the last.

@@ -76,17 +76,18 @@ class LocalLogMaintenance:
 
 
 def _audit_arguments(options: AuditOptions) -> list[str]:
+    request = options.request
     named_values = {
-        "--version": options.version,
-        "--as-of": options.as_of,
-        "--as-of-seq": options.as_of_seq,
+        "--version": request.version,
+        "--as-of": request.as_of and request.as_of.isoformat(),
+        "--as-of-seq": request.as_of_seq,
         "--file": options.file,
         "--seals": options.seals,
     }
-    arguments = ["audit", options.problem, options.gpu, "--json"]
+    arguments = ["audit", request.problem, request.gpu, "--json"]
     for name, value in named_values.items():
         arguments += [name, str(value)] if value is not None else []
-    for key in options.keys:
+    for key in request.keys:
         arguments += ["--key", key]
     return arguments
 

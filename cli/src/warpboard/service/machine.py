@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from shared.api.audits import AuditRequest
 from shared.presentation.responses import JsonObject
 from warpboard.domain.demand import Demand
 
@@ -83,15 +84,10 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What to audit: a leaderboard now or at a moment; an audit of a file needs no server."""
+    """What to audit, and seals that were saved; an audit of a file needs no server."""
 
-    problem: str
-    gpu: str
-    version: int | None = None
-    as_of: str | None = None
-    as_of_seq: int | None = None
+    request: AuditRequest
     file: Path | None = None
-    keys: tuple[str, ...] = ()
     seals: Path | None = None
 
 

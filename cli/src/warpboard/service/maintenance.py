@@ -2,12 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from shared.api.audits import AuditReport, LeaderboardRow
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.responses import JsonObject, parse_response
 from shared.presentation.units import (
@@ -27,59 +24,11 @@ FINDINGS_MAX = 20
 TARGET_LENGTH_MAX = 500
 
 
-class CausingEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that explains a row."""
-
-    seq: int
-    type: str
-    at: datetime
-    actor: str
-    sentence: str
-
-
-class AuditedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the leaderboard, as derived from the log."""
-
-    rank: int
-    account: str
-    number: int
-    score_us: float
-    is_tied: bool = False
-    pooled_over: list[int] = []
-    because: list[CausingEvent] = []
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A discrepancy, and the event from which on it exists."""
-
-    seq: int
-    what: str
-
-
-class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit of one leaderboard; `ignored` events are forged, and every reader drops them."""
-
-    is_clean: bool
-    board: dict[str, Any]
-    seq: int
-    events: int
-    chain: str
-    seals: int
-    verified_runs: int
-    keys: list[str] = []
-    rows: list[AuditedRow] = []
-    findings: list[Finding] = []
-    ignored: list[Finding] = []
-    differences: list[str] = []
-    as_of: str | None = None
-    live_seq: int | None = None
-
-
 def report_lines(report: AuditReport) -> Iterator[str]:
     """Describe the audit: what was checked, every row with its events, and the verdict last."""
     board = report.board
     moment = f", as of {report.as_of}" if report.as_of else ""
-    name = f"{board.get('problem')} on {board.get('gpu')}, version {board.get('number')}"
+    name = f"{board.problem} on {board.gpu}, version {board.number}"
     yield f"{name}{moment}, event {report.seq}"
     yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
     keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
@@ -95,7 +44,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     yield from _verdict_lines(report)
 
 
-def _row_lines(row: AuditedRow) -> Iterator[str]:
+def _row_lines(row: LeaderboardRow) -> Iterator[str]:
     rank = rank_text(row.rank, is_tied=row.is_tied)
     pooled = pooled_text(row.pooled_over)
     score = f"{time_text(row.score_us)} by {row.account}"

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click import Path as PathType
 
+from shared.api.audits import AuditRequest
 from warpboard.service.machine import AuditOptions, RepairOptions, ReplayOptions
 from warpboard.service.maintenance import MaintenanceCommands
 from warpboard.terminal import options
@@ -66,7 +68,16 @@ def replay(context: AppContext, /, folder: Path | None, *, as_json: bool, **valu
 @options.as_json
 @options.folder
 @options.pass_app
-def audit(context: AppContext, /, folder: Path | None, *, as_json: bool, **values: Any) -> int:
+def audit(
+    context: AppContext,
+    /,
+    folder: Path | None,
+    file: Path | None,
+    seals: Path | None,
+    *,
+    as_json: bool,
+    **values: Any,
+) -> int:
     """Derive a leaderboard again, and check the log behind it.
 
     It is that of a PROBLEM on a GPU type. The report explains every row by its events. Exit code 0
@@ -76,7 +87,8 @@ def audit(context: AppContext, /, folder: Path | None, *, as_json: bool, **value
     Example:
       warpboard server audit matmul CPU --as-of 2026-11-21T12:00:00Z
     """
-    return run(_create_maintenance(context, folder, as_json).audit(AuditOptions(**values)))
+    audit_options = AuditOptions(msgspec.convert(values, AuditRequest), file, seals)
+    return run(_create_maintenance(context, folder, as_json).audit(audit_options))
 
 
 @click.command()

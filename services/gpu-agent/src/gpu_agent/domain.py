@@ -62,7 +62,9 @@ class Demand:
     has_gpu_duels: bool = False
 
 
-def parse_demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
+def parse_demand(
+    level_min: str, tiers: str, device: str = "cpu", *, has_gpu_duels: bool = False
+) -> Demand:
     """Parse the demand in the settings; `tiers` are separated by spaces. Raises Refused."""
     if device not in DEVICES:
         raise Refused("bad_settings", f"DEVICE {device!r}: expected one of {', '.join(DEVICES)}")
@@ -74,7 +76,7 @@ def parse_demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
             f"LEVEL_MIN {level_min!r} and TIERS {tiers!r}: expected one of {', '.join(LEVELS)} "
             f"and some of {' '.join(TIERS)}",
         )
-    return Demand(level_min, tier_names, device)
+    return Demand(level_min, tier_names, device, has_gpu_duels)
 
 
 def build_registration(
@@ -147,11 +149,6 @@ class GpuReading:
     memory_bytes: float | None
     temperature_celsius: float | None
     clock_hertz: float | None
-
-
-def is_for_session(order: JobAssigned, session: str) -> bool:
-    """Return whether an order is for this process; orders for an earlier process are void."""
-    return order.session == session
 
 
 def is_member(order: JobAssigned, agent: str) -> bool:

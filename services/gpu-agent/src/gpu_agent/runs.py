@@ -11,13 +11,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
 from harness.entry import (
-    CaseReport,
-    DuelReport,
     Harness,
     Progress,
     RunReport,
@@ -33,7 +35,6 @@ from shared.events import (
     CaseResult,
     DuelResult,
     JobAssigned,
-    Mismatch,
     Missing,
     RunCompleted,
     RunFailed,
@@ -43,6 +44,8 @@ from shared.events import (
 from shared.problems.submission_file import suffix
 
 logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 ARTEFACTS_MAX = 16
 MIB = 1024**2
@@ -62,7 +65,7 @@ def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
         harness=entry.VERSION,
         level=isolation.level,
         tier=device_report.tier,
-        missing=[Missing(wall=m.wall, reason=m.reason, mend=m.mend) for m in isolation.missing],
+        missing=_convert(isolation.missing, list[Missing]),
         toolchains=entry.toolchains(),
         environment=entry.environment() | device_report.environment,
         memory_mib=entry.memory_bytes() // MIB,
@@ -178,14 +181,7 @@ class HarnessRuns:
             elif isinstance(message, Progress):
                 await observer.report_case(message.stage, message.case, message.done, message.total)
             else:
-                await observer.report_stage(
-                    StageResult(
-                        stage=message.stage,
-                        verdict=message.verdict,
-                        took_s=message.took_s,
-                        cases=message.cases,
-                    )
-                )
+                await observer.report_stage(_convert(message, StageResult))
 
         harness = await self._get_harness()
         self.last_job = order.job
@@ -237,7 +233,7 @@ class HarnessRuns:
         manifest = await self.blobs.get(digest)
         files = {
             name: await self.blobs.get(blob_digest)
-            for name, blob_digest in _manifest_files(manifest).items()
+            for name, blob_digest in json.loads(manifest)["files"].items()
         }
         await asyncio.to_thread(_write_folder, folder, files | {"manifest.json": manifest})
         return folder
@@ -262,11 +258,6 @@ def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
     fresh.rename(folder)
-
-
-def _manifest_files(manifest: bytes) -> dict[str, str]:
-    files: dict[str, str] = json.loads(manifest)["files"]
-    return files
 
 
 def _collect_files(report: RunReport, out: Path) -> RunFiles:
@@ -299,11 +290,15 @@ def _convert_start(message: Started, fingerprint: str) -> RunStarted:
 
 
 def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompleted:
+    duel_result = None
+    if report.duel is not None:
+        pairs = len(report.duel.pairs_us)
+        duel_result = replace(_convert(report.duel, DuelResult), pairs=pairs)
     return RunCompleted(
         verdict=report.verdict,
         stage=report.stage,
         reason=report.reason,
-        cases=[_convert_case(case) for case in report.cases],
+        cases=_convert(report.cases, list[CaseResult]),
         took_s=report.took_s,
         key=report.key,
         environment=environment,
@@ -312,40 +307,10 @@ def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompl
         usage=report.usage,
         sigma_run=report.sigma_run,
         tie_us=report.tie_us,
-        duel=None if report.duel is None else _convert_duel(report.duel),
+        duel=duel_result,
     )
 
 
-def _convert_duel(duel: DuelReport) -> DuelResult:
-    return DuelResult(
-        winner=duel.winner,
-        failed=duel.failed,
-        ratio=duel.ratio,
-        interval=duel.interval,
-        pairs=len(duel.pairs_us),
-    )
-
-
-def _convert_case(case: CaseReport) -> CaseResult:
-    return CaseResult(
-        name=case.name,
-        stage=case.stage,
-        verdict=case.verdict,
-        message=case.message,
-        is_hidden=case.is_hidden,
-        time_us=case.time_us,
-        interval_us=case.interval_us,
-        samples=case.samples,
-        process_us=case.process_us,
-        error=case.error,
-        freedom=case.freedom,
-        null_us=case.null_us,
-        grade=case.grade,
-        statistics=case.statistics,
-        dropped=case.dropped,
-        wrong=case.wrong,
-        mismatches=[
-            Mismatch(index=mismatch.index, got=mismatch.got, expected=mismatch.expected)
-            for mismatch in case.mismatches
-        ],
-    )
+def _convert(value: object, kind: type[Value]) -> Value:
+    """Make the event's value of a value of the harness, which has fields of the same names."""
+    return msgspec.convert(value, kind, from_attributes=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import RunFiles, fit_event, is_for_session, is_member
+from gpu_agent.domain import RunFiles, fit_event, is_member
 from shared import subjects
 from shared.blobs import BlobNotFound, BlobStore
 from shared.bus import Bus, Delivery
@@ -296,8 +296,11 @@ class Agent:
         await asyncio.Event().wait()
 
     async def _accept_order(self, lease: Lease) -> None:
-        """Accept one order; further orders are turned down while a run is under way."""
-        if self.is_draining or not is_for_session(lease.order, self.session):
+        """Accept one order; further orders are turned down while a run is under way.
+
+        Orders for an earlier process of the agent are void.
+        """
+        if self.is_draining or lease.order.session != self.session:
             await lease.delivery.ack()
         elif self.lease is not None and not self.lease.is_left:
             refusal = self._build_failure("busy", f"the agent is busy with run {self.lease.run}")
@@ -381,14 +384,11 @@ class Agent:
             # The order was on its way when the quarantine began; another agent takes it.
             return self._build_failure("quarantine", f"the agent is in quarantine: {quarantine}")
         if is_member(lease.order, self.name):
-            await self._keep_free(lease)
+            # The first agent of the gang uses this GPU until then.
+            remaining_s = (lease.order.deadline_at - now()).total_seconds()
+            await asyncio.sleep(max(0.0, remaining_s))
             return None
         return await self._run_job(lease)
-
-    async def _keep_free(self, lease: Lease) -> None:
-        """Do nothing until the deadline, so that the first agent of the gang can use this GPU."""
-        remaining_s = (lease.order.deadline_at - now()).total_seconds()
-        await asyncio.sleep(max(0.0, remaining_s))
 
     async def _run_job(self, lease: Lease) -> Fact:
         observer = RunObserver(

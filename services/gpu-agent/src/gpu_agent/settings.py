@@ -1,7 +1,7 @@
 """The agent's settings; the only reader of its environment."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_agent.domain import Demand, parse_demand
@@ -40,8 +40,7 @@ class Settings:
 
     def wanted(self) -> Demand:
         """Return what is demanded of ranked runs. Raises Refused."""
-        demand = parse_demand(self.level_min, self.tiers, self.device)
-        return replace(demand, has_gpu_duels=self.gpu_duels)
+        return parse_demand(self.level_min, self.tiers, self.device, has_gpu_duels=self.gpu_duels)
 
 
 def load() -> Settings:

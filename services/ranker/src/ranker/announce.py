@@ -32,7 +32,9 @@ class Webhook:
 
     async def post(self, recorded: RecordedEvent, nonce: str) -> None:
         """Post one event. Raises Failed if a retry may succeed, Refused if it never will."""
-        status = await self._status(_encode_body(recorded), nonce)
+        # The event byte for byte, so that the signature of a seal can be checked.
+        body = msgspec.json.encode({"seq": recorded.seq, "event": msgspec.Raw(recorded.body)})
+        status = await self._status(body, nonce)
         if status >= 500 or status in RETRY_STATUSES:
             raise Failed(f"the announce URL answered {status}")
         if not 200 <= status < 300:
@@ -50,11 +52,6 @@ class Webhook:
         except (TimeoutError, httpx.HTTPError) as error:
             reason = str(error) or f"no response within {self._within_s:g} s"
             raise Failed(f"the announce URL did not answer: {reason}") from error
-
-
-def _encode_body(recorded: RecordedEvent) -> bytes:
-    """Encode the event byte for byte, so that the signature of a seal can be checked."""
-    return msgspec.json.encode({"seq": recorded.seq, "event": msgspec.Raw(recorded.body)})
 
 
 async def announce(url: str | None, dsn: str, bus: DurableConsumers) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ranker.audit.command import audit_file, audit_live
+from ranker.audit.report import report_lines
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import export_log, import_log
 from ranker.export.manifest import ACCOUNTS, BLOBS
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str], schema: str) -> int:
 
 
 async def _run(options: Namespace, schema: str) -> int:
+    is_equal = True
     match options.command:
         case "audit":
             return await _audit(options, schema)
@@ -60,7 +62,8 @@ async def _run(options: Namespace, schema: str) -> int:
                 load(), options.file, options.actor, is_incomplete_allowed=allowed
             )
         case "scrub":
-            return await _scrub()
+            report = await scrub_log(load())
+            summary, is_equal = report.data(), report.is_clean
         case "repair":
             summary = await repair_log(
                 load(),
@@ -70,9 +73,10 @@ async def _run(options: Namespace, schema: str) -> int:
                 accept_loss=options.accept_loss,
             )
         case _:
-            return await _replay(options, schema)
+            summary = await replay_projection(load(), schema, options)
+            is_equal = summary["is_equal"]
     _print_json(summary)
-    return OK
+    return OK if is_equal else DIFFERS
 
 
 async def _audit(options: Namespace, schema: str) -> int:
@@ -82,22 +86,10 @@ async def _audit(options: Namespace, schema: str) -> int:
     else:
         report = await audit_file(options, published)
     if options.json:
-        _print_json(report.data())
+        _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
     else:
-        _print_lines(report.lines())
+        _print_lines(report_lines(report))
     return OK if report.is_clean else DIFFERS
-
-
-async def _scrub() -> int:
-    report = await scrub_log(load())
-    _print_json(report.data())
-    return OK if report.is_clean else DIFFERS
-
-
-async def _replay(options: Namespace, schema: str) -> int:
-    summary = await replay_projection(load(), schema, options)
-    _print_json(summary)
-    return OK if summary["is_equal"] else DIFFERS
 
 
 def _print_lines(lines: Iterable[str]) -> None:

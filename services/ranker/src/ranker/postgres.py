@@ -244,13 +244,6 @@ class ReadModels:
             changes = preview_rejudge(items, before, after)
         return {"rejudge": due.id, **due._asdict(), **changes}
 
-    async def picture(self) -> tuple[int, list[Row], list[Row]]:
-        """The checkpoint, all entries with places and all outcomes, from one snapshot."""
-        async with self.connection.transaction():
-            await self.connection.execute(b"set transaction isolation level repeatable read")
-            seq = await self.checkpoint()
-            return seq, await self.rows("standings"), await self.rows("outcomes")
-
     async def _claim(self, after: int, last: int, at: datetime | None = None) -> Cursor:
         """Move the checkpoint; returns its table, or no row if another instance moved it."""
         values = {"name": PROJECTION, "after": after, "last": last, "at": at}

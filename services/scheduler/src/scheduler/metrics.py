@@ -142,7 +142,11 @@ class AgentMetrics:
 
     def look(self, state: SchedulerState, world: World) -> set[str]:
         """Update the agents that are not revoked, and return their GPU types."""
-        agents = {name: agent for name, agent in state.agents.items() if _is_shown(agent)}
+        agents = {
+            name: agent
+            for name, agent in state.agents.items()
+            if agent.registration is not None and not agent.revoked
+        }
         states = Count(agent_state(name, agent, world) for name, agent in agents.items())
         for label in STATES:
             self.agents.labels(label).set(states[label])
@@ -219,10 +223,6 @@ class BusMetrics:
 
 def _count(jobs: Iterable[Job]) -> Count[str]:
     return Count(job.gpu for job in jobs)
-
-
-def _is_shown(agent: Agent) -> bool:
-    return agent.registration is not None and not agent.revoked
 
 
 def agent_state(name: str, agent: Agent, world: World) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from shared import subjects
 from shared.blobs import Snapshots
 from shared.bus import Bus
 from shared.errors import Failed
-from shared.event_log import Appender, Conflict, EventLog, Feed, RecordedEvent
+from shared.event_log import Appender, Conflict, EventLog, Feed
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +110,9 @@ class Scheduler:
                 )
                 has_taken = taking.done()
                 if has_taken:
-                    self._fold(taking.result())
+                    for event in taking.result():
+                        self.state = evolve(self.state, event)
+                        self.is_due = self.is_due or event.envelope.type not in IDLE
                     await self._keep_if_due()
                 if waking.done():
                     waking.result()
@@ -128,11 +129,6 @@ class Scheduler:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await feed.close()
-
-    def _fold(self, events: Sequence[RecordedEvent]) -> None:
-        for event in events:
-            self.state = evolve(self.state, event)
-            self.is_due = self.is_due or event.envelope.type not in IDLE
 
     def _should_decide(self) -> bool:
         """Whether a rule may be due: most events of agents make nothing due."""

@@ -30,7 +30,7 @@ ANSWER_S_MAX = 2.0
 READING_S_MAX = 60.0
 CLOCK_PART = "clock"
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class ServerClock:
@@ -98,10 +98,10 @@ class ServerClock:
             try:
                 self.take(await read(), asked_at, self._monotonic())
             except Failed as failed:
-                warn_rarely(_log, CLOCK_PART, "the log server's time cannot be read: %s", failed)
+                warn_rarely(log, CLOCK_PART, "the log server's time cannot be read: %s", failed)
             if trouble := self.trouble():
                 warn_rarely(
-                    _log, f"{CLOCK_PART} trouble", "%s; nothing is ended as overdue", trouble
+                    log, f"{CLOCK_PART} trouble", "%s; nothing is ended as overdue", trouble
                 )
             ail(CLOCK_PART, trouble or None)
             skew_s = self.skew_s()
@@ -109,8 +109,6 @@ class ServerClock:
                 measured(skew_s)
             await asyncio.sleep(READ_EVERY_S)
 
-
-log = logging.getLogger(__name__)
 
 BEAT_BYTES_MAX = 64 * 1024
 # The largest integer that the read models can hold.

@@ -12,10 +12,11 @@ from nacl.signing import SigningKey
 from ranker.archive.postgres import Archive, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
+from ranker.service.append import ACTOR
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, NewEvent
+from shared.event_log import Conflict, EventLog, EventSource, NewEvent
 from shared.events import AuditSealed
 from shared.ids import derive_id
 from shared.outages import Outage
@@ -25,7 +26,6 @@ from shared.wire import Envelope, EventMetadata, make_envelope
 
 log = logging.getLogger(__name__)
 
-ACTOR = "service:ranker"
 # Takes ten milliseconds of the event loop while far behind.
 BATCH_MAX = 2000
 # Nobody waits for the archive: a few transactions per second are enough while events arrive.
@@ -46,7 +46,7 @@ class Metrics(Protocol):
 
 
 async def run_archiver(
-    event_log: EventLog, archive: Archive, metrics: Metrics, until: int | None = None
+    event_log: EventSource, archive: Archive, metrics: Metrics, until: int | None = None
 ) -> None:
     """Copy the log for ever, or up to a sequence. Gap and Fenced stop the process."""
     archived_seq = await archive.checkpoint()

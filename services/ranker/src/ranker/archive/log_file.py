@@ -69,9 +69,8 @@ class LogFileWriter:
         assert stored.seq == self._seq + 1, f"event {stored.seq} follows event {self._seq}"
         line = _Line(stored.seq, stored.subject, stored.id, msgspec.Raw(stored.body))
         if not _is_plain(stored.body):
-            line = _Line(
-                stored.seq, stored.subject, stored.id, base64=base64.b64encode(stored.body).decode()
-            )
+            encoded = base64.b64encode(stored.body).decode()
+            line = _Line(stored.seq, stored.subject, stored.id, base64=encoded)
         self._write_line(line)
         self._seq, self._chain = stored.seq, wire.extend_chain(self._chain, stored.link)
 
@@ -102,14 +101,14 @@ def _is_plain(body: bytes) -> bool:
 class LogFileReader:
     """Reads an exported log, any number of times; `end` is set after all events were read.
 
-    Raises Damaged with the last event before the damage.
+    Raises DamagedCopy with the last event before the damage.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.end: End | None = None
         with self._lines() as lines:
-            self.header = _parse_next(_decode_header, lines, 0)
+            self.header = _decode(_decode_header, _read_line(lines, 0), 0)
         if self.header.format != FORMAT:
             raise DamagedCopy(0, f"{path} has the format {self.header.format!r}, not {FORMAT!r}")
 
@@ -117,66 +116,41 @@ class LogFileReader:
         """Every event in the file's order; then checks that the file is complete."""
         seq, count = 0, 0
         with self._lines() as lines:
-            _parse_next(_decode_header, lines, 0)
+            _read_line(lines, 0)  # The header.
             while True:
                 text = _read_line(lines, seq)
                 if text.startswith(b'{"end":'):
                     break
-                stored = _decode_event(text, seq)
-                seq, count = stored.seq, count + 1
-                yield stored
+                line = _decode(_decode_line, text, seq)
+                body = base64.b64decode(line.base64) if line.base64 else bytes(line.body)
+                seq, count = line.seq, count + 1
+                yield StoredEvent(line.seq, line.subject, line.id, body)
         end = _decode(_decode_end, text, seq)
         if not count == end.end == self.header.count:
             counts = f"{self.header.count} at its start and {end.end} at its end"
             raise DamagedCopy(seq, f"the file says that it has {counts} events, but has {count}")
         self.end = end
 
-    @property
-    def last_h(self) -> str | None:
-        """The chain in the last line, once it was read."""
-        return None if self.end is None else self.end.h
-
     @contextmanager
-    def _lines(self) -> Iterator["_Lines"]:
+    def _lines(self) -> Iterator[gzip.GzipFile]:
         try:
             with gzip.open(self.path, "rb") as file:
-                yield _Lines(file)
+                yield file
         except FileNotFoundError as error:
             raise Refused("no_file", f"there is no file {self.path}", "file") from error
 
 
-class _Lines:
-    """The lines of a gzip file, each of bounded length."""
-
-    def __init__(self, file: gzip.GzipFile) -> None:
-        self._file = file
-
-    def read_line(self, seq: int) -> bytes:
-        """The next line, empty at the end. Raises Damaged."""
-        try:
-            text = self._file.readline(LINE_BYTES_MAX)
-        except (EOFError, OSError, zlib.error) as error:
-            raise DamagedCopy(seq, f"the file cannot be read after event {seq}: {error}") from error
-        if len(text) == LINE_BYTES_MAX:
-            raise DamagedCopy(seq, f"the line after event {seq} is over {LINE_BYTES_MAX} bytes")
-        return text
-
-
-def _read_line(lines: _Lines, seq: int) -> bytes:
-    text = lines.read_line(seq)
+def _read_line(file: gzip.GzipFile, seq: int) -> bytes:
+    """The line after an event, of bounded length. Raises DamagedCopy."""
+    try:
+        text = file.readline(LINE_BYTES_MAX)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DamagedCopy(seq, f"the file cannot be read after event {seq}: {error}") from error
+    if len(text) == LINE_BYTES_MAX:
+        raise DamagedCopy(seq, f"the line after event {seq} is over {LINE_BYTES_MAX} bytes")
     if not text:
         raise DamagedCopy(seq, f"the file ends after event {seq}, before its last line")
     return text
-
-
-def _decode_event(text: bytes, seq: int) -> StoredEvent:
-    line = _decode(_decode_line, text, seq)
-    body = base64.b64decode(line.base64) if line.base64 else bytes(line.body)
-    return StoredEvent(line.seq, line.subject, line.id, body)
-
-
-def _parse_next(decode: Callable[[bytes], Decoded], lines: _Lines, seq: int) -> Decoded:
-    return _decode(decode, _read_line(lines, seq), seq)
 
 
 def _decode(decode: Callable[[bytes], Decoded], text: bytes, seq: int) -> Decoded:
@@ -186,3 +160,11 @@ def _decode(decode: Callable[[bytes], Decoded], text: bytes, seq: int) -> Decode
         raise DamagedCopy(
             seq, f"the line after event {seq} is not in the expected format: {error}"
         ) from error
+
+
+def open_log_file(path: Path) -> LogFileReader:
+    """Open a file that an operator named. Raises Refused."""
+    try:
+        return LogFileReader(path)
+    except DamagedCopy as damaged:
+        raise Refused("bad_export", damaged.reason, "file") from damaged

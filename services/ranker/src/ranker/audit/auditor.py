@@ -1,18 +1,25 @@
 """Runs one audit: check every event, fold the leaderboard again, compare it with the live one."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import isclose
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import structs
 
-from ranker.audit.report import AuditReport, AuditTrail, ExplainedRow
+from ranker.audit.report import AuditTrail
 from ranker.audit.signatures import ResultVerifier
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.standings import LeaderboardRow, Standings
-from ranker.domain.stored_log import ChainVerifier, Finding, PublishedSeal, StoredEvent, Verify
+from ranker.domain.standings import Standings
+from ranker.domain.stored_log import ChainVerifier, PublishedSeal, StoredEvent, Verify
+from shared.api.audits import (
+    AuditedLeaderboard,
+    AuditReport,
+    AuditRequest,
+    Finding,
+    LeaderboardRow,
+)
 from shared.errors import Refused
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, EventSkipped, Fact, JobAssigned, RunDiscarded, RunStarted
@@ -50,25 +57,6 @@ class LiveLeaderboard(NamedTuple):
     entries: Sequence[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class AuditRequest:
-    """What to audit: a leaderboard at a moment, with the known seals and keys."""
-
-    problem: str
-    gpu: str
-    version: int | None = None
-    as_of: datetime | None = None
-    as_of_seq: int | None = None
-    keys: Sequence[str] = ()
-    published: Sequence[PublishedSeal] = ()
-
-    def is_before(self, event: RecordedEvent) -> bool:
-        """Whether an event happened by the requested moment."""
-        if self.as_of is not None and event.envelope.at > self.as_of:
-            return False
-        return self.as_of_seq is None or event.seq <= self.as_of_seq
-
-
 class _Audit:
     """Everything that is folded in one pass."""
 
@@ -86,7 +74,7 @@ class _Audit:
     def look(self, stored: StoredEvent) -> None:
         """Fold the next event."""
         event = self.verifier.look(stored)
-        if event is None or not self.request.is_before(event):
+        if event is None or not self._is_by_then(event):
             return
         self.seq = event.seq
         self.dropped.look(event)
@@ -102,6 +90,13 @@ class _Audit:
                 self.dropped.add(event.seq, f"the event cannot be read: {error}")
                 return
             self.unreadable[event.seq] = f"the event cannot be folded: {error}"
+
+    def _is_by_then(self, event: RecordedEvent) -> bool:
+        """Whether an event happened by the requested moment."""
+        as_of, as_of_seq = self.request.as_of, self.request.as_of_seq
+        if as_of is not None and event.envelope.at > as_of:
+            return False
+        return as_of_seq is None or event.seq <= as_of_seq
 
     def _fold(self, event: RecordedEvent) -> None:
         if event.envelope.type == "EventSkipped" and is_genuine(event.envelope):
@@ -139,31 +134,40 @@ class _Audit:
 
 
 async def audit(
-    request: AuditRequest, copy: LogCopy, verify: Verify, live: LiveLeaderboard | None = None
+    request: AuditRequest,
+    copy: LogCopy,
+    verify: Verify,
+    live: LiveLeaderboard | None = None,
+    published: Sequence[PublishedSeal] = (),
 ) -> AuditReport:
-    """Audit a leaderboard. Raises Refused if it never existed."""
+    """Audit a leaderboard; the log must still have the published seals.
+
+    Raises Refused if the leaderboard never existed.
+    """
     state = _Audit(request, verify)
     async for event in copy.events():
         state.look(event)
-    state.verifier.compare(request.published)
+    state.verifier.compare(published)
     board = state.board()
     at = request.as_of or (live.at if live else state.at)
     rows = state.standings.board(board, at) if at else []
     findings = [*state.findings(board), *copy.findings()]
+    differences = find_differences(rows, live.entries) if live else []
     return AuditReport(
-        board=board,
+        is_clean=not (findings or differences),
+        board=AuditedLeaderboard(problem=board.problem, number=board.problem_number, gpu=board.gpu),
         as_of=request.as_of,
         seq=state.seq,
         events=state.verifier.seq,
         chain=state.verifier.chain,
         seals=state.verifier.seals,
-        keys=tuple(request.keys),
-        verified=state.results.verified,
-        rows=[ExplainedRow(row, state.reasons.explain(row, board)) for row in rows],
+        keys=list(request.keys),
+        verified_runs=state.results.verified,
+        rows=[structs.replace(row, because=state.reasons.explain(row, board)) for row in rows],
         findings=sorted(findings, key=lambda finding: finding.seq),
         ignored=state.ignored(findings),
         live_seq=live.seq if live else None,
-        differences=find_differences(rows, live.entries) if live else [],
+        differences=differences,
     )
 
 
@@ -189,7 +193,7 @@ def find_differences(
 
 def _compare_entry(row: LeaderboardRow, entry: dict[str, Any]) -> list[str]:
     """The fields of an entry that differ from the log."""
-    expected = row._asdict() | {"pooled_over": list(row.pooled_over)}
+    expected = structs.asdict(row) | {"pooled_over": list(row.pooled_over)}
     optional = ("rank", "is_tied", "duel", "confirmation")
     entry = {name: expected[name] for name in optional} | entry
     return [
@@ -222,10 +226,9 @@ IGNORED_MAX = 100
 
 
 class IgnoredEvents:
-    """Names the events that every reader ignores, up to 100 of them; `count` counts all."""
+    """Names the events that every reader ignores, up to 100 of them."""
 
     def __init__(self) -> None:
-        self.count = 0
         self.findings: list[Finding] = []
         self._open: set[str] = set()
         self._started: set[str] = set()
@@ -239,7 +242,6 @@ class IgnoredEvents:
 
     def add(self, seq: int, reason: str) -> None:
         """Add an event."""
-        self.count += 1
         if len(self.findings) < IGNORED_MAX:
             self.findings.append(Finding(seq, reason))
 

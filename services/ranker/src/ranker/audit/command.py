@@ -4,23 +4,23 @@ import asyncio
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from ranker.archive.archiver import read_own_key
-from ranker.archive.log_file import LogFileReader as FileReader
+from ranker.archive.log_file import LogFileReader, open_log_file
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
-from ranker.audit.auditor import AuditRequest, LiveLeaderboard, audit
-from ranker.audit.report import AuditReport
+from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.stored_log import DamagedCopy, Finding, PublishedSeal, StoredEvent
-from ranker.domain.ties import assign_places
+from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import Reader
-from ranker.service.leaderboard import make_scored_entries, read_ladder, read_page
+from ranker.service.leaderboard import key_values, read_top
 from ranker.service.ports import Reads
 from ranker.settings import Settings
 from shared import wire
+from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import EventLog, Feed, Gap, RecordedEvent
@@ -35,9 +35,7 @@ ENTRIES_MAX = 1_000_000
 LOOKS_MAX = 100
 
 
-def _make_request(
-    options: Namespace, published: Sequence[PublishedSeal], known_key: str | None
-) -> AuditRequest:
+def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
     return AuditRequest(
         problem=options.problem,
         gpu=options.gpu,
@@ -45,7 +43,6 @@ def _make_request(
         as_of=options.as_of,
         as_of_seq=options.as_of_seq,
         keys=[*options.key, *([known_key] if known_key else [])],
-        published=published,
     )
 
 
@@ -53,7 +50,7 @@ async def audit_live(
     settings: Settings, schema: str, options: Namespace, published: Sequence[PublishedSeal]
 ) -> AuditReport:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
-    request = _make_request(options, published, read_own_key(settings))
+    request = _make_request(options, read_own_key(settings))
     dsn = settings.postgres_dsn
     for package, schema_name in (("shared", "accounts"), ("ranker", schema), (PACKAGE, SCHEMA)):
         await asyncio.to_thread(migrate, dsn, package, schema_name)
@@ -68,23 +65,18 @@ async def audit_live(
                 live = await _read_live(Reader(connections), request)
                 await _wait_for_archive(archive_store, live.seq)
                 request = replace(request, as_of_seq=live.seq)
-            return await audit(
-                request, ArchiveCopy(archive_store, NatsLog(nc)), verify_verdict, live
-            )
+            copy = ArchiveCopy(archive_store, NatsLog(nc))
+            return await audit(request, copy, verify_verdict, live, published)
     finally:
         await nc.close()
 
 
 async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> AuditReport:
     """Audit an exported file; without other keys, seals are checked with the file's own."""
-    try:
-        reader = FileReader(options.file)
-    except DamagedCopy as damaged:
-        raise Refused("bad_export", damaged.reason, "file") from damaged
+    reader = open_log_file(options.file)
     known_key = None if options.key else reader.header.key
-    return await audit(
-        _make_request(options, published, known_key), FileCopy(reader), verify_verdict
-    )
+    request = _make_request(options, known_key)
+    return await audit(request, FileCopy(reader), verify_verdict, published=published)
 
 
 async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
@@ -106,35 +98,16 @@ async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
 
 async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> list[dict[str, Any]]:
     """Read the entries with the places and confirmations that readers see."""
-    page = await read_page(reader, board, range(ENTRIES_MAX), at)
-    if page.holds:
-        entries = [
-            placed.row
-            | {
-                "rank": placed.place.rank,
-                "is_tied": placed.place.is_tied,
-                "duel": placed.place.duel,
-            }
-            for placed in page.placed
-        ]
-    else:
-        entries = add_duels(await read_ladder(reader, board, ENTRIES_MAX, at))
-    rows = await reader.rows(
-        "confirmations_shown",
-        problem=board.problem,
-        gpu=board.gpu,
-        number=board.problem_number,
-    )
+    entries = [
+        placed.row
+        | {"rank": placed.place.rank, "is_tied": placed.place.is_tied, "duel": placed.place.duel}
+        for placed in await read_top(reader, board, ENTRIES_MAX, at)
+    ]
+    rows = await reader.rows("confirmations_shown", **key_values(board))
     confirmations = {row["submission"]: row["shown"] for row in rows}
     return [
         entry | {"confirmation": confirmations.get(entry["submission"], "")} for entry in entries
     ]
-
-
-def add_duels(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to each entry what is shown of its duel."""
-    duels = {place.number: place.duel for place in assign_places(make_scored_entries(entries))}
-    return [entry | {"duel": duels[entry["number"]]} for entry in entries]
 
 
 async def _wait_for_archive(archive_store: Archive, seq: int) -> None:
@@ -212,7 +185,7 @@ class ArchiveCopy:
 class FileCopy:
     """The events of an exported file; needs no server."""
 
-    def __init__(self, lines: FileReader) -> None:
+    def __init__(self, lines: LogFileReader) -> None:
         self._lines = lines
         self._findings: list[Finding] = []
 
@@ -230,5 +203,5 @@ class FileCopy:
         except DamagedCopy as damaged:
             self._findings.append(Finding(damaged.seq + 1, damaged.reason))
             return
-        if self._lines.last_h != h.hex():
+        if self._lines.end is not None and self._lines.end.h != h.hex():
             self._findings.append(Finding(seq, "the chain is not the one in the last line"))

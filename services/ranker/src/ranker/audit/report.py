@@ -1,30 +1,46 @@
 """The result of an audit: every row of a leaderboard, and the events that made it."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TypeAlias, get_args
 
 from ranker.domain.confirmation import confirmation_text
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.standings import LeaderboardRow
-from ranker.domain.stored_log import Finding
 from shared import events, subjects
+from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.ids import submission_job_id
 from shared.presentation.units import difference_text, pooled_text, rank_text
 from shared.subjects import history_of, last_token
 from shared.wire import is_genuine
 
-
-class Reason(NamedTuple):
-    """One event that a row depends on."""
-
-    seq: int
-    type: str
-    at: datetime
-    actor: str
-    sentence: str
+# Decisions about a submission.
+DecisionFact: TypeAlias = (
+    events.SubmissionFinished
+    | events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+    | events.SubmissionWithdrawn
+    | events.AppealDecided
+)
+# Runs that were repeated: against a rival, on another agent, or under another problem version.
+RepetitionFact: TypeAlias = (
+    events.ComparisonFact | events.RejudgeJudged | events.RejudgeApplied | events.RejudgeDiscarded
+)
+TrailFact: TypeAlias = (
+    events.ProblemPublished
+    | events.SubmissionReceived
+    | events.JobQueued
+    | events.JobLeased
+    | events.JobAssigned
+    | events.RunCompleted
+    | events.AccountBanned
+    | events.AccountUnbanned
+    | DecisionFact
+    | RepetitionFact
+)
+_FOLDED = frozenset(kind.__name__ for kind in get_args(TrailFact))
+_POOLED_TYPES = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
 
 
 class AuditTrail:
@@ -33,31 +49,25 @@ class AuditTrail:
     def __init__(self, problem: str, gpu: str) -> None:
         self.problem = problem
         self.gpu = gpu
-        self._submissions: dict[str, list[Reason]] = {}
+        self._submissions: dict[str, list[CausingEvent]] = {}
         self._numbers: dict[int, str] = {}
-        self._accounts: dict[str, list[Reason]] = {}
+        self._accounts: dict[str, list[CausingEvent]] = {}
         self._jobs: dict[str, str] = {}
         self._leases: set[tuple[str, str]] = set()
         self._runs: dict[str, str] = {}
-        self._rejudges: dict[str, list[Reason]] = {}
-        self._versions: list[tuple[int, Reason]] = []
+        self._rejudged: dict[str, list[str]] = {}
+        self._versions: list[tuple[int, CausingEvent]] = []
         self._duels: dict[str, events.DuelRequested] = {}
         self._confirmations: dict[str, str] = {}
 
     def fold(self, event: RecordedEvent) -> None:
         """Record an event that concerns this leaderboard."""
-        rule = _RULES.get(event.envelope.type)
-        if rule is None or not is_genuine(event.envelope):
-            return
-        record, sentence = rule
-        fact = event.fact
-        envelope = event.envelope
-        reason = Reason(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
-        history = history_of(envelope.agg)
-        subject_id = history if history.startswith("run.") else last_token(history)
-        record(self, subject_id, reason, fact)
+        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
+            fact = event.fact
+            assert isinstance(fact, TrailFact), "a type names its class"
+            self._apply(event, fact, last_token(event.envelope.agg))
 
-    def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[Reason]:
+    def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[CausingEvent]:
         """The events that made a row, in order."""
         reasons = [reason for number, reason in self._versions if number == board.problem_number]
         reasons += self._submissions.get(row.submission, ())
@@ -68,121 +78,112 @@ class AuditTrail:
                 reasons += (reason for reason in pooled if reason.type in _POOLED_TYPES)
         return sorted(set(reasons))
 
-    def version(self, slug: str, reason: Reason, fact: events.ProblemPublished) -> None:
-        """Record a version of the problem."""
-        if slug == self.problem:
-            self._versions.append((fact.number, reason))
+    def _apply(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: TrailFact, id_: str
+    ) -> None:
+        run = history_of(event.envelope.agg)
+        match fact:
+            case events.ProblemPublished():
+                if id_ == self.problem:
+                    reason = _make_reason(event, f"version {fact.number} was published")
+                    self._versions.append((fact.number, reason))
+            case events.SubmissionReceived():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    sentence = f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}"
+                    self._submissions[id_] = [_make_reason(event, sentence)]
+                    self._numbers[event.seq] = id_
+                    self._jobs[submission_job_id(id_)] = id_
+            case events.JobQueued():
+                # A rejudge's or, in older logs, the submission's own.
+                if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
+                    self._jobs[id_] = fact.submission
+            case events.JobLeased():
+                if id_ in self._jobs:
+                    self._leases.add((id_, subjects.run(fact.agent, fact.run)))
+                    sentence = f"run {fact.run} was given to agent {fact.agent}"
+                    self._note(event, self._jobs[id_], f"{sentence}, attempt {fact.attempt}")
+            case events.JobAssigned():
+                # The order tells whose run it is if two leases name it.
+                if (fact.job, run) in self._leases:
+                    self._runs[run] = self._jobs[fact.job]
+            case events.RunCompleted():
+                # The first verdict by the run's own agent.
+                self._note(event, self._runs.pop(run, None), _completed(fact))
+            case events.AccountBanned() | events.AccountUnbanned():
+                reason = _make_reason(event, _banned(fact))
+                self._accounts.setdefault(id_, []).append(reason)
+            case _ if isinstance(fact, RepetitionFact):
+                self._apply_repetition(event, fact, id_)
+            case _:
+                self._note(event, id_, _decided(fact))
 
-    def received(self, submission: str, reason: Reason, fact: events.SubmissionReceived) -> None:
-        """Start recording the events of a submission."""
-        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
-            self._submissions[submission] = [reason]
-            self._numbers[reason.seq] = submission
-            self._jobs[submission_job_id(submission)] = submission
+    def _apply_repetition(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: RepetitionFact, id_: str
+    ) -> None:
+        match fact:
+            case events.DuelRequested():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    self._duels[id_] = fact
+                    for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
+                        sentence = f"a duel with #{other.number} was requested"
+                        self._note(event, side.submission, sentence)
+            case events.DuelJudged():
+                if (duel := self._duels.pop(id_, None)) is not None:
+                    sides = (("A", duel.first, duel.second), ("B", duel.second, duel.first))
+                    for name, side, other in sides:
+                        sentence = _duel_sentence(name, other.number, fact)
+                        self._note(event, side.submission, sentence)
+            case events.ConfirmationRequested():
+                if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+                    self._confirmations[id_] = fact.item.submission
+                    sentence = f"run {fact.run} is to be repeated on an agent other than"
+                    self._note(event, fact.item.submission, f"{sentence} {fact.agent}")
+            case events.ConfirmationJudged():
+                reason = f"ended without a result ({fact.code}): {fact.reason}"
+                sentence = confirmation_text(fact) or f"its confirmation {reason}"
+                self._note(event, self._confirmations.pop(id_, None), sentence)
+            case events.RejudgeJudged():
+                # It counts once its rejudge is applied.
+                if fact.submission in self._submissions:
+                    self._rejudged.setdefault(id_, []).append(fact.submission)
+                    self._note(event, fact.submission, f"judged again: {_decided(fact.result)}")
+            case events.RejudgeApplied() | events.RejudgeDiscarded():
+                verb = "counts" if isinstance(fact, events.RejudgeApplied) else "does not count"
+                for submission in self._rejudged.pop(id_, ()):
+                    self._note(event, submission, f"the rejudge {verb}: {fact.reason}")
 
-    def submission(self, submission: str, reason: Reason, _fact: object) -> None:
-        """Record an event of a submission, or a decision about it."""
+    def _note(self, event: RecordedEvent, submission: str | None, sentence: str) -> None:
         if submission in self._submissions:
-            self._submissions[submission].append(reason)
-
-    def leased(self, job: str, reason: Reason, fact: events.JobLeased) -> None:
-        """Record a run of a job; it counts once it has its order."""
-        if job in self._jobs:
-            self._leases.add((job, subjects.run(fact.agent, fact.run)))
-            self.submission(self._jobs[job], reason, fact)
-
-    def assigned(self, run: str, _reason: Reason, fact: events.JobAssigned) -> None:
-        """Record the order of a run, which tells whose it is if two leases name it."""
-        if (fact.job, run) in self._leases:
-            self._runs[run] = self._jobs[fact.job]
-
-    def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
-        """Record whose job this is: a rejudge's or, in older logs, the submission's own."""
-        if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
-            self._jobs[job] = fact.submission
-
-    def duel_requested(self, duel: str, reason: Reason, fact: events.DuelRequested) -> None:
-        """Record the request of a duel for both submissions."""
-        if (fact.problem, fact.gpu) != (self.problem, self.gpu):
-            return
-        self._duels[duel] = fact
-        for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
-            sentence = f"a duel with #{other.number} was requested"
-            self.submission(side.submission, reason._replace(sentence=sentence), fact)
-
-    def duel_judged(self, duel: str, reason: Reason, fact: events.DuelJudged) -> None:
-        """Record the end of a duel for both submissions."""
-        requested = self._duels.pop(duel, None)
-        if requested is None:
-            return
-        sides = (("A", requested.first, requested.second), ("B", requested.second, requested.first))
-        for name, side, other in sides:
-            sentence = _duel_sentence(name, other.number, fact)
-            self.submission(side.submission, reason._replace(sentence=sentence), fact)
-
-    def confirmation_requested(
-        self, confirmation: str, reason: Reason, fact: events.ConfirmationRequested
-    ) -> None:
-        """Record that a run is to be repeated on another agent."""
-        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
-            self._confirmations[confirmation] = fact.item.submission
-            self.submission(fact.item.submission, reason, fact)
-
-    def confirmation_judged(
-        self, confirmation: str, reason: Reason, fact: events.ConfirmationJudged
-    ) -> None:
-        """Record the end of a confirmation."""
-        submission = self._confirmations.pop(confirmation, None)
-        if submission is not None:
-            self.submission(submission, reason, fact)
-
-    def run(self, run: str, reason: Reason, fact: object) -> None:
-        """Record the first verdict of a run by its own agent."""
-        submission = self._runs.pop(run, None)
-        if submission is not None:
-            self.submission(submission, reason, fact)
-
-    def account(self, account: str, reason: Reason, _fact: object) -> None:
-        """Record that a participant was banned or unbanned."""
-        self._accounts.setdefault(account, []).append(reason)
-
-    def judged(self, rejudge: str, reason: Reason, fact: events.RejudgeJudged) -> None:
-        """Record a new result, which counts once its rejudge is applied."""
-        if fact.submission in self._submissions:
-            self.submission(fact.submission, reason, fact)
-            self._rejudges.setdefault(rejudge, []).append(reason._replace(sentence=fact.submission))
-
-    def applied(self, rejudge: str, reason: Reason, fact: object) -> None:
-        """Record that a rejudge was applied or discarded."""
-        for pending in self._rejudges.pop(rejudge, ()):
-            self.submission(pending.sentence, reason, fact)
+            self._submissions[submission].append(_make_reason(event, sentence))
 
 
-def _score(score_us: float | None) -> str:
-    return "without a score" if score_us is None else f"{score_us:.3f} us"
+def _make_reason(event: RecordedEvent, sentence: str) -> CausingEvent:
+    envelope = event.envelope
+    return CausingEvent(event.seq, envelope.type, envelope.at, envelope.actor, sentence)
 
 
-def _ranked(fact: events.SubmissionFinished) -> str:
-    if fact.is_eligible:
-        return f"it may be ranked: {_score(fact.score_us)}"
-    return f"it is not ranked ({fact.code}): {fact.reason}"
+def _decided(fact: DecisionFact) -> str:
+    match fact:
+        case events.SubmissionFinished(is_eligible=True):
+            score = "without a score" if fact.score_us is None else f"{fact.score_us:.3f} us"
+            return f"it may be ranked: {score}"
+        case events.SubmissionFinished():
+            return f"it is not ranked ({fact.code}): {fact.reason}"
+        case events.SubmissionHeld() | events.SubmissionDisqualified():
+            return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
+        case events.AppealDecided():
+            return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
+        case _:
+            # Released, restored or withdrawn.
+            verb = type(fact).__name__.removeprefix("Submission").lower()
+            return f"it was {verb}: {fact.reason}"
 
 
-def _judged_again(fact: events.RejudgeJudged) -> str:
-    return f"judged again: {_ranked(fact.result)}"
-
-
-def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
-    return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
-
-
-def _banned(fact: events.AccountBanned) -> str:
+def _banned(fact: events.AccountBanned | events.AccountUnbanned) -> str:
+    if isinstance(fact, events.AccountUnbanned):
+        return f"the ban is over: {fact.reason}"
     until = "for ever" if fact.until_at is None else f"until {fact.until_at.isoformat()}"
     return f"the participant stands on no leaderboard {until}: {fact.reason}"
-
-
-def _appeal(fact: events.AppealDecided) -> str:
-    return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
 
 
 def _completed(fact: events.RunCompleted) -> str:
@@ -202,156 +203,46 @@ def _duel_sentence(name: str, other: int, fact: events.DuelJudged) -> str:
     return f"{place} #{other} by a duel: {difference_text(result.ratio, result.interval)}"
 
 
-def _confirmation_sentence(fact: events.ConfirmationJudged) -> str:
-    without_result = f"its confirmation ended without a result ({fact.code}): {fact.reason}"
-    return confirmation_text(fact) or without_result
-
-
-_POOLED_TYPES = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
-_Record = Callable[[AuditTrail, str, Reason, Any], None]
-_RULES: dict[str, tuple[_Record, Callable[[Any], str]]] = {
-    "ProblemPublished": (AuditTrail.version, lambda fact: f"version {fact.number} was published"),
-    "SubmissionReceived": (
-        AuditTrail.received,
-        lambda fact: f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}",
-    ),
-    "JobQueued": (AuditTrail.queued, lambda _: ""),
-    "JobLeased": (
-        AuditTrail.leased,
-        lambda fact: f"run {fact.run} was given to agent {fact.agent}, attempt {fact.attempt}",
-    ),
-    "JobAssigned": (AuditTrail.assigned, lambda _: ""),
-    "RunCompleted": (AuditTrail.run, _completed),
-    "SubmissionFinished": (AuditTrail.submission, _ranked),
-    "SubmissionHeld": (AuditTrail.submission, _off),
-    "SubmissionReleased": (AuditTrail.submission, lambda fact: f"it was released: {fact.reason}"),
-    "SubmissionDisqualified": (AuditTrail.submission, _off),
-    "SubmissionRestored": (AuditTrail.submission, lambda fact: f"it was restored: {fact.reason}"),
-    "SubmissionWithdrawn": (AuditTrail.submission, lambda fact: f"it was withdrawn: {fact.reason}"),
-    "AppealDecided": (AuditTrail.submission, _appeal),
-    "AccountBanned": (AuditTrail.account, _banned),
-    "AccountUnbanned": (AuditTrail.account, lambda fact: f"the ban is over: {fact.reason}"),
-    "DuelRequested": (AuditTrail.duel_requested, lambda _: ""),
-    "DuelJudged": (AuditTrail.duel_judged, lambda _: ""),
-    "ConfirmationRequested": (
-        AuditTrail.confirmation_requested,
-        lambda fact: f"run {fact.run} is to be repeated on an agent other than {fact.agent}",
-    ),
-    "ConfirmationJudged": (AuditTrail.confirmation_judged, _confirmation_sentence),
-    "RejudgeJudged": (AuditTrail.judged, _judged_again),
-    "RejudgeApplied": (AuditTrail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
-    "RejudgeDiscarded": (
-        AuditTrail.applied,
-        lambda fact: f"the rejudge does not count: {fact.reason}",
-    ),
-}
-
-
-def reasons_to_json(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
-    """Reasons as plain data."""
-    return [reason._asdict() for reason in reasons]
-
-
 SHOWN_MAX = 20
 
 
-class ExplainedRow(NamedTuple):
-    """A row and the events that made it."""
-
-    row: LeaderboardRow
-    reasons: list[Reason]
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """The result of one audit; `seq` is the last event that the leaderboard is folded from.
-
-    The `ignored` events are forged or refused: no reader uses them, so they do no harm.
-    """
-
-    board: LeaderboardKey
-    as_of: datetime | None
-    seq: int
-    events: int
-    chain: str
-    seals: int
-    keys: tuple[str, ...]
-    verified: int
-    rows: list[ExplainedRow]
-    findings: list[Finding]
-    ignored: list[Finding]
-    live_seq: int | None
-    differences: list[str]
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether there are neither findings nor differences."""
-        return not (self.findings or self.differences)
-
-    def data(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return {
-            "is_clean": self.is_clean,
-            "board": {
-                "problem": self.board.problem,
-                "number": self.board.problem_number,
-                "gpu": self.board.gpu,
-            },
-            "as_of": self.as_of,
-            "seq": self.seq,
-            "events": self.events,
-            "chain": self.chain,
-            "seals": self.seals,
-            "keys": list(self.keys),
-            "verified_runs": self.verified,
-            "rows": [
-                explained.row._asdict() | {"because": reasons_to_json(explained.reasons)}
-                for explained in self.rows
-            ],
-            "findings": [finding._asdict() for finding in self.findings],
-            "ignored": [finding._asdict() for finding in self.ignored],
-            "live_seq": self.live_seq,
-            "differences": self.differences,
-        }
-
-    def lines(self) -> Iterator[str]:
-        """The report as lines of text."""
-        board = self.board
-        moment = f" as of {self.as_of.isoformat()}" if self.as_of else ""
-        version = f"version {board.problem_number}{moment}"
-        yield f"{board.problem} on {board.gpu}, {version}, event {self.seq}"
-        yield f"  log    {self.events} events, chain {self.chain}"
-        checked = f"checked with {', '.join(self.keys)}" if self.keys else "no key to check with"
-        yield f"  seals  {self.seals}, {checked}"
-        yield f"  runs   {self.verified} signed by enrolled agents"
-        for finding in self.ignored[:SHOWN_MAX]:
-            yield f"  ignored event {finding.seq}: {finding.what}"
-        if self.live_seq is not None:
-            equal = "not equal" if self.differences else "equal"
-            yield f"  live   {equal} at event {self.live_seq}"
-        for explained in self.rows:
-            yield from _row_lines(explained)
-        yield from self._verdict_lines()
-
-    def _verdict_lines(self) -> Iterator[str]:
-        if self.is_clean:
-            yield "clean: the leaderboard is what the log says, and the log is untouched"
-        if self.findings:
-            first = self.findings[0]
-            yield f"NOT CLEAN: first at event {first.seq}: {first.what}"
-        for finding in self.findings[1:SHOWN_MAX]:
-            yield f"  event {finding.seq}: {finding.what}"
-        if self.differences:
-            yield "NOT EQUAL: what is shown is not what the log says"
-        for difference in self.differences[:SHOWN_MAX]:
-            yield f"  {difference}"
+def report_lines(report: AuditReport) -> Iterator[str]:
+    """The report as lines of text."""
+    board = report.board
+    moment = f" as of {report.as_of.isoformat()}" if report.as_of else ""
+    yield f"{board.problem} on {board.gpu}, version {board.number}{moment}, event {report.seq}"
+    yield f"  log    {report.events} events, chain {report.chain}"
+    checked = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
+    yield f"  seals  {report.seals}, {checked}"
+    yield f"  runs   {report.verified_runs} signed by enrolled agents"
+    for finding in report.ignored[:SHOWN_MAX]:
+        yield f"  ignored event {finding.seq}: {finding.what}"
+    if report.live_seq is not None:
+        equal = "not equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+    for row in report.rows:
+        yield from _row_lines(row)
+    yield from _verdict_lines(report)
 
 
-def _row_lines(explained: ExplainedRow) -> Iterator[str]:
-    row = explained.row
+def _row_lines(row: LeaderboardRow) -> Iterator[str]:
     rank = rank_text(row.rank, is_tied=row.is_tied)
     score = f"{row.score_us:.3f} us{pooled_text(row.pooled_over)}"
     yield f"{rank:>5} {row.account}: {score}, submission {row.number}"
-    for reason in explained.reasons:
+    for reason in row.because:
         at = reason.at.isoformat(timespec="seconds")
         yield f"       {reason.seq:>8} {at} {reason.type} by {reason.actor}: {reason.sentence}"
+
+
+def _verdict_lines(report: AuditReport) -> Iterator[str]:
+    if report.is_clean:
+        yield "clean: the leaderboard is what the log says, and the log is untouched"
+    if report.findings:
+        first = report.findings[0]
+        yield f"NOT CLEAN: first at event {first.seq}: {first.what}"
+    for finding in report.findings[1:SHOWN_MAX]:
+        yield f"  event {finding.seq}: {finding.what}"
+    if report.differences:
+        yield "NOT EQUAL: what is shown is not what the log says"
+    for difference in report.differences[:SHOWN_MAX]:
+        yield f"  {difference}"

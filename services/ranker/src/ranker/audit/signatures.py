@@ -1,15 +1,16 @@
 """Verifies that the results on a leaderboard follow from runs signed by enrolled agents."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import isclose
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from ranker.domain.attestation import Fault, RunOrigin, find_fault
 from ranker.domain.confirmation import compare_repetition
 from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
-from ranker.domain.stored_log import Finding, Verify
+from ranker.domain.stored_log import Verify
 from shared import events
+from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
 from shared.ids import confirmation_job_id, duel_job_id
@@ -18,6 +19,24 @@ from shared.wire import is_genuine
 
 # The logarithm of another machine may differ in the last bits.
 SCORE_TOLERANCE = 1e-9
+
+
+CheckedFact: TypeAlias = (
+    events.AgentEnrolled
+    | events.AgentRevoked
+    | events.AgentRegistered
+    | events.ProblemPublished
+    | events.SubmissionReceived
+    | events.SubmissionFinished
+    | events.JobLeased
+    | events.JobAssigned
+    | events.RunStarted
+    | events.RunCompleted
+    | events.ComparisonFact
+    | events.RejudgeRequested
+    | events.RejudgeJudged
+)
+_FOLDED = frozenset(kind.__name__ for kind in get_args(CheckedFact))
 
 
 class _Run(NamedTuple):
@@ -62,9 +81,10 @@ class ResultVerifier:
 
     def fold(self, event: RecordedEvent) -> None:
         """Fold the next event."""
-        check = _CHECKS.get(event.envelope.type)
-        if check is not None and is_genuine(event.envelope):
-            check(self, event, event.fact)
+        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
+            fact = event.fact
+            assert isinstance(fact, CheckedFact), "a type names its class"
+            self._apply(event, fact, last_token(event.envelope.agg))
 
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
         """The findings on the results of these submissions under a problem version."""
@@ -75,35 +95,59 @@ class ResultVerifier:
         )
         return [*(fault for fault in results if fault is not None), *duels, *repeated]
 
-    def enrolled(self, event: RecordedEvent, fact: events.AgentEnrolled) -> None:
-        """Record an agent's key."""
-        self._keys[last_token(event.envelope.agg)] = fact.sign_key
+    def _apply(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: CheckedFact, id_: str
+    ) -> None:
+        match fact:
+            case events.JobLeased():
+                # Only the run that it names counts, and only from its agent.
+                self._leased[fact.run] = f"run.{fact.agent}.{fact.run}"
+            case events.JobAssigned():
+                self._take_order(event, fact)
+            case events.RunStarted():
+                # The key that a run committed to first.
+                agg = history_of(event.envelope.agg)
+                if agg in self._tokens:
+                    self._key_commits.setdefault(agg, fact.key_commit)
+            case events.RunCompleted():
+                self._verify_run(event, fact)
+            case events.SubmissionReceived():
+                if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+                    self._versions[id_] = fact.problem_number
+            case SubmissionFinished():
+                if id_ in self._versions:
+                    self._check_result((id_, self._versions[id_]), event.seq, fact)
+            case events.AgentEnrolled():
+                self._keys[id_] = fact.sign_key
+            case events.AgentRevoked():
+                self._keys[id_] = None
+            case events.AgentRegistered():
+                # The harness code that it runs from now on.
+                self._harness_codes[id_] = fact.details.get(HARNESS_CODE, "")
+            case events.ProblemPublished():
+                if id_ == self._problem:
+                    self._rules[fact.number] = fact.ranking_by
+                    self._floors[fact.number] = case_floors_us(fact.roofs, self._gpu)
+            case events.DuelRequested():
+                if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+                    self._duels.setdefault(id_, fact)
+            case events.DuelJudged():
+                self._check_duel(event.seq, id_, fact)
+            case events.ConfirmationRequested():
+                if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+                    self._confirmations.setdefault(confirmation_job_id(id_), fact)
+            case events.ConfirmationJudged():
+                self._check_confirmation(event.seq, confirmation_job_id(id_), fact)
+            case events.RejudgeRequested():
+                self._rejudges[id_] = fact.to_number
+            case events.RejudgeJudged():
+                number = self._rejudges.get(id_)
+                if fact.submission in self._versions and number is not None:
+                    self._check_result((fact.submission, number), event.seq, fact.result)
+            case _:
+                assert_never(fact)
 
-    def revoked(self, event: RecordedEvent, _fact: object) -> None:
-        """Forget a revoked agent's key."""
-        self._keys[last_token(event.envelope.agg)] = None
-
-    def registered(self, event: RecordedEvent, fact: events.AgentRegistered) -> None:
-        """Record the harness code that an agent runs from now on."""
-        agent = last_token(event.envelope.agg)
-        self._harness_codes[agent] = fact.details.get(HARNESS_CODE, "")
-
-    def published(self, event: RecordedEvent, fact: events.ProblemPublished) -> None:
-        """Record a version's ranking rule and floors."""
-        if last_token(event.envelope.agg) == self._problem:
-            self._rules[fact.number] = fact.ranking_by
-            self._floors[fact.number] = case_floors_us(fact.roofs, self._gpu)
-
-    def received(self, event: RecordedEvent, fact: events.SubmissionReceived) -> None:
-        """Record the problem version of a submission."""
-        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
-            self._versions[last_token(event.envelope.agg)] = fact.problem_number
-
-    def leased(self, _event: RecordedEvent, fact: events.JobLeased) -> None:
-        """Record a lease: only the run that it names counts, and only from its agent."""
-        self._leased[fact.run] = f"run.{fact.agent}.{fact.run}"
-
-    def assigned(self, event: RecordedEvent, fact: events.JobAssigned) -> None:
+    def _take_order(self, event: RecordedEvent, fact: events.JobAssigned) -> None:
         """Record the order, whose sequence the agent's signature covers."""
         agg = event.envelope.agg
         if self._leased.get(last_token(agg)) != agg:
@@ -115,13 +159,7 @@ class ResultVerifier:
         else:
             del self._leased[last_token(agg)]
 
-    def started(self, event: RecordedEvent, fact: events.RunStarted) -> None:
-        """Record the key that a run committed to first."""
-        agg = history_of(event.envelope.agg)
-        if agg in self._tokens:
-            self._key_commits.setdefault(agg, fact.key_commit)
-
-    def completed(self, event: RecordedEvent, fact: events.RunCompleted) -> None:
+    def _verify_run(self, event: RecordedEvent, fact: events.RunCompleted) -> None:
         """Check the verdict now, so that its bytes need not be stored."""
         agg = history_of(event.envelope.agg)
         token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
@@ -142,20 +180,8 @@ class ResultVerifier:
             event.seq, fault, fact.verdict, timed, *spread, order, fact.duel, agent
         )
 
-    def finished(self, event: RecordedEvent, fact: SubmissionFinished) -> None:
-        """Check that the decision follows from a signed run."""
-        submission = last_token(event.envelope.agg)
-        if submission in self._versions:
-            self._check_result((submission, self._versions[submission]), event.seq, fact)
-
-    def duel_requested(self, event: RecordedEvent, fact: events.DuelRequested) -> None:
-        """Record which two sources are to be timed."""
-        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
-            self._duels.setdefault(last_token(event.envelope.agg), fact)
-
-    def duel_judged(self, event: RecordedEvent, fact: events.DuelJudged) -> None:
+    def _check_duel(self, seq: int, duel: str, fact: events.DuelJudged) -> None:
         """Check that the winner follows from a signed run of this duel."""
-        duel = last_token(event.envelope.agg)
         requested = self._duels.pop(duel, None)
         run = self._runs.pop(fact.run or "", None)
         if requested is None or fact.result is None or fact.result.ratio is None:
@@ -165,24 +191,15 @@ class ResultVerifier:
         self._duel_faults.pop(pair, None)
         if run is None:
             reason = f"it orders two entries, but no leased run {fact.run} ended before it"
-            self._duel_faults[pair] = Finding(event.seq, reason)
+            self._duel_faults[pair] = Finding(seq, reason)
         elif run.fault is not None:
             self._duel_faults[pair] = Finding(run.seq, run.fault.reason)
         elif not _is_of_duel(run, duel, requested) or run.duel != fact.result:
             reason = f"its winner does not follow from its run (event {run.seq})"
-            self._duel_faults[pair] = Finding(event.seq, reason)
+            self._duel_faults[pair] = Finding(seq, reason)
 
-    def confirmation_requested(
-        self, event: RecordedEvent, fact: events.ConfirmationRequested
-    ) -> None:
-        """Record which run is to be repeated."""
-        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
-            job = confirmation_job_id(last_token(event.envelope.agg))
-            self._confirmations.setdefault(job, fact)
-
-    def confirmation_judged(self, event: RecordedEvent, fact: events.ConfirmationJudged) -> None:
+    def _check_confirmation(self, seq: int, job: str, fact: events.ConfirmationJudged) -> None:
         """Check that the result follows from a signed run on another agent."""
-        job = confirmation_job_id(last_token(event.envelope.agg))
         requested = self._confirmations.pop(job, None)
         result = fact.result
         if requested is None or result is None:
@@ -192,7 +209,7 @@ class ResultVerifier:
         self._confirmation_faults.pop(entry, None)
         if run is None or run.order is None:
             reason = f"its confirmation names run {result.run}, which no lease gave to an agent"
-            self._confirmation_faults[entry] = Finding(event.seq, reason)
+            self._confirmation_faults[entry] = Finding(seq, reason)
         elif run.fault is not None:
             self._confirmation_faults[entry] = Finding(run.seq, run.fault.reason)
         elif not (
@@ -200,7 +217,7 @@ class ResultVerifier:
             and self._follows_from_repetition(fact, result, run, requested)
         ):
             reason = f"its confirmation does not follow from its run (event {run.seq})"
-            self._confirmation_faults[entry] = Finding(event.seq, reason)
+            self._confirmation_faults[entry] = Finding(seq, reason)
 
     def _follows_from_repetition(
         self,
@@ -215,16 +232,6 @@ class ResultVerifier:
         compared = compare_repetition(requested.score_us, result)
         is_same = result.verdict == run.verdict and compared == (fact.code, fact.ratio)
         return is_score_right and is_same
-
-    def rejudge(self, event: RecordedEvent, fact: events.RejudgeRequested) -> None:
-        """Record the version that the new results are for."""
-        self._rejudges[last_token(event.envelope.agg)] = fact.to_number
-
-    def judged(self, event: RecordedEvent, fact: events.RejudgeJudged) -> None:
-        """Check that a new result follows from a signed run."""
-        number = self._rejudges.get(last_token(event.envelope.agg))
-        if fact.submission in self._versions and number is not None:
-            self._check_result((fact.submission, number), event.seq, fact.result)
 
     def _check_result(self, key: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
         """Check that a rankable result has a signed run that gives this score."""
@@ -290,23 +297,3 @@ def _is_equal(first: float | None, second: float | None) -> bool:
     if first is None or second is None:
         return first is second
     return isclose(first, second, rel_tol=SCORE_TOLERANCE)
-
-
-_CHECKS: dict[str, Callable[[ResultVerifier, RecordedEvent, Any], None]] = {
-    "AgentEnrolled": ResultVerifier.enrolled,
-    "AgentRevoked": ResultVerifier.revoked,
-    "AgentRegistered": ResultVerifier.registered,
-    "ProblemPublished": ResultVerifier.published,
-    "SubmissionReceived": ResultVerifier.received,
-    "JobLeased": ResultVerifier.leased,
-    "JobAssigned": ResultVerifier.assigned,
-    "RunStarted": ResultVerifier.started,
-    "RunCompleted": ResultVerifier.completed,
-    "SubmissionFinished": ResultVerifier.finished,
-    "DuelRequested": ResultVerifier.duel_requested,
-    "DuelJudged": ResultVerifier.duel_judged,
-    "ConfirmationRequested": ResultVerifier.confirmation_requested,
-    "ConfirmationJudged": ResultVerifier.confirmation_judged,
-    "RejudgeRequested": ResultVerifier.rejudge,
-    "RejudgeJudged": ResultVerifier.judged,
-}

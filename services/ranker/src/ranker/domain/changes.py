@@ -263,14 +263,10 @@ def _rejected(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionRejected
     end = SubmissionFinished(
         outcome="failed", is_eligible=False, code=fact.code, reason=fact.reason
     )
-    _end(rows, decoded, end)
+    _finished(rows, decoded, end)
 
 
-def _finished(rows: Rows, decoded: DecodedEvent, fact: SubmissionFinished) -> None:
-    _end(rows, decoded, fact)
-
-
-def _end(rows: Rows, decoded: DecodedEvent, end: SubmissionFinished) -> None:
+def _finished(rows: Rows, decoded: DecodedEvent, end: SubmissionFinished) -> None:
     """End a submission; a second end, which the log would refuse, changes nothing."""
     submission = rows.submissions.get(decoded.id)
     if submission is None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from ranker.domain.attestation import NOT_ENROLLED, Fault
 from ranker.domain.goals import BASELINE, BELOW_FLOOR, find_below_floor
 from ranker.domain.score import Score, compute_score, tie_share
@@ -160,12 +162,20 @@ BASELINE_REASON = "a baseline of the problem: shown beside the rows, and never r
 def conclude_submission(run: RunVerdict, demand: Demand) -> SubmissionFinished:
     """Decide on a submission: its outcome, its score, and whether it may be ranked."""
     if run.fault is not None and (run.mode == "ranked" or run.fault.code != NOT_ENROLLED):
-        return _platform_failure(run, run.fault)
+        # The verdict's origin is not trusted: the platform failed, not the submission.
+        return SubmissionFinished(
+            outcome="infra_failed",
+            is_eligible=False,
+            code=run.fault.code,
+            reason=f"{run.fault.reason}; please submit again"[:REASON_LENGTH_MAX],
+            job=run.job,
+            run=run.run,
+        )
     is_passed = run.verdict == "passed"
     score = compute_score(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
     code, reason = _eligibility(run, score, demand)
     end = SubmissionFinished(
-        outcome="passed" if is_passed else _failed_outcome(run.verdict),
+        outcome=run.verdict if run.verdict in ("passed", "timed_out") else "failed",
         is_eligible=code == "ranked",
         code=code,
         reason=reason[:REASON_LENGTH_MAX],
@@ -175,39 +185,19 @@ def conclude_submission(run: RunVerdict, demand: Demand) -> SubmissionFinished:
         grade=worst_grade(case.grade for case in run.timed)[:WORD_LENGTH_MAX],
         is_held=code in HELD,
     )
-    return end if score is None else _with_score(end, run, score)
-
-
-def _platform_failure(run: RunVerdict, fault: Fault) -> SubmissionFinished:
-    """Conclude a verdict of untrusted origin: the platform failed, not the submission."""
-    return SubmissionFinished(
-        outcome="infra_failed",
-        is_eligible=False,
-        code=fault.code,
-        reason=f"{fault.reason}; please submit again"[:REASON_LENGTH_MAX],
-        job=run.job,
-        run=run.run,
+    if score is None:
+        return end
+    return replace(
+        end,
+        score_us=score.score_us,
+        interval_us=score.interval_us,
+        process_us=score.process_us,
+        error=score.error,
+        freedom=score.freedom,
+        sigma_run=run.sigma_run,
+        delta=tie_share(run.ranking_by, run.timed, run.sigma_run, run.tie_us, run.tier),
+        is_provisional=is_provisional(run.level, run.tier),
     )
-
-
-def _with_score(end: SubmissionFinished, run: RunVerdict, score: Score) -> SubmissionFinished:
-    return SubmissionFinished(
-        **{name: getattr(end, name) for name in end.__struct_fields__}
-        | {
-            "score_us": score.score_us,
-            "interval_us": score.interval_us,
-            "process_us": score.process_us,
-            "error": score.error,
-            "freedom": score.freedom,
-            "sigma_run": run.sigma_run,
-            "delta": tie_share(run.ranking_by, run.timed, run.sigma_run, run.tie_us, run.tier),
-            "is_provisional": is_provisional(run.level, run.tier),
-        }
-    )
-
-
-def _failed_outcome(verdict: str) -> str:
-    return "timed_out" if verdict == "timed_out" else "failed"
 
 
 def _eligibility(run: RunVerdict, score: Score | None, demand: Demand) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import msgspec
 
 from ranker.domain import changes, projection, rejudges
 from ranker.domain.changes import ChangeRule
-from ranker.domain.projection import Step, StepRule
+from ranker.domain.projection import Step
 from ranker.domain.rows import DecodedEvent, RequiredRows, Rows
 from shared import events
 from shared.event_log import RecordedEvent
@@ -54,12 +54,11 @@ IGNORED: frozenset[type[Fact]] = frozenset(
     )
 )
 _CHANGE_RULES: tuple[ChangeRule[Any], ...] = (*changes.RULES, *rejudges.RULES)
-_STEP_RULES: tuple[StepRule[Any], ...] = projection.RULES
 CHANGES: dict[type[Fact], Callable[[Rows, DecodedEvent, Any], None]] = {
     rule.kind: rule.change for rule in _CHANGE_RULES
 }
 STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
-    rule.kind: rule.make_steps for rule in _STEP_RULES
+    rule.kind: rule.make_steps for rule in projection.RULES
 }
 
 
@@ -89,66 +88,41 @@ def _strip_nul(value: Any) -> Any:
     return [_strip_nul(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def find_required_rows(batch: Iterable[DecodedEvent]) -> RequiredRows:
+def find_required_rows(  # noqa: C901  (one case for each kind of history)
+    batch: Iterable[DecodedEvent],
+) -> RequiredRows:
     """The rows that must be loaded before a batch can be folded."""
     required, created = RequiredRows(), RequiredRows()
     for event in batch:
-        gather = _GATHER.get(event.fact.aggregate)
-        if gather is not None:
-            gather(required, created, event)
+        match event.fact.aggregate, event.fact:
+            case "submission", events.SubmissionReceived() as fact:
+                created.submissions.add(event.id)
+                if fact.is_queued:
+                    created.jobs.add(submission_job_id(event.id))
+            case "submission" | "moderation", _:
+                required.submissions.add(event.id)
+            case "job", events.JobQueued() as fact:
+                created.jobs.add(event.id)
+                required.submissions.add(fact.submission)
+                if fact.rejudge:
+                    required.rejudges.add(fact.rejudge)
+            case "job", _:
+                required.jobs.add(event.id)
+            case "run" | "report", events.JobAssigned() as fact:
+                created.runs.add(event.id)
+                required.jobs.add(fact.job)
+            case "run" | "report", _:
+                required.runs.add(event.id)
+            case "rejudge", fact:
+                required.rejudges.add(event.id)
+                if isinstance(fact, events.RejudgeRequested):
+                    required.submissions.update(item.submission for item in fact.items)
+                if isinstance(fact, events.RejudgeApplied):
+                    required.applied.add(event.id)
     required.submissions -= created.submissions
     required.jobs -= created.jobs
     required.runs -= created.runs
     return required
-
-
-def _require_submission(required: RequiredRows, created: RequiredRows, event: DecodedEvent) -> None:
-    if isinstance(event.fact, events.SubmissionReceived):
-        created.submissions.add(event.id)
-        if event.fact.is_queued:
-            created.jobs.add(submission_job_id(event.id))
-    else:
-        required.submissions.add(event.id)
-
-
-def _require_job(required: RequiredRows, created: RequiredRows, event: DecodedEvent) -> None:
-    if isinstance(event.fact, events.JobQueued):
-        created.jobs.add(event.id)
-        required.submissions.add(event.fact.submission)
-        if event.fact.rejudge:
-            required.rejudges.add(event.fact.rejudge)
-    else:
-        required.jobs.add(event.id)
-
-
-def _require_run(required: RequiredRows, created: RequiredRows, event: DecodedEvent) -> None:
-    if isinstance(event.fact, events.JobAssigned):
-        created.runs.add(event.id)
-        required.jobs.add(event.fact.job)
-    else:
-        required.runs.add(event.id)
-
-
-def _require_moderated(required: RequiredRows, _created: RequiredRows, event: DecodedEvent) -> None:
-    required.submissions.add(event.id)
-
-
-def _require_rejudge(required: RequiredRows, _created: RequiredRows, event: DecodedEvent) -> None:
-    required.rejudges.add(event.id)
-    if isinstance(event.fact, events.RejudgeRequested):
-        required.submissions.update(item.submission for item in event.fact.items)
-    if isinstance(event.fact, events.RejudgeApplied):
-        required.applied.add(event.id)
-
-
-_GATHER: dict[str, Callable[[RequiredRows, RequiredRows, DecodedEvent], None]] = {
-    "submission": _require_submission,
-    "job": _require_job,
-    "run": _require_run,
-    "report": _require_run,
-    "moderation": _require_moderated,
-    "rejudge": _require_rejudge,
-}
 
 
 def fold(rows: Rows, batch: Iterable[DecodedEvent]) -> Rows:

@@ -1,6 +1,6 @@
 """The public history of a submission: public event names and fields."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,30 +127,15 @@ def _find_name(fact: Fact, mode: str) -> str:
 
 def _extra_fields(fact: Fact) -> PublicEvent:
     """Public fields that are not fields of the event itself."""
-    make = _EXTRA_FIELDS.get(type(fact).__name__)
-    return make(fact) if make else {}
-
-
-def _received(fact: events.SubmissionReceived) -> PublicEvent:
-    return {"problem_version": fact.problem_number}
-
-
-def _completed(fact: events.RunCompleted) -> PublicEvent:
-    failed = sum(case.verdict not in ("passed", "skipped") for case in fact.cases)
-    return {"cases": len(fact.cases), "cases_failed": failed}
-
-
-def _rejected(_: events.SubmissionRejected) -> PublicEvent:
-    return {"outcome": "failed", "verdict": None, "is_eligible": False, "is_over": True}
-
-
-def _finished(fact: SubmissionFinished) -> PublicEvent:
-    return {"is_eligible": fact.is_eligible, "score_us": fact.score_us, "is_over": True}
-
-
-_EXTRA_FIELDS: dict[str, Callable[[Any], PublicEvent]] = {
-    "SubmissionReceived": _received,
-    "RunCompleted": _completed,
-    "SubmissionRejected": _rejected,
-    "SubmissionFinished": _finished,
-}
+    match fact:
+        case events.SubmissionReceived():
+            return {"problem_version": fact.problem_number}
+        case events.RunCompleted():
+            failed = sum(case.verdict not in ("passed", "skipped") for case in fact.cases)
+            return {"cases": len(fact.cases), "cases_failed": failed}
+        case events.SubmissionRejected():
+            return {"outcome": "failed", "verdict": None, "is_eligible": False, "is_over": True}
+        case SubmissionFinished():
+            return {"is_eligible": fact.is_eligible, "score_us": fact.score_us, "is_over": True}
+        case _:
+            return {}

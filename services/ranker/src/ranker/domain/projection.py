@@ -17,32 +17,22 @@ from shared.subjects import last_token
 Values = dict[str, Any]
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 RELEASE_REASON = "released by an operator: {reason}"
-# Events that carry only a reason.
-ReasonedFact = (
-    events.AgentCordoned
-    | events.AgentDrained
-    | events.AgentQuarantined
-    | events.AgentReleased
-    | events.PoolPaused
-    | events.PoolResumed
-    | events.AccountUnbanned
-    | events.SubmissionReleased
-    | events.SubmissionRestored
-    | events.SubmissionWithdrawn
-    | events.LeaderboardArchived
-)
-STATEMENTS_WITH_REASON: dict[type[Fact], str] = {
-    events.AgentCordoned: "agent_cordoned",
-    events.AgentDrained: "agent_drained",
-    events.AgentQuarantined: "agent_quarantined",
-    events.AgentReleased: "agent_released",
-    events.PoolPaused: "pool_paused",
-    events.PoolResumed: "pool_resumed",
-    events.AccountUnbanned: "account_unbanned",
-    events.SubmissionReleased: "submission_released",
-    events.SubmissionRestored: "submission_restored",
-    events.SubmissionWithdrawn: "submission_withdrawn",
-    events.LeaderboardArchived: "leaderboard_archived",
+# Events whose own fields are all the values that their statements need.
+STATEMENTS: dict[type[Fact], tuple[str, ...]] = {
+    events.LeaderboardArchived: ("leaderboard_archived",),
+    events.ConsentGiven: ("consent_given",),
+    events.ConsentWithdrawn: ("consent_withdrawn",),
+    events.AgentEnrolled: ("agent_key_changed", "agent_enrolled"),
+    events.AgentCordoned: ("agent_cordoned",),
+    events.AgentDrained: ("agent_drained",),
+    events.AgentQuarantined: ("agent_quarantined",),
+    events.AgentReleased: ("agent_released",),
+    events.PoolPaused: ("pool_paused",),
+    events.PoolResumed: ("pool_resumed",),
+    events.AccountBanned: ("account_banned",),
+    events.AccountUnbanned: ("account_unbanned",),
+    events.SubmissionRestored: ("submission_restored",),
+    events.SubmissionWithdrawn: ("submission_withdrawn",),
 }
 
 
@@ -64,132 +54,84 @@ class StepRule(Generic[F]):
     make_steps: Callable[[RecordedEvent, F], list[Step]]
 
 
+def _plain(event: RecordedEvent, fact: Fact) -> list[Step]:
+    values = _values(event, fact)
+    return [Step(statement, values) for statement in STATEMENTS[type(fact)]]
+
+
 def _problem_published(event: RecordedEvent, fact: events.ProblemPublished) -> list[Step]:
     accepted, report = fact.files.get(fact.consent), fact.report
-    values = {
+    values = _values(event, fact) | {
         "slug": last_token(event.envelope.agg),
-        "number": fact.number,
-        "digest": fact.digest,
-        "title": fact.title,
         "manifest": fact.manifest.digest,
-        "gpus": fact.gpus,
         "cases_count": _to_json(fact.cases_count),
-        "ranking_by": fact.ranking_by,
         "budgets_s": _to_json(fact.budgets_s),
-        "source_bytes_max": fact.source_bytes_max,
-        "languages": fact.languages,
         "roofs": _to_json(fact.roofs),
         "baselines": _to_json(fact.baselines),
         "milestones": _to_json(fact.milestones),
-        "source_visible": fact.source_visible,
-        "publish": fact.publish,
         "consent": "" if accepted is None else accepted.digest,
         "report": "" if report is None else report.digest,
-        "unchecked": fact.unchecked,
-        "at": event.envelope.at,
     }
     return [Step("problem_published", values)]
 
 
 def _leaderboard_changed(event: RecordedEvent, fact: events.LeaderboardChanged) -> list[Step]:
-    values = _common_values(event) | {
-        "visibility": fact.visibility,
+    values = _values(event, fact) | {
         "is_deadline_said": fact.has_deadline is not None,
         "deadline_at": fact.deadline_at if fact.has_deadline else None,
-        "gpus": fact.gpus,
     }
     return [Step("leaderboard_changed", values)]
 
 
-def _consented(
-    event: RecordedEvent, fact: events.ConsentGiven | events.ConsentWithdrawn
-) -> list[Step]:
-    values = _common_values(event) | {"problem": fact.problem, "digest": fact.digest}
-    is_given = isinstance(fact, events.ConsentGiven)
-    return [Step("consent_given" if is_given else "consent_withdrawn", values)]
-
-
 def _agent_registered(event: RecordedEvent, fact: events.AgentRegistered) -> list[Step]:
-    values = _common_values(event) | {
-        "gpu": fact.gpu,
-        "count": fact.count,
-        "fingerprint": fact.fingerprint,
-        "level": fact.level,
-        "harness": fact.harness,
+    digest = fact.details.get(HARNESS_CODE, "")
+    values = _values(event, fact) | {
         "details": _to_json(fact.details),
-        "tier": fact.tier,
         "missing": _to_json(fact.missing),
         "toolchains": _to_json(fact.toolchains),
-        "modes": fact.modes,
-        "quarantine": fact.quarantine,
+        "digest": digest,
+        "version": fact.harness,
     }
-    digest = fact.details.get(HARNESS_CODE, "")
-    changed = Step("agent_harness_changed", _common_values(event) | {"digest": digest})
-    steps = [Step("agent_registered", values), changed]
-    if DIGEST.match(digest):
-        values_seen = _common_values(event) | {"digest": digest, "version": fact.harness}
-        steps.append(Step("harness_seen", values_seen))
-    return steps
-
-
-def _agent_enrolled(event: RecordedEvent, fact: events.AgentEnrolled) -> list[Step]:
-    values = _common_values(event) | {"sign_key": fact.sign_key, "owner": fact.owner}
-    return [Step("agent_key_changed", values), Step("agent_enrolled", values)]
+    names = ["agent_registered", "agent_harness_changed"]
+    names += ["harness_seen"] if DIGEST.match(digest) else []
+    return [Step(name, values) for name in names]
 
 
 def _agent_revoked(event: RecordedEvent, fact: events.AgentRevoked) -> list[Step]:
-    values = _common_values(event) | {"sign_key": None, "reason": fact.reason}
+    values = _values(event, fact) | {"sign_key": None}
     return [Step("agent_key_changed", values), Step("agent_revoked", values)]
-
-
-def _reasoned(event: RecordedEvent, fact: ReasonedFact) -> list[Step]:
-    values = _common_values(event) | {"reason": fact.reason}
-    return [Step(STATEMENTS_WITH_REASON[type(fact)], values)]
-
-
-def _account_banned(event: RecordedEvent, fact: events.AccountBanned) -> list[Step]:
-    values = _common_values(event) | {"reason": fact.reason, "until_at": fact.until_at}
-    return [Step("account_banned", values)]
 
 
 def _kept_off(
     event: RecordedEvent, fact: events.SubmissionHeld | events.SubmissionDisqualified
 ) -> list[Step]:
     evidence = fact.evidence.digest if fact.evidence is not None else None
-    values = _common_values(event) | {
-        "rule": fact.rule,
-        "reason": fact.reason,
-        "evidence": evidence,
-    }
     is_held = isinstance(fact, events.SubmissionHeld)
-    return [Step("submission_held" if is_held else "submission_disqualified", values)]
+    statement = "submission_held" if is_held else "submission_disqualified"
+    return [Step(statement, _values(event, fact) | {"evidence": evidence})]
 
 
 def _released(event: RecordedEvent, fact: events.SubmissionReleased) -> list[Step]:
-    return [*_reasoned(event, fact), *_lifted(event, fact.reason)]
+    return [Step("submission_released", _values(event, fact)), _lifted(event, fact)]
 
 
-def _lifted(event: RecordedEvent, reason: str) -> list[Step]:
+def _lifted(event: RecordedEvent, fact: events.SubmissionReleased | events.AppealDecided) -> Step:
     """Let a run that was held for a time under its floor count again."""
-    values = {"code": BELOW_FLOOR, "reason": RELEASE_REASON.format(reason=reason)}
-    return [Step("floor_lifted", _common_values(event) | values)]
+    values = {"code": BELOW_FLOOR, "reason": RELEASE_REASON.format(reason=fact.reason)}
+    return Step("floor_lifted", _values(event, fact) | values)
 
 
 def _appeal_filed(event: RecordedEvent, fact: events.AppealFiled) -> list[Step]:
-    return [Step("appeal_filed", _common_values(event) | {"text": fact.text.digest})]
+    return [Step("appeal_filed", _values(event, fact) | {"text": fact.text.digest})]
 
 
 def _appeal_decided(event: RecordedEvent, fact: events.AppealDecided) -> list[Step]:
-    values = _common_values(event) | {"is_accepted": fact.is_accepted, "reason": fact.reason}
-    lifted = _lifted(event, fact.reason) if fact.is_accepted else []
-    return [Step("appeal_decided", values), *lifted]
+    lifted = [_lifted(event, fact)] if fact.is_accepted else []
+    return [Step("appeal_decided", _values(event, fact)), *lifted]
 
 
 def _duel_requested(event: RecordedEvent, fact: events.DuelRequested) -> list[Step]:
-    values = _common_values(event) | {
-        "problem": fact.problem,
-        "gpu": fact.gpu,
-        "problem_number": fact.problem_number,
+    values = _values(event, fact) | {
         "first_number": fact.first.number,
         "second_number": fact.second.number,
         "first_source": fact.first.source.digest,
@@ -199,103 +141,66 @@ def _duel_requested(event: RecordedEvent, fact: events.DuelRequested) -> list[St
 
 
 def _duel_judged(event: RecordedEvent, fact: events.DuelJudged) -> list[Step]:
-    result, values = fact.result, _common_values(event)
+    result = fact.result
     low, high = (result and result.interval) or (None, None)
     is_decided = result is not None and result.ratio is not None and low is not None
-    judged = values | {
-        "run": fact.run,
+    values = _values(event, fact) | {
         "winner": result.winner if result else None,
         "ratio": result.ratio if result else None,
         "low": low,
         "high": high,
-        "code": fact.code,
-        "reason": fact.reason,
     }
-    decided = [Step("duel_unwon", values), Step("duel_won", values)] if is_decided else []
-    return [Step("duel_judged", judged), *decided]
+    names = ("duel_judged", "duel_unwon", "duel_won") if is_decided else ("duel_judged",)
+    return [Step(name, values) for name in names]
 
 
 def _confirmation_requested(event: RecordedEvent, fact: events.ConfirmationRequested) -> list[Step]:
-    values = _common_values(event) | {
-        "problem": fact.problem,
-        "gpu": fact.gpu,
-        "problem_number": fact.problem_number,
-        "submission": fact.item.submission,
-        "run": fact.run,
-        "score_us": fact.score_us,
-    }
+    values = _values(event, fact) | {"submission": fact.item.submission}
     return [Step("confirmation_requested", values)]
 
 
 def _confirmation_judged(event: RecordedEvent, fact: events.ConfirmationJudged) -> list[Step]:
-    values = {"code": fact.code, "reason": fact.reason, "shown": confirmation_text(fact)}
-    return [Step("confirmation_judged", _common_values(event) | values)]
+    return [Step("confirmation_judged", _values(event, fact) | {"shown": confirmation_text(fact)})]
 
 
 def _rejudge_requested(event: RecordedEvent, fact: events.RejudgeRequested) -> list[Step]:
-    values = _common_values(event) | {
-        "problem": fact.problem,
-        "from_number": fact.from_number,
-        "to_number": fact.to_number,
-        "select": fact.select,
-        "reason": fact.reason,
-        "count": len(fact.items),
-    }
-    return [Step("rejudge_requested", values)]
-
-
-def _rejudge_judged(event: RecordedEvent, _fact: events.RejudgeJudged) -> list[Step]:
-    return [Step("rejudge_moved", _common_values(event) | {"state": "running", "reason": None})]
+    return [Step("rejudge_requested", _values(event, fact) | {"count": len(fact.items)})]
 
 
 def _rejudge_previewed(event: RecordedEvent, fact: events.RejudgePreviewed) -> list[Step]:
-    values = _common_values(event) | {"diff": fact.diff.digest, "changed_count": fact.changed_count}
-    return [Step("rejudge_previewed", values)]
+    return [Step("rejudge_previewed", _values(event, fact) | {"diff": fact.diff.digest})]
+
+
+def _rejudge_judged(event: RecordedEvent, fact: events.RejudgeJudged) -> list[Step]:
+    values = _values(event, fact) | {"state": "running", "reason": None}
+    return [Step("rejudge_moved", values)]
 
 
 def _rejudge_ended(
     event: RecordedEvent, fact: events.RejudgeApplied | events.RejudgeDiscarded
 ) -> list[Step]:
     state = "applied" if isinstance(fact, events.RejudgeApplied) else "discarded"
-    return [Step("rejudge_moved", _common_values(event) | {"state": state, "reason": fact.reason})]
+    return [Step("rejudge_moved", _values(event, fact) | {"state": state})]
 
 
-def _record_set(event: RecordedEvent, fact: events.RecordSet) -> list[Step]:
-    values = _leaderboard_values(event) | {
-        "problem_number": fact.problem_number,
-        "submission": fact.submission,
-        "run": fact.run,
-        "account": fact.account,
-        "score_us": fact.score_us,
-        "previous_us": fact.previous_us,
-    }
-    return [Step("ranking_moved", values), Step("record_set", values)]
+# By the class of what was announced on a leaderboard.
+ANNOUNCEMENT_STATEMENTS: dict[type[Fact], str] = {
+    events.RecordSet: "record_set",
+    events.PodiumChanged: "podium_changed",
+    events.MilestoneReached: "milestone_reached",
+}
 
 
-def _podium_changed(event: RecordedEvent, fact: events.PodiumChanged) -> list[Step]:
-    values = _leaderboard_values(event) | {
-        "problem_number": fact.problem_number,
-        "accounts": fact.after,
-    }
-    return [Step("ranking_moved", values), Step("podium_changed", values)]
+def _announced(event: RecordedEvent, fact: Fact) -> list[Step]:
+    _, slug, gpu = event.envelope.agg.split(".")
+    values = _values(event, fact) | {"problem": slug, "gpu": gpu}
+    return [Step("ranking_moved", values), Step(ANNOUNCEMENT_STATEMENTS[type(fact)], values)]
 
 
-def _milestone_reached(event: RecordedEvent, fact: events.MilestoneReached) -> list[Step]:
-    values = _leaderboard_values(event) | {
-        "problem_number": fact.problem_number,
-        "milestone": fact.milestone,
-        "title": fact.title,
-        "account": fact.account,
-        "submission": fact.submission,
-        "value": fact.value,
-    }
-    return [Step("ranking_moved", values), Step("milestone_reached", values)]
-
-
-def _common_values(event: RecordedEvent) -> Values:
-    """Values that every statement needs: the aggregate's id, the sequence, the time, the actor."""
+def _values(event: RecordedEvent, fact: Fact) -> Values:
+    """The fields of a fact, and its aggregate's id, its sequence, its time and its actor."""
     envelope = event.envelope
-    return {
+    return msgspec.structs.asdict(fact) | {
         "id": last_token(envelope.agg),
         "seq": event.seq,
         "at": envelope.at,
@@ -303,37 +208,19 @@ def _common_values(event: RecordedEvent) -> Values:
     }
 
 
-def _leaderboard_values(event: RecordedEvent) -> Values:
-    _, slug, gpu = event.envelope.agg.split(".")
-    return {"problem": slug, "gpu": gpu, "seq": event.seq, "at": event.envelope.at}
-
-
 def _to_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-RULES = (
+RULES: tuple[StepRule[Any], ...] = (
+    *(StepRule(kind, _plain) for kind in STATEMENTS),
     StepRule(events.ProblemPublished, _problem_published),
     StepRule(events.LeaderboardChanged, _leaderboard_changed),
-    StepRule(events.LeaderboardArchived, _reasoned),
-    StepRule(events.ConsentGiven, _consented),
-    StepRule(events.ConsentWithdrawn, _consented),
     StepRule(events.AgentRegistered, _agent_registered),
-    StepRule(events.AgentEnrolled, _agent_enrolled),
     StepRule(events.AgentRevoked, _agent_revoked),
-    StepRule(events.AgentCordoned, _reasoned),
-    StepRule(events.AgentDrained, _reasoned),
-    StepRule(events.AgentQuarantined, _reasoned),
-    StepRule(events.AgentReleased, _reasoned),
-    StepRule(events.PoolPaused, _reasoned),
-    StepRule(events.PoolResumed, _reasoned),
-    StepRule(events.AccountBanned, _account_banned),
-    StepRule(events.AccountUnbanned, _reasoned),
     StepRule(events.SubmissionHeld, _kept_off),
     StepRule(events.SubmissionDisqualified, _kept_off),
     StepRule(events.SubmissionReleased, _released),
-    StepRule(events.SubmissionRestored, _reasoned),
-    StepRule(events.SubmissionWithdrawn, _reasoned),
     StepRule(events.AppealFiled, _appeal_filed),
     StepRule(events.AppealDecided, _appeal_decided),
     StepRule(events.DuelRequested, _duel_requested),
@@ -345,7 +232,5 @@ RULES = (
     StepRule(events.RejudgePreviewed, _rejudge_previewed),
     StepRule(events.RejudgeApplied, _rejudge_ended),
     StepRule(events.RejudgeDiscarded, _rejudge_ended),
-    StepRule(events.RecordSet, _record_set),
-    StepRule(events.PodiumChanged, _podium_changed),
-    StepRule(events.MilestoneReached, _milestone_reached),
+    *(StepRule(kind, _announced) for kind in ANNOUNCEMENT_STATEMENTS),
 )

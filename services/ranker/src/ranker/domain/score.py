@@ -95,6 +95,20 @@ def interval_us(score: float, error: float, freedom: float) -> tuple[float, floa
     return score * exp(-half), score * exp(half)
 
 
+def error_of_difference(errors: Iterable[tuple[float | None, float]]) -> tuple[float, float]:
+    """The standard error of the difference of two logarithms, and Welch's degrees of freedom.
+
+    `errors` are the error and the degrees of freedom of each. The result has no freedom if one is
+    unknown.
+    """
+    known = [(error**2, freedom) for error, freedom in errors if error]
+    total = sum(square for square, _ in known)
+    if any(freedom < 1 for _, freedom in known):
+        return sqrt(total), 0.0
+    parts = sum(square**2 / freedom for square, freedom in known)
+    return sqrt(total), total**2 / parts if parts else 0.0
+
+
 def tie_share(
     ranking_by: str, timed: Sequence[CaseResult], sigma_run: float, tie_us: float, tier: str
 ) -> float:

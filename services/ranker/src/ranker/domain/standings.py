@@ -1,9 +1,8 @@
 """Folds every leaderboard at any moment from events in memory, without SQL."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from msgspec.structs import replace
 
@@ -13,11 +12,38 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import PooledScore, pool_results
 from ranker.domain.ties import Place, ScoredEntry, assign_places
 from shared import events
+from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent
-from shared.events import Fact, ProblemPublished, SubmissionFinished
+from shared.events import ProblemPublished, SubmissionFinished
 from shared.presentation.units import difference_text
 from shared.subjects import last_token
 from shared.wire import is_genuine
+
+# Runs that were repeated: against a rival, on another agent, or under another problem version.
+RepetitionFact: TypeAlias = (
+    events.ComparisonFact
+    | events.RejudgeRequested
+    | events.RejudgeJudged
+    | events.RejudgeApplied
+    | events.RejudgeDiscarded
+)
+# What moves a leaderboard.
+StandingsFact: TypeAlias = (
+    events.ProblemPublished
+    | events.SubmissionReceived
+    | events.SubmissionRejected
+    | events.SubmissionFinished
+    | events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+    | events.SubmissionWithdrawn
+    | events.AppealDecided
+    | events.AccountBanned
+    | events.AccountUnbanned
+    | RepetitionFact
+)
+_FOLDED = frozenset(kind.__name__ for kind in get_args(StandingsFact))
 
 
 class ReceivedSubmission(NamedTuple):
@@ -28,25 +54,6 @@ class ReceivedSubmission(NamedTuple):
     board: LeaderboardKey
     source: str
     received_at: datetime
-
-
-class LeaderboardRow(NamedTuple):
-    """An entry with its place; `pooled_over` has the numbers of the submissions in its score."""
-
-    rank: int
-    is_tied: bool
-    account: str
-    submission: str
-    number: int
-    source: str
-    pooled_over: tuple[int, ...]
-    score_us: float
-    error: float | None
-    freedom: int
-    delta: float
-    received_at: datetime
-    duel: str = ""
-    confirmation: str = ""
 
 
 @dataclass
@@ -85,9 +92,121 @@ class Standings:
 
     def fold(self, event: RecordedEvent) -> None:
         """Fold the next event. Raises UnknownEvent."""
-        change = _CHANGES.get(event.envelope.type)
-        if change is not None and is_genuine(event.envelope):
-            change(self, last_token(event.envelope.agg), event, event.fact)
+        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
+            fact = event.fact
+            assert isinstance(fact, StandingsFact), "a type names its class"
+            self._apply(event, fact, last_token(event.envelope.agg))
+
+    def _apply(  # noqa: C901, PLR0912  (one case for each event)
+        self, event: RecordedEvent, fact: StandingsFact, id_: str
+    ) -> None:
+        match fact:
+            case events.SubmissionReceived():
+                board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
+                self.received[id_] = ReceivedSubmission(
+                    event.seq, fact.account, board, fact.source.digest, event.envelope.at
+                )
+            case SubmissionFinished():
+                known = self.received.get(id_)
+                if known is not None and id_ not in self.over:
+                    self.over.add(id_)
+                    self._add_result(id_, known.board, fact)
+            case events.SubmissionRejected():
+                self.over.add(id_)
+            case events.ProblemPublished():
+                self.newest[id_] = fact
+            case events.SubmissionHeld():
+                self.held.add(id_)
+            case events.SubmissionReleased():
+                self._lift_hold(id_)
+            case events.SubmissionDisqualified():
+                self.disqualified.add(id_)
+            case events.SubmissionRestored():
+                self.disqualified.discard(id_)
+            case events.SubmissionWithdrawn():
+                self.withdrawn.add(id_)
+            case events.AppealDecided():
+                if fact.is_accepted:
+                    self.disqualified.discard(id_)
+                    self._lift_hold(id_)
+            case events.AccountBanned():
+                self.banned[id_] = fact.until_at
+            case events.AccountUnbanned():
+                self.banned.pop(id_, None)
+            case _:
+                self._apply_repetition(id_, fact)
+
+    def _apply_repetition(  # noqa: C901  (one case for each event)
+        self, id_: str, fact: RepetitionFact
+    ) -> None:
+        match fact:
+            case events.DuelRequested():
+                self.duels.setdefault(id_, fact)
+            case events.DuelJudged():
+                self._judge_duel(id_, fact)
+            case events.ConfirmationRequested():
+                self.confirmations.setdefault(id_, fact)
+            case events.ConfirmationJudged():
+                requested = self.confirmations.pop(id_, None)
+                if requested is not None:
+                    self.confirmed[requested.run] = confirmation_text(fact)
+            case events.RejudgeRequested():
+                items = frozenset(item.submission for item in fact.items)
+                self.rejudges[id_] = Rejudge(fact.to_number, items)
+            case events.RejudgeJudged():
+                rejudge = self.rejudges.get(id_)
+                if rejudge is not None and fact.submission in rejudge.items:
+                    rejudge.results[fact.submission] = fact.result
+            case events.RejudgeApplied():
+                self._apply_rejudge(id_)
+            case events.RejudgeDiscarded():
+                self.rejudges.pop(id_, None)
+            case _:
+                assert_never(fact)
+
+    def _add_result(
+        self, submission: str, board: LeaderboardKey, result: SubmissionFinished
+    ) -> None:
+        """A new result becomes the last of its leaderboard, even if it replaces another."""
+        results = self.results.setdefault(board, {})
+        results.pop(submission, None)
+        results[submission] = result
+
+    def _lift_hold(self, submission: str) -> None:
+        """Lift a hold; a run that was held for a time under its floor counts from now on.
+
+        It does as the newest result.
+        """
+        self.held.discard(submission)
+        for board, results in self.results.items():
+            result = results.get(submission)
+            if result is not None and result.code == BELOW_FLOOR and result.score_us is not None:
+                lifted = replace(result, is_eligible=True, code="ranked")
+                self._add_result(submission, board, lifted)
+
+    def _judge_duel(self, duel: str, fact: events.DuelJudged) -> None:
+        """The newest duel of a pair that has a result counts."""
+        requested, result = self.duels.pop(duel, None), fact.result
+        if requested is None or result is None or result.ratio is None or result.interval is None:
+            return
+        board = LeaderboardKey(requested.problem, requested.gpu, requested.problem_number)
+        wins = self.wins.setdefault(board, {})
+        first, second = requested.first.source.digest, requested.second.source.digest
+        wins.get(first, {}).pop(second, None)
+        wins.get(second, {}).pop(first, None)
+        if result.winner in ("A", "B"):
+            winner, loser = (first, second) if result.winner == "A" else (second, first)
+            difference = difference_text(result.ratio, result.interval)
+            wins.setdefault(winner, {})[loser] = difference
+
+    def _apply_rejudge(self, rejudge: str) -> None:
+        applied = self.rejudges.pop(rejudge, None)
+        for submission, result in sorted(applied.results.items()) if applied else ():
+            known = self.received.get(submission)
+            # Where the platform failed, the earlier result stays.
+            if applied is not None and known is not None and result.outcome != "infra_failed":
+                board = known.board._replace(problem_number=applied.to_number)
+                self._add_result(submission, board, result)
 
     def board(self, board: LeaderboardKey, at: datetime) -> list[LeaderboardRow]:
         """A leaderboard, best first, with the bans at that instant."""
@@ -127,14 +246,13 @@ class Standings:
             if (
                 result.is_eligible
                 and result.score_us is not None
-                and not self._is_kept_off(submission)
+                and not any(
+                    submission in off for off in (self.held, self.disqualified, self.withdrawn)
+                )
             ):
                 received = self.received[submission]
                 by_source.setdefault((received.account, received.source), []).append(submission)
         return by_source
-
-    def _is_kept_off(self, submission: str) -> bool:
-        return any(submission in off for off in (self.held, self.disqualified, self.withdrawn))
 
     def _best_entries(self, board: LeaderboardKey, at: datetime) -> dict[int, _Entry]:
         """The best entry of each account by number: the fastest source, on a tie the first."""
@@ -181,172 +299,3 @@ def _row(place: Place, entry: _Entry, confirmation: str) -> LeaderboardRow:
         duel=place.duel,
         confirmation=confirmation,
     )
-
-
-def _publish(state: Standings, slug: str, _: RecordedEvent, fact: ProblemPublished) -> None:
-    state.newest[slug] = fact
-
-
-def _receive(
-    state: Standings, submission: str, event: RecordedEvent, fact: events.SubmissionReceived
-) -> None:
-    board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
-    state.received[submission] = ReceivedSubmission(
-        event.seq, fact.account, board, fact.source.digest, event.envelope.at
-    )
-
-
-def _reject(
-    state: Standings, submission: str, _: RecordedEvent, _fact: events.SubmissionRejected
-) -> None:
-    state.over.add(submission)
-
-
-def _finish(state: Standings, submission: str, _: RecordedEvent, fact: SubmissionFinished) -> None:
-    known = state.received.get(submission)
-    if known is not None and submission not in state.over:
-        state.over.add(submission)
-        _add_result(state, submission, known.board, fact)
-
-
-def _add_result(
-    state: Standings, submission: str, board: LeaderboardKey, result: SubmissionFinished
-) -> None:
-    """A new result becomes the last of its leaderboard, even if it replaces another."""
-    results = state.results.setdefault(board, {})
-    results.pop(submission, None)
-    results[submission] = result
-
-
-def _hold(state: Standings, submission: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.held.add(submission)
-
-
-def _release(state: Standings, submission: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.held.discard(submission)
-    _lift_hold(state, submission)
-
-
-def _lift_hold(state: Standings, submission: str) -> None:
-    """A run that was held for a time under its floor counts from now on, as the newest result."""
-    for board, results in state.results.items():
-        result = results.get(submission)
-        if result is not None and result.code == BELOW_FLOOR and result.score_us is not None:
-            _add_result(state, submission, board, replace(result, is_eligible=True, code="ranked"))
-
-
-def _disqualify(state: Standings, submission: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.disqualified.add(submission)
-
-
-def _restore(state: Standings, submission: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.disqualified.discard(submission)
-
-
-def _withdraw(state: Standings, submission: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.withdrawn.add(submission)
-
-
-def _decide(
-    state: Standings, submission: str, _: RecordedEvent, fact: events.AppealDecided
-) -> None:
-    if fact.is_accepted:
-        state.held.discard(submission)
-        state.disqualified.discard(submission)
-        _lift_hold(state, submission)
-
-
-def _ban(state: Standings, account: str, _: RecordedEvent, fact: events.AccountBanned) -> None:
-    state.banned[account] = fact.until_at
-
-
-def _unban(state: Standings, account: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.banned.pop(account, None)
-
-
-def _rejudge(
-    state: Standings, rejudge: str, _: RecordedEvent, fact: events.RejudgeRequested
-) -> None:
-    items = frozenset(item.submission for item in fact.items)
-    state.rejudges[rejudge] = Rejudge(fact.to_number, items)
-
-
-def _judge(state: Standings, rejudge: str, _: RecordedEvent, fact: events.RejudgeJudged) -> None:
-    open_rejudge = state.rejudges.get(rejudge)
-    if open_rejudge is not None and fact.submission in open_rejudge.items:
-        open_rejudge.results[fact.submission] = fact.result
-
-
-def _apply(state: Standings, rejudge: str, _: RecordedEvent, _fact: Fact) -> None:
-    applied = state.rejudges.pop(rejudge, None)
-    for submission, result in sorted(applied.results.items()) if applied else ():
-        known = state.received.get(submission)
-        # Where the platform failed, the earlier result stays.
-        if applied is not None and known is not None and result.outcome != "infra_failed":
-            _add_result(
-                state, submission, known.board._replace(problem_number=applied.to_number), result
-            )
-
-
-def _request_duel(
-    state: Standings, duel: str, _: RecordedEvent, fact: events.DuelRequested
-) -> None:
-    state.duels.setdefault(duel, fact)
-
-
-def _judge_duel(state: Standings, duel: str, _: RecordedEvent, fact: events.DuelJudged) -> None:
-    """The newest duel of a pair that has a result counts."""
-    requested, result = state.duels.pop(duel, None), fact.result
-    if requested is None or result is None or result.ratio is None or result.interval is None:
-        return
-    board = LeaderboardKey(requested.problem, requested.gpu, requested.problem_number)
-    wins = state.wins.setdefault(board, {})
-    first, second = requested.first.source.digest, requested.second.source.digest
-    wins.get(first, {}).pop(second, None)
-    wins.get(second, {}).pop(first, None)
-    if result.winner in ("A", "B"):
-        winner, loser = (first, second) if result.winner == "A" else (second, first)
-        difference = difference_text(result.ratio, result.interval)
-        wins.setdefault(winner, {})[loser] = difference
-
-
-def _request_confirmation(
-    state: Standings, confirmation: str, _: RecordedEvent, fact: events.ConfirmationRequested
-) -> None:
-    state.confirmations.setdefault(confirmation, fact)
-
-
-def _judge_confirmation(
-    state: Standings, confirmation: str, _: RecordedEvent, fact: events.ConfirmationJudged
-) -> None:
-    requested = state.confirmations.pop(confirmation, None)
-    if requested is not None:
-        state.confirmed[requested.run] = confirmation_text(fact)
-
-
-def _discard(state: Standings, rejudge: str, _: RecordedEvent, _fact: Fact) -> None:
-    state.rejudges.pop(rejudge, None)
-
-
-_CHANGES: dict[str, Callable[[Standings, str, RecordedEvent, Any], None]] = {
-    "ProblemPublished": _publish,
-    "SubmissionReceived": _receive,
-    "SubmissionRejected": _reject,
-    "SubmissionFinished": _finish,
-    "SubmissionHeld": _hold,
-    "SubmissionReleased": _release,
-    "SubmissionDisqualified": _disqualify,
-    "SubmissionRestored": _restore,
-    "SubmissionWithdrawn": _withdraw,
-    "AppealDecided": _decide,
-    "AccountBanned": _ban,
-    "AccountUnbanned": _unban,
-    "DuelRequested": _request_duel,
-    "DuelJudged": _judge_duel,
-    "ConfirmationRequested": _request_confirmation,
-    "ConfirmationJudged": _judge_confirmation,
-    "RejudgeRequested": _rejudge,
-    "RejudgeJudged": _judge,
-    "RejudgeApplied": _apply,
-    "RejudgeDiscarded": _discard,
-}

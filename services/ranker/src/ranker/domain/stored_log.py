@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from shared import wire
+from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import AuditSealed
 from shared.subjects import aggregate, subject
@@ -86,13 +87,6 @@ def is_seal_due(seq: int, last: RecordedEvent | None, at: datetime, rhythm: Seal
 
 FINDINGS_MAX = 100
 H_BYTES = 32
-
-
-class Finding(NamedTuple):
-    """What is wrong, and the first sequence where it shows."""
-
-    seq: int
-    what: str
 
 
 class PublishedSeal(NamedTuple):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from math import exp, log, sqrt
+from math import exp, log
 
-from ranker.domain.score import NORMAL, t_quantile
+from ranker.domain.score import NORMAL, error_of_difference, t_quantile
 
 # A score and a submission's number: the order of a leaderboard's entries.
 EntryKey = tuple[float, int]
@@ -54,19 +54,10 @@ def is_tied(first: ScoredEntry, second: ScoredEntry) -> bool:
     (True, False)
     """
     distance = abs(log(first.score_us) - log(second.score_us))
-    error, freedom = _difference(first, second)
+    error, freedom = error_of_difference(
+        [(first.error, first.freedom), (second.error, second.freedom)]
+    )
     return distance < max(first.delta, second.delta, t_quantile(freedom) * error)
-
-
-def _difference(first: ScoredEntry, second: ScoredEntry) -> tuple[float, float]:
-    """The standard error of the difference of two logarithms, and Welch's degrees of freedom."""
-    known = [standing for standing in (first, second) if standing.error]
-    squares = [(standing.error or 0.0) ** 2 for standing in known]
-    total = sum(squares)
-    if any(standing.freedom < 1 for standing in known):
-        return sqrt(total), 0.0
-    parts = sum(v**2 / standing.freedom for v, standing in zip(squares, known, strict=True))
-    return sqrt(total), total**2 / parts if parts else 0.0
 
 
 def assign_places(standings: Sequence[ScoredEntry], least: int | None = None) -> list[Place]:

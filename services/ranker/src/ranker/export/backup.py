@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ranker.archive.archiver import read_own_key
-from ranker.archive.log_file import LogFileReader, LogFileWriter
+from ranker.archive.log_file import LogFileReader, LogFileWriter, open_log_file
 from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
@@ -35,10 +35,10 @@ from ranker.export.manifest import (
 from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.replay.sources import ArchiveLog
 from ranker.settings import Settings
-from shared import subjects, wire
+from shared import decider, subjects, wire
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import EventLog, Gap, NewEvent
+from shared.event_log import Appender, EventLog, EventSource, Gap
 from shared.events import LogImported
 from shared.ids import derive_id
 from shared.nats.blobs import NatsBlobStore
@@ -47,21 +47,10 @@ from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
 from shared.signing import verify_verdict
-from shared.wire import EventMetadata, make_envelope
 
 Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 BATCH_MAX = 500
 BATCH_BYTES_MAX = 8 * 1024 * 1024
-
-Store = Callable[[Sequence[StoredEvent], int], Awaitable[None]]
-
-
-class RestoreResult(NamedTuple):
-    """How many events there are now, how many were stored just now, and their chain."""
-
-    events: int
-    stored: int
-    chain: str
 
 
 class RestorePlan(NamedTuple):
@@ -71,35 +60,15 @@ class RestorePlan(NamedTuple):
     have: int
 
 
-async def restore_log(reader: LogFileReader, log: EventLog, store: Store) -> RestoreResult:
-    """Store a file's events with their sequences, ids and bytes; harmless to repeat.
-
-    `store` stores a batch after a sequence, byte for byte. Raises Refused if the file is incomplete
-    or changed, or the log has other events; Failed.
-    """
-    return await store_events(reader, log, store, await check_restorable(reader, log))
-
-
 async def check_restorable(reader: LogFileReader, log: EventLog) -> RestorePlan:
-    """Check a file and its log without changing anything. Raises Refused or Failed."""
+    """Check a file and its log without changing anything.
+
+    Raises Refused if the file is incomplete or changed, or the log has other events; Failed.
+    """
     h = _check_file(reader)
     have = await log.last()
     await _check_prefix(reader, log, have)
     return RestorePlan(h, have)
-
-
-async def store_events(
-    reader: LogFileReader, log: EventLog, store: Store, plan: RestorePlan
-) -> RestoreResult:
-    """Store the events of a checked file. Raises Failed."""
-    stored = 0
-    for batch in _batches(event for event in reader.events() if event.seq > plan.have):
-        await store(batch, batch[0].seq - 1)
-        stored += len(batch)
-    count = plan.have + stored
-    if await _compute_chain(log, count) != plan.chain:
-        raise Failed("the log differs from the file after the import: do not use it")
-    return RestoreResult(count, stored, plan.chain.hex())
 
 
 def _check_file(reader: LogFileReader) -> bytes:
@@ -113,8 +82,8 @@ def _check_file(reader: LogFileReader) -> bytes:
     if reader.end is not None and reader.end.h != verifier.chain:
         verifier.find(verifier.seq, "the chain is not the one in the file's last line")
     if verifier.findings:
-        seq, reason = verifier.findings[0]
-        raise Refused("bad_export", f"event {seq}: {reason}", "file")
+        first = verifier.findings[0]
+        raise Refused("bad_export", f"event {first.seq}: {first.what}", "file")
     return bytes.fromhex(verifier.chain)
 
 
@@ -133,16 +102,12 @@ async def _check_prefix(reader: LogFileReader, log: EventLog, have: int) -> None
         raise Refused("log_not_empty", f"{reason}: import into an empty one")
 
 
-async def _compute_chain(log: EventLog, upto: int) -> bytes:
+async def _compute_chain(log: EventSource, upto: int) -> bytes:
     """The chain over the log up to a sequence."""
-    h, seq = wire.CHAIN_START, 0
-    feed = log.follow(0)
-    try:
-        while seq < upto:
-            for event in await feed.take(upto - seq):
-                h, seq = wire.extend_chain(h, to_stored_event(event).link), event.seq
-    finally:
-        await feed.close()
+    h = wire.CHAIN_START
+    async with aclosing(_events(log, upto)) as events:
+        async for stored in events:
+            h = wire.extend_chain(h, stored.link)
     return h
 
 
@@ -197,7 +162,9 @@ async def export_log(
 
 
 @asynccontextmanager
-async def _open_source(settings: Settings, source: str, log: EventLog) -> AsyncIterator[EventLog]:
+async def _open_source(
+    settings: Settings, source: str, log: EventLog
+) -> AsyncIterator[EventSource]:
     if source == "stream":
         yield log
         return
@@ -206,7 +173,7 @@ async def _open_source(settings: Settings, source: str, log: EventLog) -> AsyncI
 
 
 async def _write_log(
-    log: EventLog, file: Path, key: str | None
+    log: EventSource, file: Path, key: str | None
 ) -> tuple[dict[str, Any], dict[str, None]]:
     """Write the file; also returns every digest that its events refer to, in order."""
     count = await log.last()
@@ -223,7 +190,7 @@ async def _write_log(
     return {"file": str(file), "events": count, "chain": chain}, digests
 
 
-async def _events(log: EventLog, until: int) -> AsyncGenerator[StoredEvent, None]:
+async def _events(log: EventSource, until: int) -> AsyncGenerator[StoredEvent, None]:
     feed, seq = log.follow(0), 0
     try:
         while seq < until:
@@ -243,10 +210,7 @@ async def import_log(
     Nothing is changed before the whole set is verified. Raises Refused or Failed.
     """
     backup = verify_backup(file, is_incomplete_allowed=is_incomplete_allowed)
-    try:
-        reader = LogFileReader(file)
-    except DamagedCopy as damaged:
-        raise Refused("bad_export", damaged.reason, "file") from damaged
+    reader = open_log_file(file)
     tar, accounts = part_path(file, BLOBS), part_path(file, ACCOUNTS)
     stored_blobs = check_blobs(tar) if BLOBS in backup.parts else set[str]()
     copy = AccountsCopy(accounts) if ACCOUNTS in backup.parts else None
@@ -255,7 +219,12 @@ async def import_log(
         await ensure_streams(nc)
         log = NatsLog(nc)
         plan = await check_restorable(reader, log)
-        missing = sorted(_find_digests(reader) - stored_blobs)
+        referred = {
+            digest
+            for stored in reader.events()
+            for digest in find_blob_digests(stored.recorded.envelope)
+        }
+        missing = sorted(referred - stored_blobs)
         is_there = copy is not None and await copy.is_there(settings.postgres_dsn)
         count = await load_blobs(tar, NatsBlobStore(nc)) if BLOBS in backup.parts else 0
         if copy is not None and not is_there:
@@ -279,26 +248,25 @@ async def import_events(
     actor: str,
     plan: RestorePlan | None = None,
 ) -> dict[str, Any]:
-    """Store the events of a file that the log lacks, and record their origin.
+    """Store the events of a file that the log lacks, and record their origin; harmless to repeat.
 
-    `append` stores (subject, id, body) right after a sequence. Raises the same as import_log.
+    They keep their sequences, ids and bytes: `append` stores (subject, id, body) right after a
+    sequence. Raises the same as import_log.
     """
-    ids: set[str] = set()
-
-    async def store(batch: Sequence[StoredEvent], after: int) -> None:
-        await append([_draft(stored, ids) for stored in batch], after)
-
     plan = plan or await check_restorable(reader, log)
-    result = await store_events(reader, log, store, plan)
-    return {**result._asdict(), "recorded_seq": await _record_import(log, result, actor)}
-
-
-def _find_digests(reader: LogFileReader) -> set[str]:
-    """Every digest that the events of a file refer to."""
+    ids: set[str] = set()
+    count = plan.have
+    for batch in _batches(event for event in reader.events() if event.seq > plan.have):
+        await append([_draft(stored, ids) for stored in batch], batch[0].seq - 1)
+        count += len(batch)
+    if await _compute_chain(log, count) != plan.chain:
+        raise Failed("the log differs from the file after the import: do not use it")
+    fact = LogImported(chain=plan.chain.hex(), count=count)
     return {
-        digest
-        for stored in reader.events()
-        for digest in find_blob_digests(stored.recorded.envelope)
+        "events": count,
+        "stored": count - plan.have,
+        "chain": fact.chain,
+        "recorded_seq": await _record_import(log, fact, actor),
     }
 
 
@@ -309,11 +277,9 @@ def _draft(stored: StoredEvent, ids: set[str]) -> tuple[str, str, bytes]:
     return stored.subject, id_, stored.body
 
 
-async def _record_import(log: EventLog, result: RestoreResult, actor: str) -> int:
+async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
     """Record where this log comes from."""
-    fact, agg = LogImported(chain=result.chain, count=result.events), subjects.audit("import")
+    agg = subjects.audit("import")
     history = await log.history(agg)
-    stamp = EventMetadata(derive_id(result.chain, "LogImported"), now(), actor, "", "")
-    return await log.append(
-        NewEvent(make_envelope(fact, agg, stamp), history[-1].seq if history else 0)
-    )
+    version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
+    return await Appender(log, actor).append(decider.Append(agg, fact, version, "", "", id_))

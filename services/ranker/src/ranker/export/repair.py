@@ -15,13 +15,13 @@ from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
 from ranker.domain.stored_log import (
     ChainVerifier,
     DamagedCopy,
-    Finding,
     StoredEvent,
     to_stored_event,
 )
 from ranker.export.backup import import_events
 from ranker.settings import Settings
 from shared import subjects
+from shared.api.audits import Finding
 from shared.errors import Refused
 from shared.event_log import RecordedEvent
 from shared.nats.connection import connect
@@ -157,7 +157,7 @@ class ScrubReport:
                     ("unarchived", self.unarchived),
                 )
             },
-            "archive_findings": [finding._asdict() for finding in self.archive_findings],
+            "archive_findings": msgspec.to_builtins(self.archive_findings),
         }
 
 
@@ -183,10 +183,10 @@ LOST = "lost"
 def check_repairable(report: ScrubReport, *, overwrite: bool, accept_loss: bool) -> None:
     """Refuse a repair that is impossible or needs an option. Raises Refused."""
     if report.archive_findings:
-        seq, reason = report.archive_findings[0]
+        first = report.archive_findings[0]
         raise Refused(
             "archive_damaged",
-            f"the archive is damaged: event {seq}: {reason}; restore a backup instead",
+            f"the archive is damaged: event {first.seq}: {first.what}; restore a backup instead",
         )
     if report.lost.count and not accept_loss:
         raise Refused(

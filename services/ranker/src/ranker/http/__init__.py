@@ -4,16 +4,15 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ranker.http.access import ReadSources
-from ranker.http.audit import audit_router
 from ranker.http.cases import cases_router
 from ranker.http.comparison import comparison_router
 from ranker.http.downloads import downloads_router
 from ranker.http.events import events_router
 from ranker.http.goals import goals_router
 from ranker.http.leaderboards import leaderboards_router
+from ranker.http.moderation import moderation_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
-from ranker.http.rejudges import rejudges_router
 from ranker.http.submissions import submissions_router
 from ranker.service.progress import ProjectionProgress
 from shared.clock import now
@@ -28,9 +27,8 @@ ROUTERS = (
     problems_router,
     leaderboards_router,
     goals_router,
-    rejudges_router,
+    moderation_router,
     queues_router,
-    audit_router,
 )
 
 

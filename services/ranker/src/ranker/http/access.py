@@ -131,10 +131,10 @@ class ReadSources:
         """The read models as a reader may see them."""
         return ReaderView(self.reads, reader)
 
-    def require_archive(self, field: str | None = None) -> ArchiveReader:
+    def require_archive(self) -> ArchiveReader:
         """The archive. Raises Refused `not_supported` if there is none."""
         if self.archive is None:
-            raise Refused("not_supported", "not supported: this ranker has no archive", field)
+            raise Refused("not_supported", "not supported: this ranker has no archive")
         return self.archive
 
     async def wait_until_folded(self, number: int) -> None:
@@ -221,11 +221,12 @@ class ReaderView:
         if self.owns(submission):
             return msgspec.convert(submission, FullSubmission)
         ranking, timeline = submission["ranking"], submission["timeline"]
+        is_ranked = ranking is not None and ranking["status"] == "ranked"
         public = submission | {
             "name": "",
             "ranking": ranking and {name: ranking[name] for name in RANKING},
             "timeline": [line | {"note": "", "actor": ""} for line in timeline],
-            "cases": timed_cases(submission["cases"]) if _is_ranked(ranking) else [],
+            "cases": timed_cases(submission["cases"]) if is_ranked else [],
             "files": [],
             "queue": None,
         }
@@ -265,10 +266,6 @@ def timed_cases(cases: list[Row]) -> list[Row]:
         for case in timed
         if not case.get("is_hidden")
     ]
-
-
-def _is_ranked(ranking: Row | None) -> bool:
-    return ranking is not None and ranking["status"] == "ranked"
 
 
 def safe_progress(progress: Row | None) -> Progress | None:

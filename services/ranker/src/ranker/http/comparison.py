@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from math import exp, isfinite, log, sqrt
+from math import isfinite
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec import convert
 
-from ranker.domain.score import t_quantile
+from ranker.domain.score import error_of_difference, interval_us
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.downloads import source_text
 from ranker.http.responses import NUMBER_MAX, json_response
@@ -21,7 +21,6 @@ from shared.response_types import DocumentedRoute, TypedResponse
 
 Row = dict[str, Any]
 
-REACH_MAX = 50.0
 TIME = "time"
 
 
@@ -83,23 +82,10 @@ def _time(case: Row | None) -> float | None:
 
 def _bounds(ratio: float, a: Row, b: Row) -> tuple[float, float] | None:
     """The interval of the ratio, from the errors of both logarithms."""
-    errors = [case.get("error") for case in (a, b)]
-    if None in errors:
+    if a.get("error") is None or b.get("error") is None:
         return None
-    squares = [float(error or 0.0) ** 2 for error in errors]
-    total = sum(squares)
-    half = min(t_quantile(_freedom(squares, (a, b))) * sqrt(total), REACH_MAX)
-    middle = log(ratio)
-    return exp(middle - half), exp(middle + half)
-
-
-def _freedom(squares: Sequence[float], cases: Sequence[Row]) -> float:
-    """Welch's degrees of freedom; 0 where one is unknown."""
-    known = [case.get("freedom") or 0 for case in cases]
-    pairs = [pair for pair in zip(squares, known, strict=True) if pair[0]]
-    if not pairs or any(freedom < 1 for _, freedom in pairs):
-        return 0.0
-    return sum(squares) ** 2 / sum(square**2 / freedom for square, freedom in pairs)
+    errors = [(case["error"], case.get("freedom") or 0) for case in (a, b)]
+    return interval_us(ratio, *error_of_difference(errors))
 
 
 def _outcome(ratio: float | None, bounds: tuple[float, float] | None) -> str:
@@ -217,10 +203,8 @@ async def _diff_sources(view: ReaderView, blobs: BlobStore, first: Row, second: 
     before, after = (text.splitlines() for text in texts)
     if max(len(before), len(after)) > LINES_MAX:
         return None
-    names = (f"submission {first['number']}", f"submission {second['number']}")
+    diff = unified_diff(
+        before, after, (f"submission {first['number']}", f"submission {second['number']}")
+    )
     # In a thread, so that other reads do not wait.
-    return await asyncio.to_thread(_diff_text, before, after, names)
-
-
-def _diff_text(before: list[str], after: list[str], names: tuple[str, str]) -> str:
-    return "\n".join(islice(unified_diff(before, after, names), DIFF_LINES_MAX))
+    return "\n".join(await asyncio.to_thread(list, islice(diff, DIFF_LINES_MAX)))

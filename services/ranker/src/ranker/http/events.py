@@ -2,12 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -153,22 +148,17 @@ class EventStream:
             while time.monotonic() < until:
                 moved.clear()
                 try:
-                    page = await self._read_page()
+                    page = await self.histories.page(self.view, self.number, self.place)
                 except Refused:  # The reader can no longer see it.
                     return
+                except Failed:  # During an outage.
+                    page = None
                 for piece in self._format_page(page):
                     yield piece
                 if progress.is_over or (page is not None and page.is_end):
                     return
                 async for notice in self._wait_quietly(moved, page):
                     yield self._mark_sent(notice)
-
-    async def _read_page(self) -> HistoryPage | None:
-        """The next events; None during an outage. Raises Refused."""
-        try:
-            return await self.histories.page(self.view, self.number, self.place)
-        except Failed:
-            return None
 
     def _format_page(self, page: HistoryPage | None) -> Iterator[bytes]:
         """The events of a page, and the end if it is the last."""

@@ -23,7 +23,7 @@ from ranker.domain.goals import (
 from ranker.domain.rows import LeaderboardKey
 from ranker.http.access import CurrentReader, ReaderView, ReadSources
 from ranker.http.responses import LIMIT_MAX, QueryParams, json_response
-from ranker.service.leaderboard import read_ladder
+from ranker.service.leaderboard import key_values, read_ladder
 from ranker.service.ports import Reads
 from shared.api import baselines as models
 from shared.clock import now
@@ -101,7 +101,7 @@ async def read_goals(
             baseline, current.get(baseline["name"], NO_RUN), leader_us, view.authors(board.problem)
         )
         for baseline in goals["baselines"]
-        if _applies_to(baseline["gpus"], board.gpu)
+        if not baseline["gpus"] or board.gpu.lower() in {name.lower() for name in baseline["gpus"]}
     ]
     return LeaderboardGoals(
         baselines=sorted(
@@ -110,10 +110,6 @@ async def read_goals(
         milestones=_make_milestones(goals["milestones"], board.gpu, reached),
         scores_us=scores_us(current),
     )
-
-
-def _applies_to(gpus: Sequence[str], gpu: str) -> bool:
-    return not gpus or gpu.lower() in {name.lower() for name in gpus}
 
 
 def _make_baseline(
@@ -175,8 +171,7 @@ def _make_milestone(milestone: Milestone, row: Row) -> models.Milestone:
 
 async def read_baseline_times(reads: Reads, board: LeaderboardKey) -> dict[str, dict[str, float]]:
     """The times of each measured baseline's cases, by name. Raises Failed."""
-    key = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
-    current = current_runs(await reads.rows("baselines", **key, at=None))
+    current = current_runs(await reads.rows("baselines", **key_values(board), at=None))
     measured = [run["id"] for run in current.values() if is_measured(run)]
     rows = await reads.rows("baseline_cases", submissions=measured) if measured else []
     return {row["name"]: case_times_us(row["cases"]) for row in rows}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import add_interval
-from ranker.domain.standings import LeaderboardRow, Standings
+from ranker.domain.standings import Standings
 from ranker.domain.ties import assign_places
 from ranker.http.responses import Cursor, decode_cursor, encode_cursor, expired_cursor
 from ranker.service.leaderboard import (
@@ -25,6 +25,7 @@ from ranker.service.leaderboard import (
     read_page,
 )
 from ranker.service.ports import Reads
+from shared.api.audits import LeaderboardRow
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
@@ -187,12 +188,11 @@ async def _fold_events(events: list[RecordedEvent]) -> Standings:
 
 def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str, Any]:
     """A row as the live leaderboard shows it."""
-    values = row._asdict()
     low, high = result.interval_us or (None, None)
     run_values = {"run_us": result.score_us, "low_us": low, "high_us": high}
     grading = {"grade": result.grade, "is_provisional": result.is_provisional}
     pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
-    fields = {name: values[name] for name in ROW_FIELDS} | {"pooled_over": pooled_over}
+    fields = {name: getattr(row, name) for name in ROW_FIELDS} | {"pooled_over": pooled_over}
     fields["participant_id"] = row.account
     return add_interval(fields | run_values | grading)
 

@@ -26,13 +26,9 @@ from ranker.http.responses import (
     ProblemVersion,
     QueryParams,
     Version,
-    find_parked,
     json_response,
 )
-from ranker.service.leaderboard import (
-    RANKED_MAX,
-    key_values,
-)
+from ranker.service.leaderboard import RANKED_MAX, key_values
 from ranker.service.ports import Reads
 from shared.api import leaderboards as models
 from shared.clock import now
@@ -76,13 +72,7 @@ class HistoryQuery(QueryParams):
 def leaderboards_router(sources: ReadSources) -> APIRouter:
     """The routes of leaderboards and of participants' histories on them."""
     router = APIRouter(route_class=DocumentedRoute)
-    _add_leaderboards(router, sources)
-    _add_leaderboard(router, sources)
-    _add_histories(router, sources)
-    return router
 
-
-def _add_leaderboards(router: APIRouter, sources: ReadSources) -> None:
     @router.get("/v1/leaderboards")
     async def list_leaderboards(
         reader: CurrentReader, request: Request, query: Annotated[LeaderboardsQuery, Query()]
@@ -93,6 +83,10 @@ def _add_leaderboards(router: APIRouter, sources: ReadSources) -> None:
         rows = await sources.view(reader).rows("leaderboards", problem=problem, at=now())
         items = convert(rows, list[models.LeaderboardLine])
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
+
+    _add_leaderboard(router, sources)
+    _add_histories(router, sources)
+    return router
 
 
 def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
@@ -132,7 +126,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             as_of=page.as_of,
             as_of_at=page_request.at,
             frozen=problem["state"] != "active",
-            parked=find_parked(sources.progress),
+            parked=sources.progress.parked,
         )
         return json_response(request, body, page.as_of)
 
@@ -177,12 +171,8 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         history = await _read_personal_history(view, query.participant, board, seq)
         return json_response(request, history, seq)
 
-    _add_participant_history(router, sources)
-
-
-def _add_participant_history(router: APIRouter, sources: ReadSources) -> None:
-    @router.get("/v1/participants/{name}/history")
-    async def history(
+    @router.get("/v1/participants/{name}/history", name="history")
+    async def participant_history(
         reader: CurrentReader, name: str, problem: str, gpu: str, version: Version = None
     ) -> models.History:
         """Every ranked submission of a participant on a leaderboard, newest first."""

@@ -140,14 +140,12 @@ def describe_rules(row: Row, manifest: Row) -> Row:
             "requires": manifest.get("requires", {}),
             "licence": manifest.get("licence", {}),
             "consent": manifest.get("consent", ""),
-            "roofline": _roofline(manifest),
+            # The formulas of the minimum work, without their values.
+            "roofline": {
+                key: value for key, value in manifest.get("roofline", {}).items() if key != "cases"
+            },
         },
     }
-
-
-def _roofline(manifest: Row) -> dict[str, str]:
-    """The formulas of the minimum work, without their values."""
-    return {key: value for key, value in manifest.get("roofline", {}).items() if key != "cases"}
 
 
 def _make_cases(cases: list[Row]) -> list[Row]:

@@ -86,13 +86,7 @@ class ManifestCache:
 def problems_router(sources: ReadSources) -> APIRouter:
     """The routes of problems and of their files."""
     router, manifests = APIRouter(route_class=DocumentedRoute), ManifestCache(sources.blobs)
-    _add_list(router, sources)
-    _add_problem(router, sources, manifests)
-    _add_files(router, sources, manifests)
-    return router
 
-
-def _add_list(router: APIRouter, sources: ReadSources) -> None:
     @router.get("/v1/problems")
     async def list_problems(
         request: Request, reader: CurrentReader, query: Annotated[ProblemsQuery, Query()]
@@ -117,8 +111,6 @@ def _add_list(router: APIRouter, sources: ReadSources) -> None:
         body = Problems(items=items, next_cursor=next_cursor, as_of=seq)
         return json_response(request, body, seq)
 
-
-def _add_problem(router: APIRouter, sources: ReadSources, manifests: ManifestCache) -> None:
     @router.get("/v1/problems/{slug}")
     async def read_problem(
         request: Request, reader: CurrentReader, slug: str, version: Version = None
@@ -133,6 +125,9 @@ def _add_problem(router: APIRouter, sources: ReadSources, manifests: ManifestCac
         details = {"statement": text, "check": check}
         problem = row | describe_rules(row, manifest) | details
         return json_response(request, convert(problem, FullProblem))
+
+    _add_files(router, sources, manifests)
+    return router
 
 
 def _add_files(router: APIRouter, sources: ReadSources, manifests: ManifestCache) -> None:

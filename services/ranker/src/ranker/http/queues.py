@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 from msgspec import convert
 
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, require_staff
-from ranker.http.responses import find_parked
 from ranker.live import Live
 from ranker.service.ports import Reads
 from shared.api import queues as models
@@ -58,7 +57,7 @@ def queues_router(sources: ReadSources) -> APIRouter:
             items=convert(items, list[models.Depth]),
             pools=convert(pools, list[models.Pool]),
             as_of=sources.progress.seq,
-            parked=find_parked(sources.progress),
+            parked=sources.progress.parked,
         )
 
     @router.get("/v1/queue/{gpu}")

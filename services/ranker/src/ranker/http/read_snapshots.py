@@ -1,7 +1,7 @@
 """Reads of one database snapshot are done once and shared until something is written."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -36,11 +36,13 @@ class ReadSnapshot:
         ask = self.reads.rows
         return await self.find_once((statement, *values.items()), lambda: ask(statement, **values))
 
-    async def find_once(self, key: Hashable, find: Callable[[], Awaitable[Result]]) -> Result:
+    async def find_once(
+        self, key: Hashable, find: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> Result:
         """The shared result of `find`; callers must not change it. Raises the errors of `find`."""
         task: asyncio.Task[Result] | None = self._results.get(key)
         if task is None:
-            task = asyncio.create_task(_await_result(find))
+            task = asyncio.create_task(find())
             self._results[key] = task
             if len(self._results) > RESULTS_MAX:
                 del self._results[next(iter(self._results))]
@@ -85,7 +87,3 @@ class ReadSnapshots:
         if newest is None or not newest.is_current(row["snapshot"], at):
             newest = self._newest = ReadSnapshot(self._reads, row["snapshot"], at)
         return newest
-
-
-async def _await_result(find: Callable[[], Awaitable[Result]]) -> Result:
-    return await find()

@@ -10,8 +10,6 @@ import msgspec
 from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ranker.service.progress import ProjectionProgress
-from shared.api.queues import Parked
 from shared.errors import Refused
 from shared.response_types import TypedResponse
 
@@ -113,9 +111,3 @@ def decode_cursor(carried: str, kind: type[_Kind]) -> _Kind:
 def expired_cursor() -> Refused:
     """The error for a cursor whose page is no longer available."""
     return Refused("cursor_expired", "the cursor is too old: start without one", "cursor")
-
-
-def find_parked(progress: ProjectionProgress) -> Parked | None:
-    """The event at which the read models are stopped, None if they follow the log."""
-    parked = progress.parked
-    return None if parked is None else Parked(seq=parked.seq, error=parked.error)

@@ -37,7 +37,6 @@ from ranker.http.responses import (
     QueryParams,
     decode_cursor,
     encode_cursor,
-    find_parked,
     json_response,
     known_version,
 )
@@ -117,8 +116,7 @@ def _add_lists(router: APIRouter, sources: ReadSources) -> None:
     ) -> models.NewestSubmissions:
         """The newest submissions first; `before` continues a list."""
         items = await _list_lines(sources.view(reader), **query.model_dump())
-        parked = find_parked(progress)
-        return models.NewestSubmissions(items=items, as_of=progress.seq, parked=parked)
+        return models.NewestSubmissions(items=items, as_of=progress.seq, parked=progress.parked)
 
     @router.get("/v1/me/submissions")
     async def own(

@@ -8,26 +8,26 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ranker.archive.archiver import run_archiver
-from ranker.archive.log_file import LogFileReader as FileReader
+from ranker.archive.log_file import open_log_file
 from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, open_archive
-from ranker.domain.stored_log import DamagedCopy
 from ranker.postgres import PROJECTION, open_read_models
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
+from ranker.service.append import ACTOR
 from ranker.service.ports import Unfoldable
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from ranker.settings import Settings
 from shared import subjects
-from shared.clock import new_id, now
+from shared.clock import new_id
+from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import EventLog, Gap, NewEvent, RecordedEvent
+from shared.event_log import Appender, EventLog, EventSource, Gap, RecordedEvent
 from shared.events import ProjectionSwitched, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.postgres import migrate
-from shared.wire import EventMetadata, make_envelope
 
 DIFFERENCES_MAX = 20
 # Each round folds the events that arrived during the round before.
@@ -117,10 +117,9 @@ async def _find_differences(schemas: Schemas, fresh: Mapping[str, int]) -> list[
 
 PROJECTIONS = ("ranker", "archive")
 SOURCES = ("stream", "archive", "file")
-ACTOR = "service:ranker"
 CLIENT = "ranker-replay"
 
-Fill = Callable[[EventLog, str, str, int], Awaitable[None]]
+Fill = Callable[[EventSource, str, str, int], Awaitable[None]]
 
 
 class SilentMetrics:
@@ -153,7 +152,11 @@ class _Projection(NamedTuple):
 
 async def replay_projection(settings: Settings, schema: str, options: Namespace) -> dict[str, Any]:
     """Fold, compare and, with `--switch`, switch; returns a summary. Raises Refused or Failed."""
-    projection = _choose_projection(options.projection, schema)
+    projection = (
+        _Projection(SCHEMA, PACKAGE, NAME, _fill_archive)
+        if options.projection == "archive"
+        else _Projection(schema, "ranker", PROJECTION, _fill_models)
+    )
     dsn = settings.postgres_dsn
     nc = await connect(settings.nats_url, CLIENT)
     try:
@@ -174,22 +177,21 @@ async def replay_projection(settings: Settings, schema: str, options: Namespace)
         raise Refused("bad_source", str(broken), "source") from broken
     finally:
         await nc.close()
-    return _summarise(result)
+    # Entries and submissions are counted separately, for people to read.
+    counts = {
+        "entries": result.rows.get("entry", 0),
+        "submissions": result.rows.get("submission", 0),
+    }
+    return {"is_equal": not result.differences, **counts, **asdict(result)}
 
 
-def _choose_projection(name: str, schema: str) -> _Projection:
-    if name == "archive":
-        return _Projection(SCHEMA, PACKAGE, NAME, _fill_archive)
-    return _Projection(schema, "ranker", PROJECTION, _fill_models)
-
-
-async def _fill_models(source: EventLog, dsn: str, schema: str, until: int) -> None:
+async def _fill_models(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_read_models(dsn, schema) as models:
         async for _ in project(source, models, ProjectionProgress(), SilentMetrics(), until=until):
             pass
 
 
-async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> None:
+async def _fill_archive(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_archive(dsn, schema) as fresh:
         await run_archiver(source, fresh, SilentMetrics(), until=until)
 
@@ -197,7 +199,7 @@ async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> 
 @asynccontextmanager
 async def _open_source(
     settings: Settings, options: Namespace, log: EventLog
-) -> AsyncIterator[EventLog]:
+) -> AsyncIterator[EventSource]:
     """The log, archive or file to read from. Raises Refused."""
     if options.source == "stream":
         open_feed = partial(SubprocessFeed, settings.nats_url, f"{CLIENT}-reader")
@@ -207,17 +209,10 @@ async def _open_source(
         async with open_archive(settings.postgres_dsn) as archive_store:
             yield ArchiveLog(archive_store)
     else:
-        yield _open_file(options)
-
-
-def _open_file(options: Namespace) -> EventLog:
-    if options.file is None:
-        raise Refused("no_file", "--source file needs --file FILE", "file")
-    try:
-        reader = FileReader(options.file)
-    except DamagedCopy as damaged:
-        raise Refused("bad_export", damaged.reason, "file") from damaged
-    return FileLog(reader.events, reader.header.count)
+        if options.file is None:
+            raise Refused("no_file", "--source file needs --file FILE", "file")
+        reader = open_log_file(options.file)
+        yield FileLog(reader.events, reader.header.count)
 
 
 async def _record_switch(
@@ -231,14 +226,5 @@ async def _record_switch(
         seq=result.seq,
         is_equal=not result.differences,
     )
-    stamp = EventMetadata(new_id(), now(), ACTOR, "", "")
-    await log.append(NewEvent(make_envelope(fact, subjects.audit("projection"), stamp), None))
-
-
-def _summarise(result: ReplayResult) -> dict[str, Any]:
-    """The result, with entries and submissions counted separately for people to read."""
-    counts = {
-        "entries": result.rows.get("entry", 0),
-        "submissions": result.rows.get("submission", 0),
-    }
-    return {"is_equal": not result.differences, **counts, **asdict(result)}
+    agg = subjects.audit("projection")
+    await Appender(log, ACTOR).append(Append(agg, fact, None, "", "", new_id()))

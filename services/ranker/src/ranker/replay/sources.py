@@ -5,13 +5,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import Protocol
 
 from ranker.archive.postgres import Archive
 from ranker.domain.stored_log import StoredEvent
 from shared import wire
 from shared.errors import Failed
-from shared.event_log import EventLog, Feed, Gap, NewEvent, RecordedEvent
+from shared.event_log import EventSource, Feed, Gap, RecordedEvent
+from shared.nats.subprocess_feed import SubprocessFeed
 
 WAIT_S_MAX = 30.0
 POLL_S = 0.05
@@ -20,44 +20,20 @@ PAGE_MAX = 5000
 ASIDE_MIN = 10_000
 
 
-class _Copy:
-    """A read-only copy of the log."""
-
-    async def append(self, event: NewEvent) -> int:
-        """Not supported."""
-        raise TypeError(f"a copy of the log is read-only: cannot append {event.envelope.type}")
-
-    async def append_all(self, events: Sequence[NewEvent]) -> int:
-        """Not supported."""
-        raise TypeError(f"a copy of the log is read-only: cannot append {len(events)} events")
-
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
-        """Not supported: a copy is read from beginning to end."""
-        raise TypeError(f"a copy of the log cannot read the history of {agg} after {after}")
-
-
-class ProcessFeed(Feed, Protocol):
-    """A feed that is read in a separate process."""
-
-    async def start(self) -> None:
-        """Start the process."""
-        ...
-
-
-class StreamLog(_Copy):
+class StreamLog:
     """The log itself; long stretches are read in a separate process, in parallel to the fold."""
 
     def __init__(
-        self, log: EventLog, aside: Callable[[int], ProcessFeed], aside_min: int = ASIDE_MIN
+        self, log: EventSource, aside: Callable[[int], SubprocessFeed], aside_min: int = ASIDE_MIN
     ) -> None:
         self._log = log
         self._open_feed = aside
         self._aside_min = aside_min
         self._last = 0
-        self._first: ProcessFeed | None = None
+        self._first: SubprocessFeed | None = None
 
     @asynccontextmanager
-    async def begun(self) -> AsyncIterator[EventLog]:
+    async def begun(self) -> AsyncIterator[EventSource]:
         """Start reading a long log while the tables are still being created."""
         if await self.last() >= self._aside_min:
             self._first = self._open_feed(0)
@@ -82,7 +58,7 @@ class StreamLog(_Copy):
         return self._open_feed(after) if is_long else self._log.follow(after)
 
 
-class ArchiveLog(_Copy):
+class ArchiveLog:
     """The log as the archive has it."""
 
     def __init__(self, archive: Archive) -> None:
@@ -156,7 +132,7 @@ class _ArchiveFeed:
             await asyncio.gather(self._next, return_exceptions=True)
 
 
-class FileLog(_Copy):
+class FileLog:
     """The log as an exported file has it."""
 
     def __init__(self, events: Callable[[], Iterator[StoredEvent]], count: int) -> None:

@@ -3,11 +3,10 @@
 import logging
 from typing import NamedTuple
 
-from shared.clock import now
-from shared.event_log import Conflict, EventLog, NewEvent
+from shared.decider import Append
+from shared.event_log import Appender, Conflict, EventLog
 from shared.events import Fact
 from shared.ids import derive_id
-from shared.wire import EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +28,9 @@ class EventCause(NamedTuple):
 async def append_event(log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause) -> int:
     """Append to a history that is still at `version`; the new version, 0 on a conflict."""
     id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
-    stamp = EventMetadata(id_, now(), ACTOR, cause.corr or agg, cause.cause)
+    append = Append(agg, fact, version, cause.cause, cause.corr or agg, id_)
     try:
-        return await log.append(NewEvent(make_envelope(fact, agg, stamp), version))
+        return await Appender(log, ACTOR).append(append)
     except Conflict:
         logger.info("another process appended to %s after version %s", agg, version)
         return 0

@@ -11,7 +11,7 @@ from ranker.domain.confirmation import compare_repetition
 from ranker.domain.goals import case_floors_us
 from ranker.domain.records import PODIUM_SIZE
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
-from ranker.service.leaderboard import PlacedEntry
+from ranker.service.leaderboard import PlacedEntry, key_values
 from ranker.service.podium_jobs import JobEnd, PodiumJobs, make_rejudge_item
 from shared import subjects
 from shared.events import (
@@ -46,10 +46,10 @@ class Confirmations(PodiumJobs):
         """Note starts and ends; return the leaderboards that may request another."""
         freed = set()
         for decoded in batch:
-            self.jobs.note_end(decoded)
+            self.note_end(decoded)
             fact = decoded.fact
             if isinstance(fact, ConfirmationRequested | ConfirmationJudged):
-                self.jobs.reload()
+                self.open_requests = None
                 freed.add(LeaderboardKey(fact.problem, fact.gpu, fact.problem_number))
         return freed
 
@@ -65,19 +65,24 @@ class Confirmations(PodiumJobs):
             submissions=[entry.row["submission"] for entry in placed[:PODIUM_SIZE]],
             number=board.problem_number,
         )
-        earlier = await self.reads.rows(
-            "confirmations_of_board",
-            problem=board.problem,
-            gpu=board.gpu,
-            number=board.problem_number,
-        )
+        earlier = await self.reads.rows("confirmations_of_board", **key_values(board))
         known_ids = {row["id"] for row in earlier}
         open_count = sum(row["judged_seq"] is None for row in earlier)
         for row in runs:
             id_ = run_confirmation_id(row["run"])
             if id_ in known_ids or not self.can_request(id_, open_count):
                 continue
-            await self.append_request(id_, _make_request(board, row))
+            fact = ConfirmationRequested(
+                problem=board.problem,
+                problem_number=board.problem_number,
+                problem_digest=row["digest"],
+                gpu=board.gpu,
+                item=make_rejudge_item(row, board.gpu),
+                run=row["run"],
+                agent=row["agent"],
+                score_us=row["score_us"],
+            )
+            await self.append_request(id_, fact)
             open_count += 1
 
     def make_judgement(self, job: str, end: JobEnd, request: Row) -> ConfirmationJudged:
@@ -125,16 +130,3 @@ class Confirmations(PodiumJobs):
             ),
         )
         return conclude_submission(verdict, self.demand)
-
-
-def _make_request(board: LeaderboardKey, row: Row) -> ConfirmationRequested:
-    return ConfirmationRequested(
-        problem=board.problem,
-        problem_number=board.problem_number,
-        problem_digest=row["digest"],
-        gpu=board.gpu,
-        item=make_rejudge_item(row, board.gpu),
-        run=row["run"],
-        agent=row["agent"],
-        score_us=row["score_us"],
-    )

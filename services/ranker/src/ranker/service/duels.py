@@ -42,11 +42,11 @@ class Duels(PodiumJobs):
         """Note ended jobs and new duels; return the leaderboards that a duel reordered."""
         moved = set()
         for decoded in batch:
-            self.jobs.note_end(decoded)
+            self.note_end(decoded)
             if isinstance(decoded.fact, DuelRequested):
-                self.jobs.reload()
+                self.open_requests = None
             elif isinstance(decoded.fact, DuelJudged) and is_genuine(decoded.event.envelope):
-                self.jobs.reload()
+                self.open_requests = None
                 fact = decoded.fact
                 moved.add(LeaderboardKey(fact.problem, fact.gpu, fact.problem_number))
         return moved
@@ -56,7 +56,11 @@ class Duels(PodiumJobs):
 
         Does nothing while no agent of the GPU type takes duels. Raises Failed.
         """
-        pairs = [pair for pair in pairwise(placed[:PODIUM_SIZE]) if _is_tied_pair(*pair)]
+        pairs = [
+            (first, second)
+            for first, second in pairwise(placed[:PODIUM_SIZE])
+            if first.place.rank == second.place.rank and first.row["source"] != second.row["source"]
+        ]
         if not pairs or not self.is_on:
             return
         if not await self.reads.rows("duel_agents", gpu=board.gpu):
@@ -135,11 +139,6 @@ def is_sound(result: DuelResult | None) -> bool:
         return False
     faster = {"A": high < 1, "B": low > 1, "equal": True}
     return low <= result.ratio <= high and faster.get(result.winner, False)
-
-
-def _is_tied_pair(first: PlacedEntry, second: PlacedEntry) -> bool:
-    """Whether two neighbours share a rank and have different sources."""
-    return first.place.rank == second.place.rank and first.row["source"] != second.row["source"]
 
 
 def _make_side(row: Row) -> DuelSide:

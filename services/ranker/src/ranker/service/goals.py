@@ -55,11 +55,11 @@ class Milestones:
         Raises Failed.
         """
         at = now()
-        pending = await self._read_keys() if keys is None else set(keys)
+        if keys is None:
+            rows = await self.reads.rows("boards_with_goals")
+            keys = (LeaderboardKey(**row) for row in rows)
+        pending = set(keys)
         return {board for board in sorted(pending) if not await self._announce(board, at)}
-
-    async def _read_keys(self) -> set[LeaderboardKey]:
-        return {LeaderboardKey(**row) for row in await self.reads.rows("boards_with_goals")}
 
     async def _read_goals(self, board: LeaderboardKey) -> Goals:
         """The goals of a version, which never change; read once."""
@@ -94,7 +94,10 @@ class Milestones:
             version = await append_event(self.log, agg, fact, version, EventCause(cause))
             if not version:
                 return False
-            self._remember_announced((agg, fact.milestone, fact.account))
+            # Until it is folded: appending it again would be refused.
+            if len(self.remembered) >= SAID_MAX:
+                self.remembered.clear()
+            self.remembered.add((agg, fact.milestone, fact.account))
         return len(facts) < MET_MAX
 
     async def _find_reached(
@@ -124,12 +127,6 @@ class Milestones:
             }
             reached += find_reached(board.problem_number, milestone, candidates, scale, known)
         return reached
-
-    def _remember_announced(self, key: tuple[str, str, str]) -> None:
-        """Remember an announcement until it is folded: appending it again would be refused."""
-        if len(self.remembered) >= SAID_MAX:
-            self.remembered.clear()
-        self.remembered.add(key)
 
     async def _read_scale(self, board: LeaderboardKey, goals: Goals) -> MilestoneScale:
         runs: list[dict[str, Any]] = []

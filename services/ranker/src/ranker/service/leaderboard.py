@@ -1,7 +1,8 @@
 """The places of a leaderboard, as stored or ranked again from its fastest entries."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ranker.domain.rows import LeaderboardKey
@@ -93,7 +94,8 @@ def _place_rows(
     by_position: dict[int, PlacedEntry] = {}
     end = first + len(rows)
     known = {row["number"]: row for row in rows}
-    for start, size in _group_positions(rows[0]["before"], rows[0]["sizes"]):
+    sizes = rows[0]["sizes"]
+    for start, size in zip(accumulate(sizes, initial=rows[0]["before"]), sizes, strict=False):
         part = [*range(max(start, first), min(start + size, end))]
         # No entry passes one that lost no duel: the orders before and behind it are independent.
         firm = [at for at in part if not rows[at - first]["is_beaten"]]
@@ -112,13 +114,6 @@ def _place_rows(
     if any(at not in by_position for at in (*needed, *following)):
         return None
     return [by_position[at] for at in needed]
-
-
-def _group_positions(before: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The position of each group's first entry, and its number of entries."""
-    for size in sizes:
-        yield before, size
-        before += size
 
 
 async def rank_top(

@@ -318,7 +318,13 @@ class _Places:
             groups[row["first_us"], row["first_number"]].append(row)
         new_orders: dict[str, EntryKey] = {}
         for group in groups.values():
-            orders = group_order([_make_copy_entry(row) for row in group])
+            # The order among copies depends on nothing else.
+            orders = group_order(
+                [
+                    ScoredEntry(row["number"], row["score_us"], None, 0, 0.0, row["source"])
+                    for row in group
+                ]
+            )
             for row in group:
                 if orders[row["number"]] != (row["order_us"], row["order_number"]):
                     new_orders[row["account"]] = orders[row["number"]]
@@ -330,8 +336,3 @@ class _Places:
                 orders_us=[order_us for order_us, _ in new_orders.values()],
                 order_numbers=[number for _, number in new_orders.values()],
             )
-
-
-def _make_copy_entry(row: Row) -> ScoredEntry:
-    """The values of an entry that its order among copies depends on."""
-    return ScoredEntry(row["number"], row["score_us"], None, 0, 0.0, row["source"])

@@ -1,7 +1,7 @@
 """Jobs for the first entries of a leaderboard, such as duels: requests, ends and results."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,46 +34,6 @@ END_EVENTS = (JobFinished, JobGivenUp, JobCancelled)
 Row = dict[str, Any]
 
 
-@dataclass
-class OpenJobs:
-    """Requests without a result, by the id of their job.
-
-    `statement` of sql/read.sql reads them, and `job_id` gives the job of a request. `requests` and
-    `ended` are None if they must be read again.
-    """
-
-    reads: Reads
-    statement: str
-    job_id: Callable[[str], str]
-    requests: dict[str, Row] | None = None
-    ended: set[str] | None = None
-
-    def note_end(self, decoded: DecodedEvent) -> None:
-        """Record a job that ended."""
-        if isinstance(decoded.fact, END_EVENTS) and self.ended is not None:
-            self.ended.add(decoded.id)
-
-    def reload(self) -> None:
-        """Read the requests again before the next check."""
-        self.requests = None
-
-    def forget(self) -> None:
-        """Check every open request again: any job may have ended unnoticed."""
-        self.requests, self.ended = None, None
-
-    async def list_ended(self) -> list[tuple[str, Row]]:
-        """Return the jobs that may be over, each with its request. Raises Failed."""
-        if self.requests is None:
-            rows = await self.reads.rows(self.statement)
-            self.requests = {self.job_id(row["id"]): row for row in rows}
-        ended = set(self.requests) if self.ended is None else self.ended & self.requests.keys()
-        return [(job, self.requests[job]) for job in sorted(ended)]
-
-    def clear_ended(self) -> None:
-        """Forget the ended jobs that were checked."""
-        self.ended = set()
-
-
 class JobEnd(NamedTuple):
     """How a job ended. `fault` says why its run, if any, does not count."""
 
@@ -86,7 +46,11 @@ class JobEnd(NamedTuple):
 
 @dataclass
 class PodiumJobs(ABC):
-    """Requests and judges one kind of jobs; deciding twice gives one event."""
+    """Requests and judges one kind of jobs; deciding twice gives one event.
+
+    `open_requests` are those without a result, by the id of their job, and `ended` the jobs that
+    ended since the last check. Either is None if it must be read again.
+    """
 
     # The statement of sql/read.sql that reads the open requests.
     statement: ClassVar[str]
@@ -98,10 +62,8 @@ class PodiumJobs(ABC):
     demand: Demand
     is_on: bool = True
     requested: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        """Start without knowing which jobs are open."""
-        self.jobs = OpenJobs(self.reads, self.statement, self.job_id)
+    open_requests: dict[str, Row] | None = None
+    ended: set[str] | None = None
 
     @staticmethod
     @abstractmethod
@@ -125,19 +87,28 @@ class PodiumJobs(ABC):
     def make_judgement(self, job: str, end: JobEnd, request: Row) -> Fact:
         """The judgement that follows from the end of a job."""
 
+    def note_end(self, decoded: DecodedEvent) -> None:
+        """Record a job that ended."""
+        if isinstance(decoded.fact, END_EVENTS) and self.ended is not None:
+            self.ended.add(decoded.id)
+
     def forget(self) -> None:
         """Check every open job again: any may have ended unnoticed."""
-        self.jobs.forget()
+        self.open_requests, self.ended = None, None
 
     async def judge(self) -> None:
         """Judge the requests whose job is over. Raises Failed."""
-        for job, request in await self.jobs.list_ended():
-            end = await read_end(self.log, self.reads, job)
+        if self.open_requests is None:
+            rows = await self.reads.rows(self.statement)
+            self.open_requests = {self.job_id(row["id"]): row for row in rows}
+        requests = self.open_requests
+        for job in sorted(requests.keys() if self.ended is None else self.ended & requests.keys()):
+            end, request = await read_end(self.log, self.reads, job), requests[job]
             if end is not None:
                 fact, agg = self.make_judgement(job, end, request), self.aggregate(request["id"])
                 cause = EventCause(request["id"])
                 await append_event(self.log, agg, fact, request["seq"], cause)
-        self.jobs.clear_ended()
+        self.ended = set()
 
     async def append_request(self, id_: str, fact: Fact) -> None:
         """Append a request, once. Raises Failed."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
+from shared.api.queues import Parked
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 
@@ -19,13 +19,6 @@ RECENT_BYTES_MAX = 32 * 1024 * 1024
 CATCH_UP_S_MAX = 5.0
 
 
-class ParkedEvent(NamedTuple):
-    """The event at which the projection is stopped, and why."""
-
-    seq: int
-    error: str
-
-
 @dataclass
 class ProjectionProgress:
     """Wakes readers who wait for the checkpoint to move, or for a submission's next event."""
@@ -33,7 +26,7 @@ class ProjectionProgress:
     seq: int = 0
     at: datetime | None = None
     behind: int = 0
-    parked: ParkedEvent | None = None
+    parked: Parked | None = None
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
     recent: OrderedDict[int, RecordedEvent] = field(default_factory=OrderedDict)
@@ -93,7 +86,7 @@ class ProjectionProgress:
 
     def park(self, seq: int, error: str) -> None:
         """Record that the projection is stopped at `seq` until an operator continues it."""
-        self.parked = ParkedEvent(seq, error)
+        self.parked = Parked(seq=seq, error=error)
         self._wake()
 
     async def wait_until_folded(self, seq: int, log_end: Callable[[], Awaitable[int]]) -> None:

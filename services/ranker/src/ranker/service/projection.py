@@ -18,7 +18,7 @@ from ranker.service.duels import Duels
 from ranker.service.goals import Milestones
 from ranker.service.ports import BatchChange, Metrics, ReadModelStore, Unfoldable
 from ranker.service.progress import ProjectionProgress
-from shared.event_log import EventLog, Feed, RecordedEvent
+from shared.event_log import EventSource, Feed, RecordedEvent
 from shared.events import EventSkipped, ProjectionSwitched
 from shared.wire import UnknownEvent, is_genuine
 
@@ -101,7 +101,7 @@ class Projection:
     `switched` is the newest switch of tables that let it continue after a stop.
     """
 
-    log: EventLog
+    log: EventSource
     models: ReadModelStore
     progress: ProjectionProgress
     metrics: Metrics
@@ -121,16 +121,14 @@ class Projection:
             yield FoldedBatch(0, None)
         try:
             while self.until is None or self.folded_seq < self.until:
-                yield await self._fold_or_wait()
+                try:
+                    folded = await self._fold()
+                except Unfoldable as unfoldable:
+                    await self._wait_for_operator(unfoldable)
+                    folded = FoldedBatch(1, None)
+                yield folded
         finally:
             await self._close()
-
-    async def _fold_or_wait(self) -> FoldedBatch:
-        try:
-            return await self._fold()
-        except Unfoldable as unfoldable:
-            await self._wait_for_operator(unfoldable)
-            return FoldedBatch(1, None)
 
     async def _fold(self) -> FoldedBatch:
         """Write a batch and meanwhile decode the next one."""
@@ -203,14 +201,12 @@ class Projection:
         self.folded_seq = events[-1].event.seq
         self.progress.advance(self.folded_seq)
         if self.until is None:
-            self._publish([decoded.event for decoded in events])
+            # Readers and operators are informed; not during a replay.
+            behind = self.feed.behind + len(self.next_batch.events) if self.feed is not None else 0
+            folded = [decoded.event for decoded in events]
+            self.progress.record(folded, behind)
+            self.metrics.folded(folded, behind)
         return change
-
-    def _publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Inform readers and operators about folded events; not during a replay."""
-        behind = self.feed.behind + len(self.next_batch.events) if self.feed is not None else 0
-        self.progress.record(events, behind)
-        self.metrics.folded(events, behind)
 
     async def _wait_for_operator(self, unfoldable: Unfoldable) -> None:
         """Wait at an event until an operator skips it or switches to other tables."""
@@ -273,7 +269,7 @@ def _is_switch(event: RecordedEvent) -> bool:
 
 
 def project(
-    event_log: EventLog,
+    event_log: EventSource,
     models: ReadModelStore,
     progress: ProjectionProgress,
     metrics: Metrics,

@@ -557,7 +557,7 @@ values (%(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run
 -- name: podium_changed
 -- The first three places as last announced.
 insert into podium (problem, gpu, problem_number, accounts)
-values (%(problem)s, %(gpu)s, %(problem_number)s, %(accounts)s)
+values (%(problem)s, %(gpu)s, %(problem_number)s, %(after)s)
 on conflict (problem, gpu, problem_number) do update set accounts = excluded.accounts;
 
 -- name: milestone_reached

@@ -328,23 +328,6 @@ where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 1000;
 
--- name: standings
--- Every entry with its place, for comparing two projections; no names.
-select problem, problem_number, gpu, account, submission, number, source, pooled_over, score_us,
-       error, freedom, delta, received_at,
-       rank() over (partition by problem, problem_number, gpu order by score_us, number) as place
-from entry
-order by problem, problem_number, gpu, place
-limit 1000000;
-
--- name: outcomes
--- Every submission with its state, for comparing two projections.
-select number, id, version, state, state_at, job, run, agent, attempt, outcome, verdict, code,
-       reason, is_eligible, is_held, finished_at, json_array_length(timeline) as lines
-from submission
-order by number
-limit 1000000;
-
 -- name: submission
 -- One submission with its newest run, its result under the newest version that it has one under,
 -- and later decisions about it.

@@ -240,15 +240,15 @@ class WebhookClient:
         except (OSError, UnicodeError) as error:
             raise UnsafeAddress(f"the host {destination.host} cannot be resolved") from error
         addresses = list(dict.fromkeys(str(record[4][0]) for record in records))
-        if not addresses or not all(self._is_safe(address) for address in addresses):
+        are_safe = (
+            is_public(address) or (self.is_local and is_loopback(address)) for address in addresses
+        )
+        if not addresses or not all(are_safe):
             # Naming the address would reveal our own network.
             raise UnsafeAddress(
                 f"the host {destination.host} has an address that is not on the public internet"
             )
         return addresses
-
-    def _is_safe(self, address: str) -> bool:
-        return is_public(address) or (self.is_local and is_loopback(address))
 
     async def _post_to(self, destination: RequestTarget, address: str, delivery: Delivery) -> int:
         """The status of the response; nothing else of it is read."""

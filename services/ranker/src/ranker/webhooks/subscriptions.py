@@ -1,9 +1,9 @@
 """Webhooks and what their owners may see, folded from the log; the payloads that they receive."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from shared import events
 from shared.event_log import RecordedEvent
@@ -96,78 +96,51 @@ class Subscriptions:
                 yield slug, ends_at
 
 
+SubscriptionFact: TypeAlias = (
+    events.WebhookAdded
+    | events.WebhookRemoved
+    | events.AccountBanned
+    | events.AccountUnbanned
+    | events.InviteIssued
+    | events.InviteRedeemed
+    | events.InviteRevoked
+    | events.ProblemPublished
+    | events.LeaderboardChanged
+    | events.LeaderboardArchived
+)
+FOLDED = frozenset(kind.__name__ for kind in get_args(SubscriptionFact))
+
+
 def evolve(subscriptions: Subscriptions, event: RecordedEvent) -> None:
     """Fold one more event; an event folded before changes nothing. Raises UnknownEvent."""
     if event.seq <= subscriptions.seq:
         return
     subscriptions.seq = event.seq
-    change = CHANGES.get(event.envelope.type)
-    if change is not None and is_genuine(event.envelope):
-        change(subscriptions, event, event.fact, last_token(event.envelope.agg))
+    if event.envelope.type in FOLDED and is_genuine(event.envelope):
+        _apply(subscriptions, event, last_token(event.envelope.agg))
 
 
-def _add_webhook(
-    subscriptions: Subscriptions, event: RecordedEvent, fact: events.WebhookAdded, hook: str
-) -> None:
-    kinds, problems = frozenset(fact.kinds), frozenset(fact.problems)
-    at = event.envelope.at
-    subscriptions.hooks[hook] = Webhook(hook, fact.account, kinds, problems, event.seq, at)
-
-
-def _remove_webhook(
-    subscriptions: Subscriptions, _event: RecordedEvent, _fact: object, hook: str
-) -> None:
-    subscriptions.hooks.pop(hook, None)
-
-
-def _ban(
-    subscriptions: Subscriptions, _event: RecordedEvent, fact: events.AccountBanned, account: str
-) -> None:
-    subscriptions.bans[account] = fact.until_at
-
-
-def _unban(
-    subscriptions: Subscriptions, _event: RecordedEvent, _fact: object, account: str
-) -> None:
-    subscriptions.bans.pop(account, None)
-
-
-def _add_invite(
-    subscriptions: Subscriptions, _event: RecordedEvent, fact: events.InviteIssued, invite: str
-) -> None:
-    subscriptions.invites[invite] = tuple(fact.problems)
-
-
-def _redeem_invite(
-    subscriptions: Subscriptions, _event: RecordedEvent, fact: events.InviteRedeemed, invite: str
-) -> None:
-    subscriptions.redeemed.setdefault(fact.account, set()).add(invite)
-
-
-def _remove_invite(
-    subscriptions: Subscriptions, _event: RecordedEvent, _fact: object, invite: str
-) -> None:
-    subscriptions.invites.pop(invite, None)
-
-
-def _fold_leaderboard(
-    subscriptions: Subscriptions, event: RecordedEvent, _fact: object, _slug: str
-) -> None:
-    fold_leaderboard(subscriptions.boards, event)
-
-
-CHANGES: dict[str, Callable[[Subscriptions, RecordedEvent, Any, str], None]] = {
-    "WebhookAdded": _add_webhook,
-    "WebhookRemoved": _remove_webhook,
-    "AccountBanned": _ban,
-    "AccountUnbanned": _unban,
-    "InviteIssued": _add_invite,
-    "InviteRedeemed": _redeem_invite,
-    "InviteRevoked": _remove_invite,
-    "ProblemPublished": _fold_leaderboard,
-    "LeaderboardChanged": _fold_leaderboard,
-    "LeaderboardArchived": _fold_leaderboard,
-}
+def _apply(subscriptions: Subscriptions, event: RecordedEvent, id_: str) -> None:
+    match event.fact:
+        case events.WebhookAdded() as fact:
+            kinds, problems = frozenset(fact.kinds), frozenset(fact.problems)
+            subscriptions.hooks[id_] = Webhook(
+                id_, fact.account, kinds, problems, event.seq, event.envelope.at
+            )
+        case events.WebhookRemoved():
+            subscriptions.hooks.pop(id_, None)
+        case events.AccountBanned() as fact:
+            subscriptions.bans[id_] = fact.until_at
+        case events.AccountUnbanned():
+            subscriptions.bans.pop(id_, None)
+        case events.InviteIssued() as fact:
+            subscriptions.invites[id_] = tuple(fact.problems)
+        case events.InviteRedeemed() as fact:
+            subscriptions.redeemed.setdefault(fact.account, set()).add(id_)
+        case events.InviteRevoked():
+            subscriptions.invites.pop(id_, None)
+        case _:
+            fold_leaderboard(subscriptions.boards, event)
 
 
 REPORTED_AGGREGATES = ("submission.>", "moderation.>", "rejudge.>")

@@ -17,7 +17,7 @@ from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore
 from ranker.webhooks.sender import WebhookClient, WebhookSender
 from ranker.webhooks.subscriptions import (
     AGGREGATES,
-    CHANGES,
+    FOLDED,
     OVERTAKEN,
     PROBLEM_TYPES,
     RANKED,
@@ -115,7 +115,7 @@ class WebhookWatcher:
 
     def _fold_subscriptions(self, batch: Sequence[RecordedEvent]) -> None:
         for event in batch:
-            if event.envelope.type in CHANGES and _is_readable(event):
+            if event.envelope.type in FOLDED and _is_readable(event):
                 evolve(self.subscriptions, event)
         self.subscriptions.seq = max(self.subscriptions.seq, batch[-1].seq)
 
@@ -137,7 +137,11 @@ class WebhookWatcher:
     async def _make_payloads(self, batch: Sequence[RecordedEvent]) -> list[Payload]:
         if not self.subscriptions.hooks:
             return []
-        readable = [event for event in batch if _is_reported(event) and _is_readable(event)]
+        readable = [
+            event
+            for event in batch
+            if event.envelope.type in TYPES and is_genuine(event.envelope) and _is_readable(event)
+        ]
         rows = await self._read_submissions(readable)
         messages: list[Payload] = []
         for event in readable:
@@ -206,11 +210,6 @@ async def _wait_for_any(
         await asyncio.wait(tasks, timeout=within_s)
     else:
         await asyncio.sleep(within_s)
-
-
-def _is_reported(event: RecordedEvent) -> bool:
-    """Whether an event is of a reported type and genuine."""
-    return event.envelope.type in TYPES and is_genuine(event.envelope)
 
 
 def _is_readable(event: RecordedEvent) -> bool:

@@ -6,7 +6,6 @@ import msgspec
 
 from scheduler.domain import agent_fold, queue
 from scheduler.domain.state import (
-    ATTEMPTS_MAX,
     OPEN_SUBMISSIONS_MAX,
     Canary,
     Job,
@@ -14,6 +13,7 @@ from scheduler.domain.state import (
     Rejudge,
     SchedulerState,
     Submission,
+    own_job,
 )
 from shared import events
 from shared.event_log import RecordedEvent
@@ -192,24 +192,39 @@ def _queue_own_job(state: SchedulerState, event: RecordedEvent, submission: Subm
     The job's history is still empty, as its first lease expects.
     """
     submission.job = submission_job_id(submission.id)
-    job = state.jobs[submission.job] = Job(
-        id=submission.job,
-        version=0,
-        submission=submission.id,
-        account=submission.account,
-        problem=submission.problem,
-        problem_digest=submission.problem_digest,
-        gpu=submission.gpu,
-        mode=submission.mode,
-        class_=submission.class_,
-        requires=submission.requires,
-        source=submission.source,
-        name=submission.name,
-        deadline_at=submission.deadline_at,
-        attempts_max=ATTEMPTS_MAX,
+    return _add_job(state, event, submission.job, own_job(submission), version=0)
+
+
+def _add_job(
+    state: SchedulerState, event: RecordedEvent, id_: str, queued: events.JobQueued, version: int
+) -> Job:
+    submission = state.submissions.get(queued.submission)
+    job = state.jobs[id_] = Job(
+        id=id_,
+        version=version,
+        submission=queued.submission,
+        account=queued.account,
+        problem=queued.problem,
+        problem_digest=queued.problem_digest,
+        gpu=queued.gpu,
+        mode=queued.mode,
+        class_=queued.class_,
+        requires=queued.requires,
+        # If the submission ended at the same moment, the job is cancelled and never runs.
+        source=queued.source or (submission.source if submission else NOTHING),
+        name=queued.name or (submission.name if submission else ""),
+        deadline_at=queued.deadline_at,
+        attempts_max=queued.attempts_max,
         queued_seq=event.seq,
         queued_at=event.envelope.at,
-        case=submission.case,
+        agent=queued.agent,
+        rejudge=queued.rejudge,
+        case=submission.case if submission and not queued.duel else 0,
+        duel=queued.duel,
+        rival=queued.rival,
+        rival_name=queued.rival_name,
+        confirmation=queued.confirmation,
+        excluded=queued.excluded_agents,
     )
     queue.enqueue_job(state.pool(job.gpu), job)
     return job
@@ -246,35 +261,7 @@ def _queue_job(
         # Queued by a scheduler with a lower limit of open submissions; the job waits already.
         existing.version = event.seq
         return
-    submission = state.submissions.get(fact.submission)
-    job = state.jobs[id_] = Job(
-        id=id_,
-        version=event.seq,
-        submission=fact.submission,
-        account=fact.account,
-        problem=fact.problem,
-        problem_digest=fact.problem_digest,
-        gpu=fact.gpu,
-        mode=fact.mode,
-        class_=fact.class_,
-        requires=fact.requires,
-        # If the submission ended at the same moment, the job is cancelled and never runs.
-        source=fact.source or (submission.source if submission else NOTHING),
-        name=fact.name or (submission.name if submission else ""),
-        deadline_at=fact.deadline_at,
-        attempts_max=fact.attempts_max,
-        queued_seq=event.seq,
-        queued_at=event.envelope.at,
-        agent=fact.agent,
-        rejudge=fact.rejudge,
-        case=submission.case if submission and not fact.duel else 0,
-        duel=fact.duel,
-        rival=fact.rival,
-        rival_name=fact.rival_name,
-        confirmation=fact.confirmation,
-        excluded=fact.excluded_agents,
-    )
-    queue.enqueue_job(state.pool(job.gpu), job)
+    job = _add_job(state, event, id_, fact, event.seq)
     if job.class_ == "canary":
         agent_fold.record_canary_queued(state, job)
     elif job.rejudge:
@@ -283,7 +270,7 @@ def _queue_job(
         state.duels.pop(job.duel, None)
     elif job.confirmation:
         state.confirmations.pop(job.confirmation, None)
-    elif submission is not None:
+    elif (submission := state.submissions.get(fact.submission)) is not None:
         submission.job = id_
 
 

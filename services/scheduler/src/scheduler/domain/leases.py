@@ -62,7 +62,8 @@ def _assign_pool(
     due_gangs = set(queue.gangs_due(pool, policy))
     if not free_agents.free_count:
         return
-    is_quiet = _is_quiet(pool)
+    # Only baselines wait.
+    is_quiet = all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
     for id_ in queue.order_jobs(
         pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_])
     ):
@@ -88,11 +89,6 @@ def _may_start(state: SchedulerState, job: Job, now: datetime) -> bool:
         return False
     submission = state.submissions.get(job.submission)
     return job.is_side or (submission is not None and submission.cancel is None)
-
-
-def _is_quiet(pool: Pool) -> bool:
-    """Whether only baselines wait for a pool."""
-    return all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
 
 
 def _is_due(baseline: Job, now: datetime, *, is_quiet: bool) -> bool:

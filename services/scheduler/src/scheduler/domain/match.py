@@ -96,36 +96,6 @@ Check = Callable[[Need, Candidate], bool]
 Sentence = Callable[[Need, Sequence[Candidate]], str]
 
 
-def _is_alive(need: Need, candidate: Candidate) -> bool:
-    return not need.agent or candidate.name == need.agent
-
-
-def _is_not_excluded(need: Need, candidate: Candidate) -> bool:
-    return candidate.name not in need.excluded
-
-
-def _is_in_service(need: Need, candidate: Candidate) -> bool:
-    return not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)
-
-
-def _takes_mode(need: Need, candidate: Candidate) -> bool:
-    # An agent offers `ranked` only if it meets its own demand (level, timing tier).
-    return need.mode in candidate.registration.modes
-
-
-def _is_trusted_for(need: Need, candidate: Candidate) -> bool:
-    """Ranked runs must come from an enrolled agent; canaries need not."""
-    return need.mode not in COUNTING or need.is_canary or candidate.agent.is_enrolled
-
-
-def _has_memory(need: Need, candidate: Candidate) -> bool:
-    return candidate.registration.memory_mib >= need.memory_mib
-
-
-def _has_sandbox_memory(need: Need, candidate: Candidate) -> bool:
-    return candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
-
-
 def _has_toolchains(need: Need, candidate: Candidate) -> bool:
     return all(name in candidate.registration.toolchains for name in need.toolchains)
 
@@ -181,23 +151,43 @@ def _explain_out_of_service(need: Need, agents: Sequence[Candidate]) -> str:
     return f"no agent of {need.gpu} is in service: {', '.join(reasons)}{others}"
 
 
-# The first check that no agent passes gives the reason.
+# What an agent must pass, and what is said if none does; the first such check gives the reason.
 _CHECKS: tuple[tuple[Check, Sentence], ...] = (
     (
-        _is_alive,
+        lambda need, candidate: not need.agent or candidate.name == need.agent,
         lambda need, _: (
             f"agent {need.agent} is not alive" if need.agent else f"no agent of {need.gpu} is alive"
         ),
     ),
-    (_is_not_excluded, _explain_exclusion),
-    (_is_in_service, _explain_out_of_service),
-    (_takes_mode, lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}"),
-    (_has_memory, _explain_memory),
-    (_has_sandbox_memory, _explain_sandbox_memory),
+    (lambda need, candidate: candidate.name not in need.excluded, _explain_exclusion),
+    (
+        lambda need, candidate: (
+            not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)
+        ),
+        _explain_out_of_service,
+    ),
+    (
+        # An agent offers `ranked` only if it meets its own demand (level, timing tier).
+        lambda need, candidate: need.mode in candidate.registration.modes,
+        lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}",
+    ),
+    (
+        lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib,
+        _explain_memory,
+    ),
+    (
+        lambda need, candidate: (
+            candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
+        ),
+        _explain_sandbox_memory,
+    ),
     (_has_toolchains, _explain_toolchains),
     (_isolates, lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}"),
     (
-        _is_trusted_for,
+        # Canaries may run on an agent that is not enrolled.
+        lambda need, candidate: (
+            need.mode not in COUNTING or need.is_canary or candidate.agent.is_enrolled
+        ),
         lambda need, _: (
             f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"
         ),

@@ -12,7 +12,6 @@ from scheduler.domain.leases import assign_jobs, complete_leases
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
-    ATTEMPTS_MAX,
     OPEN_SUBMISSIONS_MAX,
     Decision,
     Job,
@@ -25,6 +24,7 @@ from scheduler.domain.state import (
     append_to_run,
     fail_submission,
     give_up,
+    own_job,
 )
 from shared import events, subjects
 from shared.decider import Append
@@ -262,19 +262,7 @@ def _open_job(submission: Submission) -> Append:
     Its participant had too many open, or its event is of version 1.
     """
     id_ = submission.id
-    queued = events.JobQueued(
-        submission=id_,
-        account=submission.account,
-        problem=submission.problem,
-        problem_digest=submission.problem_digest,
-        gpu=submission.gpu,
-        mode=submission.mode,
-        deadline_at=submission.deadline_at,
-        attempts_max=ATTEMPTS_MAX,
-        class_=submission.class_,
-        requires=submission.requires,
-    )
-    return Append(subjects.job(submission_job_id(id_)), queued, 0, id_, id_)
+    return Append(subjects.job(submission_job_id(id_)), own_job(submission), 0, id_, id_)
 
 
 def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
@@ -296,17 +284,14 @@ def _look_after(
     if run is None or run.job != job.id:
         yield from complete_leases(state, job, world)
     elif run.end == "RunCompleted":
-        yield leases.judge_canary(state, job, run) or _finish_job(job, run)
+        finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
+        yield leases.judge_canary(state, job, run) or (finished,)
     elif is_orphan:
         yield cancel_job(state, job, ORPHAN)
     elif run.end is not None:
         yield _retry_or_give_up(state, job, run, world)
     else:
         yield from _expire_lease(state, job, run, world)
-
-
-def _finish_job(job: Job, run: Run) -> Decision:
-    return (append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
 
 
 def _expire_lease(state: SchedulerState, job: Job, leader: Run, world: World) -> Iterator[Decision]:

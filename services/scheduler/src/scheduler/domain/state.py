@@ -252,6 +252,22 @@ class SchedulerState(msgspec.Struct):
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
 
 
+def own_job(submission: Submission) -> events.JobQueued:
+    """Return the job of a submission itself."""
+    return events.JobQueued(
+        submission=submission.id,
+        account=submission.account,
+        problem=submission.problem,
+        problem_digest=submission.problem_digest,
+        gpu=submission.gpu,
+        mode=submission.mode,
+        deadline_at=submission.deadline_at,
+        attempts_max=ATTEMPTS_MAX,
+        class_=submission.class_,
+        requires=submission.requires,
+    )
+
+
 def rejudge_job(rejudge: str, submission: str) -> str:
     """Return the id of a submission's job in a rejudge."""
     return derive_id(rejudge, f"job/{submission}")

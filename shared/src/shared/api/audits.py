@@ -1,0 +1,89 @@
+"""Audits of leaderboards: what is audited, and the report, which `server audit` shows."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from shared.api.fields import ApiModel
+
+
+class AuditRequest(msgspec.Struct, frozen=True):
+    """A leaderboard now or at a moment, and the public keys of seals that are known."""
+
+    problem: str
+    gpu: str
+    version: int | None = None
+    as_of: datetime | None = None
+    as_of_seq: int | None = None
+    keys: Sequence[str] = ()
+
+
+class CausingEvent(msgspec.Struct, frozen=True, order=True):
+    """An event that a row depends on."""
+
+    seq: int
+    type: str
+    at: datetime
+    actor: str
+    sentence: str
+
+
+class LeaderboardRow(ApiModel, frozen=True, kw_only=True):
+    """An entry with its place, as derived from the log; an audit adds the events that made it.
+
+    `pooled_over` has the numbers of the submissions in its score.
+    """
+
+    rank: int
+    is_tied: bool
+    account: str
+    submission: str
+    number: int
+    source: str
+    pooled_over: tuple[int, ...]
+    score_us: float
+    error: float | None
+    freedom: int
+    delta: float
+    received_at: datetime
+    duel: str = ""
+    confirmation: str = ""
+    because: list[CausingEvent] = []
+
+
+class Finding(msgspec.Struct, frozen=True, order=True):
+    """What is wrong, and the first sequence where it shows."""
+
+    seq: int
+    what: str
+
+
+class AuditedLeaderboard(ApiModel, frozen=True, kw_only=True):
+    """The leaderboard of an audit."""
+
+    problem: str
+    number: int
+    gpu: str
+
+
+class AuditReport(ApiModel, frozen=True, kw_only=True):
+    """The result of one audit; `seq` is the last event that the leaderboard is folded from.
+
+    The `ignored` events are forged or refused: no reader uses them, so they do no harm.
+    """
+
+    is_clean: bool
+    board: AuditedLeaderboard
+    as_of: datetime | None
+    seq: int
+    events: int
+    chain: str
+    seals: int
+    keys: list[str]
+    verified_runs: int
+    rows: list[LeaderboardRow]
+    findings: list[Finding]
+    ignored: list[Finding]
+    live_seq: int | None
+    differences: list[str]
