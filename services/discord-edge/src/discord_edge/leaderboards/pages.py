@@ -19,7 +19,7 @@ from discord_edge.leaderboards.tables import (
 )
 from discord_edge.platform_api import NOBODY, DiscordUser
 from shared.api.accounts import CurrentAccount
-from shared.api.leaderboards import Leaderboard, Leaderboards, PersonalHistory, PersonalRecord
+from shared.api.leaderboards import History, Leaderboard, Leaderboards, PersonalRecord
 from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus
 from shared.errors import Refused
@@ -100,7 +100,7 @@ async def _own_submissions(
             return []
         raise
     path = ("participants", me.name, "history")
-    history = await interaction.client.api.get(user, PersonalHistory, *path, problem=slug, gpu=gpu)
+    history = await interaction.client.api.get(user, History, *path, problem=slug, gpu=gpu)
     return history.items
 
 

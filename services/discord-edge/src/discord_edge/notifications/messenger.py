@@ -28,7 +28,7 @@ from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
 from discord_edge.wording import escaped, refusal_text
-from shared.api.leaderboards import Entry, Leaderboard, PersonalHistory
+from shared.api.leaderboards import Entry, History, Leaderboard
 from shared.api.preferences import DiscordParticipant, DiscordParticipants, SubmissionOwner
 from shared.api.submissions import FullSubmission
 from shared.clock import now
@@ -178,7 +178,7 @@ class DirectMessenger:
             return
         path = ("participants", entry.participant, "history")
         query = {"problem": board.problem, "gpu": board.gpu}
-        history = await self.reader.read(PersonalHistory, *path, **query)
+        history = await self.reader.read(History, *path, **query)
         if history is None:
             return
         scores = [

@@ -13,7 +13,7 @@ from discord_edge.submissions.models import TrackedSubmission
 from discord_edge.submissions.reply import submit_and_reply
 from discord_edge.submissions.report import comparison_card
 from shared.api.accounts import CurrentAccount
-from shared.api.leaderboards import Comparison, PersonalHistory
+from shared.api.leaderboards import Comparison, History
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 
@@ -134,7 +134,7 @@ async def _find_best(interaction: BotInteraction, submission: FullSubmission) ->
     problem, gpu = submission.problem, submission.gpu
     me = await api.get(user, CurrentAccount, "me")
     path = ("participants", me.name, "history")
-    history = await api.get(user, PersonalHistory, *path, problem=problem, gpu=gpu)
+    history = await api.get(user, History, *path, problem=problem, gpu=gpu)
     counting = [record for record in history.items if record.counts]
     if not counting:
         raise Refused("no_best", f"you have no ranked time for {problem} on {gpu} yet")
