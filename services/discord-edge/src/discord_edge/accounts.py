@@ -7,7 +7,13 @@ import msgspec
 from discord import app_commands
 
 from discord_edge.bot.dialogs import ConfirmationView
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Commands,
+    interaction_user,
+    reply,
+    user_api,
+)
 from discord_edge.bot.staff import Number, reply_with_lines
 from discord_edge.platform_api import NOBODY
 from discord_edge.wording import CHOICES_MAX, escaped
@@ -60,7 +66,7 @@ class LinkedClient(msgspec.Struct, frozen=True):
 async def _list_tokens(interaction: BotInteraction) -> list[Token]:
     """Return the user's own tokens; empty for an unknown user. Raises `Refused` and `Failed`."""
     try:
-        tokens = await interaction.client.api.get(interaction_user(interaction), Tokens, "tokens")
+        tokens = await user_api(interaction).get(Tokens, "tokens")
     except Refused as refused:
         if refused.code == NOBODY:
             return []
@@ -88,10 +94,9 @@ async def complete_tokens(
 async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 256]) -> None:
     """Show where an id was requested from; after a confirmation, link it."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    path, body = ("auth", "link"), {"cli_id": cli_id.strip()}
-    request = await api.post(
-        user, LinkRequest, f"{interaction.id}-look", *path, **body, confirm=False
+    api, path, cli_id = user_api(interaction), ("auth", "link"), cli_id.strip()
+    request = await api.with_key(f"{api.key}-look").request(
+        LinkRequest, "POST", *path, cli_id=cli_id, confirm=False
     )
     view = ConfirmationView(interaction.user.id, "Link it", "Do not", ASKED_S_MAX)
     requested_at = _relative_time(request.requested_at)
@@ -104,8 +109,8 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
     if not await view.answered():
         await reply(interaction, "Nothing was linked.")
         return
-    client = await api.post(
-        user, LinkedClient, f"{interaction.id}-link", *path, **body, confirm=True
+    client = await api.with_key(f"{api.key}-link").request(
+        LinkedClient, "POST", *path, cli_id=cli_id, confirm=True
     )
     name = escaped(client.user_name)
     text = f"Linked: the client now acts for {name}, as token {client.token_id}."
@@ -130,8 +135,7 @@ async def tokens(interaction: BotInteraction) -> None:
 async def revoke(interaction: BotInteraction, token: Number) -> None:
     """Revoke a token, everywhere within a second."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    await api.request(user, object, "DELETE", "tokens", token, key=str(interaction.id))
+    await user_api(interaction).request(object, "DELETE", "tokens", token)
     await reply(interaction, f"Token {token} is revoked.")
 
 
@@ -149,17 +153,14 @@ async def notify(
 ) -> None:
     """Change or show the user's notification preferences."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    path = ("me", "preferences")
+    api, path = user_api(interaction), ("me", "preferences")
     if changes := _preference_changes(event, how, threads):
-        preferences = await api.request(
-            user, Preferences, "PUT", *path, key=str(interaction.id), **changes
-        )
+        preferences = await api.request(Preferences, "PUT", *path, **changes)
         lines = ["From now on:", *_preference_lines(preferences), *_disabled_lines(interaction)]
         await reply(interaction, "\n".join(lines))
         return
     try:
-        preferences = await api.get(user, Preferences, *path)
+        preferences = await api.get(Preferences, *path)
     except Refused as refused:
         if refused.code != NOBODY:
             raise

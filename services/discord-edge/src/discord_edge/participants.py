@@ -11,7 +11,6 @@ from discord import app_commands
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.messages import discord_file
 from discord_edge.bot.staff import (
-    LOOKED,
     Reason,
     defer_for_role,
     find_participant_name,
@@ -19,9 +18,8 @@ from discord_edge.bot.staff import (
     record_access,
     reply_with_lines,
     run_decision,
-    run_request,
 )
-from discord_edge.platform_api import DiscordUser
+from discord_edge.platform_api import PlatformApi
 from discord_edge.problems.drafts import deadline_text, parse_closing_time
 from discord_edge.wording import escaped
 from shared.api.accounts import ParticipantNames
@@ -75,9 +73,9 @@ def _bad_file(reason: str) -> Refused:
 @app_commands.command(name="get-user-names", description="The participants' names by id")
 async def get_user_names(interaction: BotInteraction) -> None:
     """Send a file with every participant's id and name."""
-    user = await defer_for_role(interaction, ADMIN)
-    await record_access(interaction, user, "all participants", LOOKED)
-    names = await _read_names(interaction, user)
+    api = await defer_for_role(interaction, ADMIN)
+    await record_access(interaction, api, "all participants")
+    names = await _read_names(api)
     file = discord_file("names.json", json.dumps(names, indent=1).encode())
     text = f"{len(names)} participants: change names in the file for `/admin update-user-names`."
     await interaction.edit_original_response(content=text, attachments=[file])
@@ -89,31 +87,27 @@ async def update_user_names(
     interaction: BotInteraction, attachment: discord.Attachment, reason: Reason
 ) -> None:
     """Rename the participants whose names differ in a file; old names keep leading to them."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     if attachment.size > FILE_BYTES_MAX or not attachment.filename.endswith(".json"):
         message = f"attach a .json file of at most {FILE_BYTES_MAX:,} bytes"
         raise Refused("bad_file", message, "attachment")
-    names = await _read_names(interaction, user)
+    names = await _read_names(api)
     data = await read_attachment(attachment, "attachment")
     changes = read_name_changes(data, names)
     if not changes:
         await reply(interaction, "The file changes no names.")
         return
     lines = [
-        await _rename(interaction, user, (names[identity], name), reason)
-        for identity, name in changes.items()
+        await _rename(api, names[identity], name, reason) for identity, name in changes.items()
     ]
     await reply_with_lines(interaction, lines, "")
 
 
-async def _rename(
-    interaction: BotInteraction, user: DiscordUser, old_and_new: tuple[str, str], reason: str
-) -> str:
+async def _rename(api: PlatformApi, old: str, new: str, reason: str) -> str:
     """Rename a participant, and return a line with the result; errors stop no other renames."""
-    old, new = old_and_new
     try:
         path = ("admin", "participants", old, "name")
-        await run_request(interaction, user, object, "PUT", *path, name=new, reason=reason)
+        await api.request(object, "PUT", *path, name=new, reason=reason)
     except Refused as refused:
         return f"❌ {escaped(old)}: {escaped(refused.reason)}"
     except Failed:
@@ -121,14 +115,12 @@ async def _rename(
     return f"✅ {escaped(old)} → **{escaped(new)}**"
 
 
-async def _read_names(interaction: BotInteraction, user: DiscordUser) -> dict[str, str]:
+async def _read_names(api: PlatformApi) -> dict[str, str]:
     """Return the participants' names by id. Raises `Refused` and `Failed`."""
     names: dict[str, str] = {}
     after = ""
     for _ in range(PAGES_MAX):
-        page = await interaction.client.api.get(
-            user, ParticipantNames, "admin", "participants", after=after
-        )
+        page = await api.get(ParticipantNames, "admin", "participants", after=after)
         names |= {participant.participant_id: participant.name for participant in page.items}
         if page.next_after is None:
             break
@@ -150,14 +142,13 @@ async def ban(
     until: str | None = None,
 ) -> None:
     """Ban a participant from the platform."""
-    operator = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     ends_at = None if until is None else parse_closing_time(until, now())
     name = await find_participant_name(interaction, user, participant)
     body = {"reason": reason}
     if ends_at:
         body["until_at"] = ends_at.astimezone(UTC).isoformat()
-    path = ("admin", "participants", name, "ban")
-    note = await run_decision(interaction, operator, path, **body)
+    note = await run_decision(api, "admin", "participants", name, "ban", **body)
     duration = f"until {deadline_text(ends_at)}" if ends_at else "permanently"
     await reply(interaction, f"**{escaped(name)}** is banned {duration}.{note}")
 
@@ -170,10 +161,9 @@ async def unban(
     participant: str | None = None,
 ) -> None:
     """Lift a ban."""
-    operator = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     name = await find_participant_name(interaction, user, participant)
-    path = ("admin", "participants", name, "unban")
-    note = await run_decision(interaction, operator, path, reason=reason)
+    note = await run_decision(api, "admin", "participants", name, "unban", reason=reason)
     await reply(interaction, f"**{escaped(name)}** may participate again.{note}")
 
 

@@ -7,7 +7,6 @@ from discord import app_commands
 
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.staff import (
-    LOOKED,
     Named,
     Reason,
     complete_any_leaderboard,
@@ -15,9 +14,8 @@ from discord_edge.bot.staff import (
     find_participant_name,
     record_access,
     reply_with_lines,
-    run_request,
 )
-from discord_edge.platform_api import DiscordUser
+from discord_edge.platform_api import PlatformApi
 from discord_edge.problems.drafts import parse_closing_time
 from discord_edge.wording import escaped
 from shared.api.leaderboards import Invite, InviteCodes, Invites, LeaderboardSettings, RevokedInvite
@@ -94,8 +92,8 @@ async def rate_limit(  # noqa: PLR0913 - each is an option on Discord
     participant: str | None = None,
 ) -> None:
     """Show or set the quotas for everybody, or set those of one participant."""
-    operator, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
-    old = await _quotas_text(interaction, operator, slug)
+    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    old = await _quotas_text(api, slug)
     if value is None:
         await reply(interaction, f"**{escaped(slug)}**: {old}.")
         return
@@ -103,34 +101,23 @@ async def rate_limit(  # noqa: PLR0913 - each is an option on Discord
     if user is not None or participant is not None:
         name = await find_participant_name(interaction, user, participant)
         parsed = [parse_quota(slug, quota) for quota in new]
-        await _set_participant_quotas(interaction, operator, name, parsed, reason)
+        # The API takes quotas of future participants; here an unknown name is a typing error.
+        await api.get(object, "admin", "participants", name)
+        for quota in parsed:
+            body = {**quota, "participant": name, "reason": reason}
+            await api.request(object, "PUT", "admin", "quota", **body)
         text = f"**{escaped(slug)}**, for **{escaped(name)}** only: {escaped(', '.join(new))}."
         await reply(interaction, text)
         return
     path = ("admin", "leaderboards", slug)
-    await run_request(interaction, operator, object, "PUT", *path, quotas=new, reason=reason)
-    current = await _quotas_text(interaction, operator, slug)
-    await reply(interaction, f"**{escaped(slug)}**: {old} → {current}.")
+    await api.request(object, "PUT", *path, quotas=new, reason=reason)
+    await reply(interaction, f"**{escaped(slug)}**: {old} → {await _quotas_text(api, slug)}.")
 
 
-async def _quotas_text(interaction: BotInteraction, user: DiscordUser, slug: str) -> str:
+async def _quotas_text(api: PlatformApi, slug: str) -> str:
     """Describe the current quotas for everybody. Raises `Refused` and `Failed`."""
-    settings = await interaction.client.api.get(user, LeaderboardSettings, "leaderboards", slug)
+    settings = await api.get(LeaderboardSettings, "leaderboards", slug)
     return escaped(", ".join(settings.quotas)) or "no limit"
-
-
-async def _set_participant_quotas(
-    interaction: BotInteraction,
-    user: DiscordUser,
-    name: str,
-    parsed: list[dict[str, object]],
-    reason: str,
-) -> None:
-    # The API takes quotas of future participants; here an unknown name is a typing error.
-    await interaction.client.api.get(user, object, "admin", "participants", name)
-    for quota in parsed:
-        body = {**quota, "participant": name, "reason": reason}
-        await run_request(interaction, user, object, "PUT", "admin", "quota", **body)
 
 
 @app_commands.command(name="invites", description="Invites to a closed leaderboard")
@@ -150,52 +137,44 @@ async def invites(  # noqa: PLR0913 - each is an option on Discord
     reason: Reason | None = None,
 ) -> None:
     """List the invites of a leaderboard, create some, or revoke one."""
-    user, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
     if count is not None and revoke is not None:
         raise Refused("invalid_request", "choose either `count` or `revoke`", "revoke")
     if count is not None:
-        await _create_invites(interaction, user, slug, (count, until, _require_reason(reason)))
+        codes = await _create_invites(api, slug, count, until, _require_reason(reason))
+        head = f"`{slug}`: each admits one participant with `/leaderboard join`."
+        await reply_with_lines(interaction, [head, *(f"`{code}`" for code in codes)], "")
     elif revoke is not None:
-        await _revoke_invite(interaction, user, slug, (revoke.strip(), _require_reason(reason)))
+        text = await _revoke_invite(api, slug, revoke.strip(), _require_reason(reason))
+        await reply(interaction, text)
     else:
-        await record_access(interaction, user, slug, LOOKED)
-        lines = [_invite_line(invite) for invite in await _list_invites(interaction, user, slug)]
+        await record_access(interaction, api, slug)
+        lines = [_invite_line(invite) for invite in await _list_invites(api, slug)]
         await reply_with_lines(interaction, lines, f"`{slug}` has no invites.")
 
 
-async def _list_invites(interaction: BotInteraction, user: DiscordUser, slug: str) -> list[Invite]:
-    path = ("admin", "leaderboards", slug, "invites")
-    return (await interaction.client.api.get(user, Invites, *path)).items
+async def _list_invites(api: PlatformApi, slug: str) -> list[Invite]:
+    return (await api.get(Invites, "admin", "leaderboards", slug, "invites")).items
 
 
 async def _create_invites(
-    interaction: BotInteraction,
-    user: DiscordUser,
-    slug: str,
-    options: tuple[int, str | None, str],
-) -> None:
-    count, until, reason = options
+    api: PlatformApi, slug: str, count: int, until: str | None, reason: str
+) -> list[str]:
+    """Return the codes of new invites."""
     expires_at = None if until is None else parse_closing_time(until, now())
     body: dict[str, object] = {"leaderboards": [slug], "count": count, "reason": reason}
     body |= {} if expires_at is None else {"expires_at": expires_at.isoformat()}
-    invites = await run_request(interaction, user, InviteCodes, "POST", "admin", "invites", **body)
-    codes = [f"`{code}`" for code in invites.codes]
-    head = f"`{slug}`: each admits one participant with `/leaderboard join`."
-    await reply_with_lines(interaction, [head, *codes], "")
+    return (await api.request(InviteCodes, "POST", "admin", "invites", **body)).codes
 
 
-async def _revoke_invite(
-    interaction: BotInteraction, user: DiscordUser, slug: str, options: tuple[str, str]
-) -> None:
-    """Revoke an invite. Raises `Refused` if it belongs to another leaderboard."""
-    code, reason = options
-    if code not in {invite.code for invite in await _list_invites(interaction, user, slug)}:
+async def _revoke_invite(api: PlatformApi, slug: str, code: str, reason: str) -> str:
+    """Revoke an invite, and say so. Raises `Refused` if it belongs to another leaderboard."""
+    if code not in {invite.code for invite in await _list_invites(api, slug)}:
         message = f"`{slug}` has no such invite: `/admin invites` without options lists them"
         raise Refused("unknown_invite", message, "revoke")
-    path = ("admin", "invites", code)
-    invite = await run_request(interaction, user, RevokedInvite, "DELETE", *path, reason=reason)
+    invite = await api.request(RevokedInvite, "DELETE", "admin", "invites", code, reason=reason)
     suffix = ", and its participant is no longer a member" if invite.was_claimed else ""
-    await reply(interaction, f"`{code}` is revoked{suffix}.")
+    return f"`{code}` is revoked{suffix}."
 
 
 def _invite_line(invite: Invite) -> str:

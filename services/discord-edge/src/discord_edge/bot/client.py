@@ -241,7 +241,7 @@ class EdgeBot(BotBase):
         opener = ThreadOpener(api, threads, self._submissions, dependencies.per_problem)
         self.tracker = SubmissionTracker(api, threads, self._submissions, opener)
         self.cache = ReadCache(api)
-        self.trends = RankTrends(api)
+        self.trends = RankTrends()
 
     async def setup_hook(self) -> None:
         """Register buttons and commands, and resume open work, before the gateway connects."""

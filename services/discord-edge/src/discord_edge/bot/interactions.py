@@ -65,6 +65,12 @@ def interaction_user(interaction: BotInteraction) -> DiscordUser:
     return DiscordUser(interaction.user.id, interaction.user.name)
 
 
+def user_api(interaction: BotInteraction) -> PlatformApi:
+    """Return the platform's API for the user of an interaction, whose id is the key."""
+    user = interaction_user(interaction)
+    return interaction.client.api.on_behalf_of(user, str(interaction.id))
+
+
 async def reply(
     interaction: BotInteraction,
     text: str,

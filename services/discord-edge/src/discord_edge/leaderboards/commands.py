@@ -8,7 +8,7 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.dialogs import GpuMenu
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.interactions import BotInteraction, Commands, reply, user_api
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import platform_roles, reply_with_lines
 from discord_edge.leaderboards.pages import AT_VERSION, fetch_page, page_buttons
@@ -87,7 +87,7 @@ async def ping(interaction: BotInteraction) -> None:
     await interaction.response.defer(ephemeral=True, thinking=True)
     text = f"Pong: Discord in {1000 * interaction.client.latency:.0f} ms, "
     try:
-        await interaction.client.api.get(None, IntakeStatus, "intake")
+        await interaction.client.api.get(IntakeStatus, "intake")
         text += f"the platform in {1000 * (time.monotonic() - began):.0f} ms."
     except (Refused, Failed):
         text += "the platform does not answer at the moment."
@@ -128,9 +128,8 @@ async def personal(
 async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100]) -> None:
     """Become a member of closed leaderboards."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    user, key = interaction_user(interaction), str(interaction.id)
-    path = ("user", "join")
-    joined = await interaction.client.api.post(user, LeaderboardMembership, key, *path, code=code)
+    api = user_api(interaction)
+    joined = await api.request(LeaderboardMembership, "POST", "user", "join", code=code)
     slugs = ", ".join(f"`{slug}`" for slug in joined.leaderboards)
     await reply(interaction, f"You can now see {slugs}.")
 
@@ -140,20 +139,17 @@ async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100
 async def queue(interaction: BotInteraction, gpu: str | None = None) -> None:
     """Show the queues and the user's own open submissions."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    all_gpus = interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
-    lines = [
-        queue_line(name, await api.get(user, QueueOfGpu, "queue", name))
-        for name in ([gpu] if gpu else all_gpus)
-    ]
+    gpus = [gpu] if gpu else interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
+    api = user_api(interaction)
+    lines = [queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
     lines += await _open_submission_lines(interaction)
     await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
 
 
 async def _open_submission_lines(interaction: BotInteraction) -> list[str]:
-    user, path = interaction_user(interaction), ("me", "submissions")
+    api = user_api(interaction)
     try:
-        page = await interaction.client.api.get(user, OwnSubmissions, *path, state="open", limit=10)
+        page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
     except Refused:
         return []
     return [
@@ -170,8 +166,7 @@ async def _show_page(
     await interaction.response.defer(ephemeral=True, thinking=True)
     slug = slug.strip().lower()
     if gpu is None:
-        user = interaction_user(interaction)
-        problem = await interaction.client.leaderboards.get(user, slug)
+        problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
         gpus = problem.gpus
         gpu = gpus[0] if len(gpus) == 1 else await _choose_gpu(interaction, problem)
         if not gpu:
@@ -198,4 +193,4 @@ async def _choose_gpu(interaction: BotInteraction, problem: Problem) -> str:
     return choice[0]
 
 
-COMMANDS: Commands = (*(list_, show, personal, join, queue, help_),)
+COMMANDS: Commands = (list_, show, personal, join, queue, help_)

@@ -7,7 +7,7 @@ from typing import Any
 
 import discord
 
-from discord_edge.bot.interactions import BotInteraction, interaction_user, reply_on_error
+from discord_edge.bot.interactions import BotInteraction, reply_on_error, user_api
 from discord_edge.bot.messages import build_embed
 from discord_edge.leaderboards.tables import (
     Page,
@@ -17,12 +17,11 @@ from discord_edge.leaderboards.tables import (
     rank_labels,
     ranking_page,
 )
-from discord_edge.platform_api import NOBODY, DiscordUser
-from shared.api.accounts import CurrentAccount
-from shared.api.leaderboards import History, Leaderboard, Leaderboards, PersonalRecord
+from discord_edge.platform_api import PlatformApi
+from discord_edge.submissions.report_buttons import fetch_own_history
+from shared.api.leaderboards import Leaderboard, Leaderboards
 from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus
-from shared.errors import Refused
 
 BACK, NEXT = "◀", "▶"
 ENTRIES_MAX = 100
@@ -36,72 +35,57 @@ async def fetch_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
 ) -> Page:
     """Build a page from the current data, with its time. Raises `Refused` and `Failed`."""
-    user = interaction_user(interaction)
+    api = user_api(interaction)
     if kind == "list":
-        page = await _leaderboards_page(interaction, user, slug, number)
+        page = await _leaderboards_page(interaction, api, slug, number)
     elif kind == "show":
-        page = await _ranking_page(interaction, user, (slug, gpu), number)
+        page = await _ranking_page(interaction, api, slug, gpu, number)
     else:
-        submissions = await _own_submissions(interaction, user, slug, gpu)
-        path = ("leaderboards", slug, gpu)
-        board = await interaction.client.api.get(user, Leaderboard, *path, limit=ENTRIES_MAX)
+        submissions = await fetch_own_history(api, slug, gpu)
+        board = await api.get(Leaderboard, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
         ranks = rank_labels(board.items)
         page = personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
     return replace(page, card=replace(page.card, at=time.time()))
 
 
 async def _leaderboards_page(
-    interaction: BotInteraction, user: DiscordUser, state: str, number: int
+    interaction: BotInteraction, api: PlatformApi, state: str, number: int
 ) -> Page:
     """List the leaderboards that a user may see, with the user's own best scores."""
-    api, problems = interaction.client.api, dict(interaction.client.leaderboards.known)
     # The cache contains public leaderboards only.
-    visible = await api.get(user, Problems, "problems", state="all", limit=ENTRIES_MAX)
-    problems |= {problem.slug: problem for problem in visible.items}
+    visible = await api.get(Problems, "problems", state="all", limit=ENTRIES_MAX)
+    problems = interaction.client.leaderboards.known | {
+        problem.slug: problem for problem in visible.items
+    }
     matching = [
         problem for _, problem in sorted(problems.items()) if state in ("all", problem.state)
     ]
     versions = {problem.slug: problem.number for problem in visible.items}
     best = {
         (board.problem, board.gpu): board.own_us
-        for board in (await api.get(user, Leaderboards, "leaderboards")).items
+        for board in (await api.get(Leaderboards, "leaderboards")).items
         if board.own_us is not None and board.problem_number == versions.get(board.problem)
     }
-    paused = (await api.get(None, IntakeStatus, "intake")).paused
+    paused = (await interaction.client.api.get(IntakeStatus, "intake")).paused
     return leaderboards_page(matching, number, paused or "", best)
 
 
 async def _ranking_page(
-    interaction: BotInteraction, user: DiscordUser, slug_and_gpu: tuple[str, str], number: int
+    interaction: BotInteraction, api: PlatformApi, slug: str, gpu: str, number: int
 ) -> Page:
     """Show a ranking, with the changes since a week ago if they are known."""
-    slug, (gpu, _, version_text) = slug_and_gpu[0], slug_and_gpu[1].partition(AT_VERSION)
+    gpu, _, version_text = gpu.partition(AT_VERSION)
     version = {"version": int(version_text)} if version_text.isdecimal() else {}
     path = ("leaderboards", slug, gpu)
-    board = await interaction.client.api.get(user, Leaderboard, *path, limit=ENTRIES_MAX, **version)
+    board = await api.get(Leaderboard, *path, limit=ENTRIES_MAX, **version)
     # Only after this read succeeded, which shows that the user may see the leaderboard.
-    before = {} if version else await interaction.client.trends.past_ranks(user, slug, gpu)
+    before = {} if version else await interaction.client.trends.past_ranks(api, slug, gpu)
     title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
     page = ranking_page(title, board.items, number, f"event {board.as_of}", before)
     if board.items or not board.other_versions:
         return page
     body = other_versions_text(board.problem_version, board.other_versions)
     return replace(page, card=replace(page.card, body=body))
-
-
-async def _own_submissions(
-    interaction: BotInteraction, user: DiscordUser, slug: str, gpu: str
-) -> list[PersonalRecord]:
-    """Return the user's own ranked submissions; empty for an unknown user."""
-    try:
-        me = await interaction.client.api.get(user, CurrentAccount, "me")
-    except Refused as refused:
-        if refused.code == NOBODY:
-            return []
-        raise
-    path = ("participants", me.name, "history")
-    history = await interaction.client.api.get(user, History, *path, problem=slug, gpu=gpu)
-    return history.items
 
 
 def page_buttons(kind: str, slug: str, gpu: str, page: Page) -> discord.ui.View | None:

@@ -131,7 +131,7 @@ class ForumMatcher:
         """Record the newly paired posts. Raises `Refused` and `Failed`."""
         for match in matches:
             if match.kind == "paired" and match.post is not None:
-                problem = await self.api.get(None, FullProblem, "problems", match.problem)
+                problem = await self.api.get(FullProblem, "problems", match.problem)
                 post = ProblemPost(match.post, summarize_problem(problem))
                 await self.ledger.save_problem_post(match.problem, post)
 
@@ -248,7 +248,7 @@ class Announcer:
 
     async def _public_times(self, entry: Entry) -> str:
         """Return the timed cases of an entry, as far as they are public. Raises `Failed`."""
-        submission = await self._reader.read(FullSubmission, "submissions", str(entry.number))
+        submission = await self._reader.read(FullSubmission, "submissions", entry.number)
         table = public_times(submission) if submission is not None else ""
         return f"\n{table}" if table else ""
 

@@ -11,10 +11,10 @@ from discord.ext import commands
 
 from discord_edge.bot.interactions import (
     BotInteraction,
-    interaction_user,
     reply,
     reply_on_error,
     reply_with_error,
+    user_api,
 )
 from discord_edge.bot.messages import is_own, translate_discord_errors
 from discord_edge.notifications.direct_message_texts import Notice
@@ -266,9 +266,8 @@ class AppealModal(discord.ui.Modal, title="Appeal"):
     async def on_submit(self, interaction: BotInteraction) -> None:  # type: ignore[override]
         """File the appeal."""
         await interaction.response.defer(ephemeral=True, thinking=True)
-        api, user = interaction.client.api, interaction_user(interaction)
         path = ("submissions", self.number, "appeal")
-        await api.post(user, object, str(interaction.id), *path, text=self.text.value)
+        await user_api(interaction).request(object, "POST", *path, text=self.text.value)
         text = f"Filed: #{self.number} will be reviewed again, and you will be notified."
         await reply(interaction, text)
 

@@ -159,8 +159,8 @@ class DirectMessenger:
     async def _notify_finished(self, recorded: RecordedEvent, owner: SubmissionOwner) -> None:
         assert owner.discord is not None, "only users of Discord choose this notification"
         await self.reader.wait_for_event(recorded.seq)
-        user = DiscordUser(int(owner.discord))
-        submission = await self.reader.read_for(user, FullSubmission, "submissions", owner.number)
+        api = self.reader.api.on_behalf_of(DiscordUser(int(owner.discord)))
+        submission = await PlatformReader(api).read(FullSubmission, "submissions", owner.number)
         if submission is None:
             _log.warning(
                 "no notification that #%d finished: its owner may not see it", owner.number

@@ -7,7 +7,7 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.interactions import BotInteraction, Commands, reply, user_api
 from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
 from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
 from discord_edge.submissions.commands import Choices, complete_leaderboards
@@ -109,8 +109,7 @@ async def complete_languages(interaction: BotInteraction, typed: str) -> Choices
 
 
 async def _fetch_problem(interaction: BotInteraction, slug: str) -> FullProblem:
-    user = interaction_user(interaction)
-    return await interaction.client.api.get(user, FullProblem, "problems", slug.strip().lower())
+    return await user_api(interaction).get(FullProblem, "problems", slug.strip().lower())
 
 
 async def _add_files(
@@ -118,12 +117,11 @@ async def _add_files(
 ) -> Card:
     """Return a card with a problem's public files, as far as Discord accepts them."""
     urls = {file.name: file.url for file in problem.files}
-    api, user = interaction.client.api, interaction_user(interaction)
-    attachments = []
+    api, attachments = user_api(interaction), []
     for place, (name, url) in enumerate((name, urls[name]) for name in names if name in urls):
         # Discord has no folders.
         base_name = PurePosixPath(name).name[:NAME_LENGTH_MAX]
-        data = await api.get_file(user, url) if place < FILES_MAX else None
+        data = await api.get_file(url) if place < FILES_MAX else None
         link = f"{api.public_url}{url}" if api.public_url else ""
         attachments.append(Attachment(base_name, data, link=link))
     card = replace(card, files=(*card.files, *attachments))
@@ -136,9 +134,9 @@ async def _harness_files(
     """Return the zip of the newest harness code, if there is one."""
     if not codes:
         return ()
-    api, code = interaction.client.api, codes[0]
+    api, code = user_api(interaction), codes[0]
     try:
-        data = await api.get_file(interaction_user(interaction), code.url)
+        data = await api.get_file(code.url)
     except Refused:
         # The zip was deleted; the rest of the answer is still useful.
         return ()
@@ -174,7 +172,7 @@ async def template(
     if language not in starts:
         raise Refused("unknown_template", f"`{slug}` has templates in {', '.join(starts)}")
     start = starts[language]
-    data = await interaction.client.api.get_file(interaction_user(interaction), start.url)
+    data = await user_api(interaction).get_file(start.url)
     file = discord_file(f"{slug}{PurePosixPath(start.name).suffix}", data)
     text = f"Start `{slug}` from this file."
     await interaction.edit_original_response(content=text, attachments=[file])
@@ -208,8 +206,7 @@ async def eval_code(
     await interaction.response.defer(ephemeral=True, thinking=True)
     problem = await _fetch_problem(interaction, leaderboard_name)
     chosen_language = choose_language(problem, language)
-    user = interaction_user(interaction)
-    harnesses = await interaction.client.api.get(user, Harnesses, "harnesses")
+    harnesses = await user_api(interaction).get(Harnesses, "harnesses")
     codes = select_harnesses(harnesses, problem.gpus)
     templates = set(problem.templates.values())
     names = [file.name for file in problem.files if file.name not in templates]
@@ -220,4 +217,4 @@ async def eval_code(
     await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
 
 
-COMMANDS: Commands = (*(task, template, reference, eval_code),)
+COMMANDS: Commands = (task, template, reference, eval_code)

@@ -13,7 +13,6 @@ from discord_edge.bot.dialogs import ConfirmationView, GpuMenu
 from discord_edge.bot.interactions import BotInteraction, Commands, reply, reply_with_error
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import (
-    LOOKED,
     Named,
     Reason,
     complete_any_leaderboard,
@@ -25,7 +24,7 @@ from discord_edge.bot.staff import (
     require_role,
     run_decision,
 )
-from discord_edge.platform_api import DiscordUser
+from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
 from discord_edge.problems.drafts import (
     ProblemDraft,
@@ -40,6 +39,7 @@ from discord_edge.problems.drafts import (
 from discord_edge.problems.repository_updates import (
     is_idle,
     plan_lines,
+    read_version,
     request_update,
     solution_lines,
 )
@@ -90,7 +90,7 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
 ) -> None:
     """Read the files, ask for GPU types, show a preview, and publish."""
-    user = await defer_for_role(interaction, *MAY)
+    api = await defer_for_role(interaction, *MAY)
     slug, ends_at = leaderboard_name.strip().lower(), parse_closing_time(deadline, now())
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
@@ -104,7 +104,7 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     gpus = await _choose_gpus(interaction, draft)
     if not gpus:
         return
-    await _publish(interaction, user, replace(draft, gpus=gpus), files)
+    await _publish(interaction, api, replace(draft, gpus=gpus), files)
 
 
 async def _read_files(file: discord.Attachment) -> dict[str, bytes]:
@@ -139,7 +139,7 @@ async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tupl
 
 
 async def _publish(
-    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
 ) -> None:
     view = ConfirmationView(interaction.user.id, "Publish", "Discard", ASKED_S_MAX)
     embed = build_embed(draft_card(draft))
@@ -147,7 +147,7 @@ async def _publish(
     if not await view.answered():
         await reply(interaction, "Discarded: nothing was published.")
         return
-    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    published = await api.publish(draft.fields, files)
     slug, number = draft.version.slug, published.number
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
     lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
@@ -172,14 +172,14 @@ class ArchiveModal(discord.ui.Modal):
 
     async def on_submit(self, interaction: discord.Interaction[Any]) -> None:
         """Archive the leaderboard if its name was typed."""
-        user = await defer_for_role(interaction, *self.roles)
+        api = await defer_for_role(interaction, *self.roles)
         if self.typed_name.value.strip().lower() != self.slug:
             reason = f"you did not type `{self.slug}`, so nothing was archived"
             raise Refused("not_confirmed", reason, "leaderboard_name")
         if not self.is_forced:
-            await _check_unused(interaction, user, self.slug)
+            await _check_unused(api, self.slug)
         path = ("admin", "leaderboards", self.slug, "archive")
-        note = await run_decision(interaction, user, path, reason=self.reason.value)
+        note = await run_decision(api, *path, reason=self.reason.value)
         text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
         await reply(interaction, text)
 
@@ -190,11 +190,10 @@ class ArchiveModal(discord.ui.Modal):
         await reply_with_error(interaction, error)
 
 
-async def _check_unused(interaction: BotInteraction, user: DiscordUser, slug: str) -> None:
+async def _check_unused(api: PlatformApi, slug: str) -> None:
     """Raise `Refused` `has_submissions` for a leaderboard with entries."""
-    api = interaction.client.api
-    for gpu in (await api.get(user, LeaderboardSettings, "leaderboards", slug)).gpus:
-        board = await api.get(user, Leaderboard, "leaderboards", slug, gpu, limit=1)
+    for gpu in (await api.get(LeaderboardSettings, "leaderboards", slug)).gpus:
+        board = await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)
         if board.items:
             reason = f"`{slug}` has entries: use `force` to archive it anyway"
             raise Refused("has_submissions", reason, "force")
@@ -241,7 +240,7 @@ async def create_local(
     interaction: BotInteraction, directory: str, gpu: str | None = None, closed: bool = False
 ) -> None:
     """Publish a folder under its name with the suffix -dev, unchecked, for a year."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     root = interaction.client.problems_folder
     folder = await asyncio.to_thread(_find_folder, root, directory.strip())
     slug = f"{folder.name.lower()}{SUFFIX}"
@@ -251,7 +250,7 @@ async def create_local(
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
     draft = ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
-    await _publish_local(interaction, user, draft, files)
+    await _publish_local(interaction, api, draft, files)
 
 
 def _find_folder(root: Path | None, directory: str) -> Path:
@@ -265,9 +264,9 @@ def _find_folder(root: Path | None, directory: str) -> Path:
 
 
 async def _publish_local(
-    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
 ) -> None:
-    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    published = await api.publish(draft.fields, files)
     state = "published" if published.is_new else "already exists"
     version = f"**{escaped(draft.version.slug)}** version {published.number}"
     await reply(interaction, f"{version} {state}; it closes {deadline_text(draft.ends_at)}.")
@@ -292,7 +291,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     dry_run: bool = True,
 ) -> None:
     """Show what would be published, ask, and publish it."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     if force and problem_set is None:
         reason = "`force` may remove leaderboard entries: name the contest in `problem_set`"
         raise Refused("invalid_request", reason, "problem_set")
@@ -300,20 +299,20 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     body |= {"problem_set": problem_set.strip() if problem_set else None, "force": force}
     body |= {"visibility": "closed"} if closed else {}
     action = "looked at what it would publish" if dry_run else "published from it"
-    await record_access(interaction, user, repository_name.strip(), action)
-    api, publisher = interaction.client.api, interaction.client.publisher
-    plan = await request_update(api, user, body, is_dry=True)
+    await record_access(interaction, api, repository_name.strip(), action)
+    plan = await request_update(api, body, is_dry=True)
     lines = plan_lines(plan)
     if dry_run or is_idle(plan):
         await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
         return
-    before = await publisher.read_versions(user, plan)
+    before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
     if not await _confirm(interaction, lines):
         await reply(interaction, "Discarded: nothing was published.")
         return
+    assert api.user is not None, "an operator is a user"
     channel = str(parent_channel(interaction))
-    update = RepositoryUpdate(str(interaction.id), user, channel, body, before)
-    await publisher.publish(
+    update = RepositoryUpdate(api.key, api.user, channel, body, before)
+    await interaction.client.publisher.publish(
         update, lambda lines, is_over: _show_progress(interaction, lines, is_over=is_over)
     )
 
@@ -345,9 +344,9 @@ async def verify_task(
     mode: Literal["all", "correct", "wrong", "baseline"] = "all",
 ) -> None:
     """List the results of the solutions on the author's machine; their sources stay private."""
-    user, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
-    await record_access(interaction, user, slug, LOOKED)
-    problem = await interaction.client.api.get(user, FullProblem, "problems", slug)
+    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    await record_access(interaction, api, slug)
+    problem = await api.get(FullProblem, "problems", slug)
     check = problem.check
     head = f"**{escaped(slug)}** version {problem.number}"
     if check.state != "clean":

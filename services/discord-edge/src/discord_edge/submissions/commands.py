@@ -12,6 +12,7 @@ from discord_edge.bot.interactions import (
     interaction_user,
     reply,
     reply_with_error,
+    user_api,
 )
 from discord_edge.bot.messages import build_embed, build_files, source_file
 from discord_edge.bot.staff import read_attachment
@@ -24,10 +25,9 @@ from discord_edge.submissions.models import (
     choose_leaderboard,
 )
 from discord_edge.submissions.reply import parent_channel, submit_and_reply
-from discord_edge.submissions.report import comparison_card, fetch_report
-from discord_edge.submissions.report_buttons import fetch_own_submission
+from discord_edge.submissions.report import fetch_report
+from discord_edge.submissions.report_buttons import fetch_own_submission, reply_with_comparison
 from discord_edge.wording import CHOICES_MAX, match_gpu_list, match_names
-from shared.api.leaderboards import Comparison
 from shared.api.problems import Problem
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
@@ -135,7 +135,7 @@ async def _submit(
     slug = slug or await _ask_for_leaderboard(interaction)
     if not slug:
         return
-    problem = await interaction.client.leaderboards.get(interaction_user(interaction), slug)
+    problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
     gpus = choose_gpus(options.gpu, source, problem.slug, problem.gpus)
     gpus = gpus or await _ask_for_gpus(interaction, problem)
     if not gpus:
@@ -219,7 +219,7 @@ async def _complete_submissions(
 async def get_submission(interaction: BotInteraction, submission_id: int) -> None:
     """Show a submission's status, or its report with the source."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
+    api = user_api(interaction)
     submission = await fetch_own_submission(interaction, submission_id)
     if not submission.is_over:
         status = Status(
@@ -231,11 +231,11 @@ async def get_submission(interaction: BotInteraction, submission_id: int) -> Non
         )
         await reply(interaction, status.text)
         return
-    report = await fetch_report(api, user, submission)
+    report = await fetch_report(api, submission)
     card = fit_attachments(report, interaction.filesize_limit)
     files = build_files(card)
     try:
-        source = await api.get_file(user, f"/v1/submissions/{submission_id}?source=true")
+        source = await api.get_file(f"/v1/submissions/{submission_id}?source=true")
     except (Refused, Failed):
         source = b""
     files += source_file(source, submission.name)
@@ -248,8 +248,7 @@ async def cancel(interaction: BotInteraction, submission_id: int) -> None:
     """Cancel a submission."""
     await interaction.response.defer(ephemeral=True, thinking=True)
     await fetch_own_submission(interaction, submission_id)
-    user, path = interaction_user(interaction), ("submissions", submission_id, "cancel")
-    await interaction.client.api.post(user, object, str(interaction.id), *path)
+    await user_api(interaction).request(object, "POST", "submissions", submission_id, "cancel")
     await reply(interaction, f"Submission **#{submission_id}** is being cancelled.")
 
 
@@ -258,9 +257,7 @@ async def cancel(interaction: BotInteraction, submission_id: int) -> None:
 async def compare(interaction: BotInteraction, a: int, b: int) -> None:
     """Show the ratio of each case, with the diff of the sources as a file."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    user = interaction_user(interaction)
-    card = comparison_card(await interaction.client.api.get(user, Comparison, "compare", a=a, b=b))
-    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+    await reply_with_comparison(interaction, a, b)
 
 
 COMMANDS: Commands = (get_submission, cancel, compare)

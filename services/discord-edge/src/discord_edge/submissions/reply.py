@@ -7,7 +7,13 @@ from typing import Any
 
 import discord
 
-from discord_edge.bot.interactions import BotInteraction, interaction_user, reply, reply_with_error
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    interaction_user,
+    reply,
+    reply_with_error,
+    user_api,
+)
 from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.cards import Attachment, Card
 from discord_edge.platform_api import SubmissionRequest
@@ -72,8 +78,8 @@ class _ConsentView(discord.ui.View):
 
 async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     """Ask for consent, and return whether the user gave it. Raises `Refused` and `Failed`."""
-    api, user = interaction.client.api, interaction_user(interaction)
-    consent = await api.get(user, Consent, "problems", slug, "consent")
+    api, path = user_api(interaction), ("problems", slug, "consent")
+    consent = await api.get(Consent, *path)
     text = consent.text
     body = text.replace("@", "@\u200b")
     is_long = len(body) > TEXT_MAX
@@ -96,8 +102,8 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
             text = "Not accepted, so nothing is submitted."
             await interaction.edit_original_response(content=text, view=None)
         return False
-    path = ("problems", slug, "consent")
-    await api.post(user, object, f"{interaction.id}-consent", *path, digest=consent.digest)
+    consent_api = api.with_key(f"{api.key}-consent")
+    await consent_api.request(object, "POST", *path, digest=consent.digest)
     return True
 
 

@@ -1,5 +1,6 @@
 """The report on a finished submission, and the comparison of two."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from discord_edge.cards import (
     Attachment,
     Card,
 )
-from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.platform_api import PlatformApi
 from discord_edge.wording import CONTENT_MAX, escaped, fenced
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import File, FullSubmission
@@ -240,30 +241,26 @@ def _compared_verdict(verdict: str | None) -> str:
     return "not run" if verdict is None else verdict_text(verdict)
 
 
-async def fetch_report(api: PlatformApi, user: DiscordUser, submission: FullSubmission) -> Card:
+async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
     """Build the report on a finished submission, with its files. Raises `Failed`."""
     result = msgspec.json.encode(msgspec.structs.replace(submission, source=None))
     attachments: list[Attachment] = []
     bytes_left = TOGETHER_BYTES_MAX
     for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
         fits = file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX
-        attachments.append(await _attach(api, user, submission.number, file, is_fetched=fits))
+        attachments.append(await _attach(api, submission.number, file, is_fetched=fits))
         bytes_left -= len(attachments[-1].data or b"")
     # Files for people come before files for programs.
     attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
     return report_card(submission, attachments)
 
 
-async def _attach(
-    api: PlatformApi, user: DiscordUser, number: int, file: File, *, is_fetched: bool
-) -> Attachment:
+async def _attach(api: PlatformApi, number: int, file: File, *, is_fetched: bool) -> Attachment:
     path = f"/v1/submissions/{number}/files/{quote(file.name, safe='')}"
     data = None
     if is_fetched:
-        try:
-            data = await api.get_file(user, path)
-        except Refused:
-            # The file was deleted; the rest of the report is still worth sending.
-            data = None
+        # The file may have been deleted; the rest of the report is still worth sending.
+        with contextlib.suppress(Refused):
+            data = await api.get_file(path)
     link = f"{api.public_url}{path}" if api.public_url else ""
     return Attachment(file.name, data, file.bytes, link)

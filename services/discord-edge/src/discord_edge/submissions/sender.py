@@ -64,9 +64,8 @@ class SubmissionSender:
         await self.tasks.stop()
 
     async def _submit(self, pending: PendingSubmission) -> list[TrackedSubmission]:
-        receipts = await retry_until_done(
-            lambda: self.api.submit(pending.user, pending.request, pending.key)
-        )
+        api = self.api.on_behalf_of(pending.user, pending.key)
+        receipts = await retry_until_done(lambda: api.submit(pending.request))
         submissions = _read_receipts(pending, receipts.submissions)
         await retry_until_done(lambda: self._store(pending, submissions))
         return submissions

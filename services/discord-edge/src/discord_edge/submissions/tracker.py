@@ -156,9 +156,9 @@ class ThreadOpener:
         """Whether the thread is shared by all submissions of the user and problem."""
         if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
             return True
-        user = DiscordUser(int(submission.person))
+        api = self.api.on_behalf_of(DiscordUser(int(submission.person)))
         try:
-            choice = (await self.api.get(user, Preferences, "me", "preferences")).threads
+            choice = (await api.get(Preferences, "me", "preferences")).threads
         except Refused as refused:
             _log.info("no preferences for #%d: %s", submission.number, refused.reason)
             choice = DEFAULT
@@ -279,10 +279,10 @@ class _Tracker:
     def __init__(
         self, tracker: SubmissionTracker, submission: TrackedSubmission, listener: StatusListener
     ) -> None:
-        self._api, self._messages = tracker.api, tracker.messages
+        self._api = tracker.api.on_behalf_of(DiscordUser(int(submission.person)))
+        self._messages = tracker.messages
         self._submissions, self._opener = tracker.submissions, tracker.opener
         self._submission, self._listener = submission, listener
-        self._user = DiscordUser(int(submission.person))
         self._status = Status(
             submission.number, submission.problem, submission.mode, submission.gpu
         )
@@ -300,7 +300,7 @@ class _Tracker:
             editing.cancel()
             await asyncio.gather(editing, return_exceptions=True)
         path = ("submissions", self._submission.number)
-        result = await retry_until_done(lambda: self._api.get(self._user, FullSubmission, *path))
+        result = await retry_until_done(lambda: self._api.get(FullSubmission, *path))
         text, good = escaped(headline(result)), is_good(result)
         self._set_status(replace(self._status, now=text, is_over=True, is_good=good))
         if message:
@@ -327,7 +327,7 @@ class _Tracker:
         """Send the report once, and edit the status message a last time. Raises `Refused`."""
         submission = self._submission
         if submission.report is None:
-            card = await retry_until_done(lambda: fetch_report(self._api, self._user, result))
+            card = await retry_until_done(lambda: fetch_report(self._api, result))
             nonce = submission_nonce(submission.number, "report")
             report = await self._send(
                 lambda room: self._messages.send_report(room, card, nonce, submission)
@@ -390,7 +390,7 @@ class _Tracker:
         while True:
             place = self._status.place
             try:
-                async for event in self._api.events(self._user, self._submission.number, place):
+                async for event in self._api.events(self._submission.number, place):
                     if event.kind == "end":
                         return
                     self._set_status(evolve(self._status, event.kind, event.data))
