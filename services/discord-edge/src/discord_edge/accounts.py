@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import (
     BotInteraction,
     Commands,
@@ -98,15 +98,12 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
     request = await api.with_key(f"{api.key}-look").request(
         LinkRequest, "POST", *path, cli_id=cli_id, confirm=False
     )
-    view = ConfirmationView(interaction.user.id, "Link it", "Do not", ASKED_S_MAX)
-    requested_at = _relative_time(request.requested_at)
-    await interaction.edit_original_response(
-        content=f"A client requested this id {requested_at}, from the network "
+    question = (
+        f"A client requested this id {_relative_time(request.requested_at)}, from the network "
         f"{escaped(request.network)}. Did you start this yourself, a moment ago? "
-        "Then it may submit for you for 90 days; `/account revoke` ends that.",
-        view=view,
+        "Then it may submit for you for 90 days; `/account revoke` ends that."
     )
-    if not await view.answered():
+    if not await Confirmation(interaction, "Link it", "Do not", ASKED_S_MAX).ask(question):
         await reply(interaction, "Nothing was linked.")
         return
     client = await api.with_key(f"{api.key}-link").request(

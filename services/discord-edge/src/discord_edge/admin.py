@@ -11,7 +11,7 @@ import discord
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.messages import build_embed, build_files, discord_file
 from discord_edge.bot.staff import (
@@ -198,10 +198,9 @@ async def delete_submission(
     """Show a submission, and withdraw it after a confirmation."""
     api, path = await defer_for_role(interaction, ADMIN), ("submissions", submission)
     card = report_card(await api.get(FullSubmission, *path))
-    view = ConfirmationView(interaction.user.id, "Delete", "Keep", KEEP_S)
-    text = "Remove this from its leaderboard for ever? Its history stays."
-    await interaction.edit_original_response(content=text, embed=build_embed(card), view=view)
-    if not await view.answered():
+    question = "Remove this from its leaderboard for ever? Its history stays."
+    confirmation = Confirmation(interaction, "Delete", "Keep", KEEP_S)
+    if not await confirmation.ask(question, build_embed(card)):
         await reply(interaction, f"Submission **#{submission}** is kept.")
         return
     await api.request(object, "DELETE", *path, reason=reason)

@@ -2,7 +2,13 @@
 
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, Commands, reply
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+)
 from discord_edge.bot.staff import (
     Number,
     Reason,
@@ -23,13 +29,11 @@ Every = app_commands.Range[int, 10, 30 * 86400]
 Ratio = app_commands.Range[float, 1.001, 100.0]
 
 
-async def complete_agents(
-    interaction: BotInteraction, typed: str
-) -> list[app_commands.Choice[str]]:
+async def complete_agents(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the names of agents."""
     agents = await interaction.client.cache.get(None, Agents, "agents")
-    names = match_names(typed, [agent.id for agent in agents.items] if agents else [])
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    ids = [agent.id for agent in agents.items] if agents else []
+    return name_choices(match_names(typed, ids))
 
 
 @app_commands.command(name="list", description="All agents and their states")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.staff import (
     Named,
@@ -211,16 +211,15 @@ async def _settle(
     if rejudge.state != "previewed":
         message = f"rejudge {identity} is already {rejudge.state}"
         raise Refused("wrong_state", message, "rejudge_id")
-    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
-    lines = [f"Rejudge `{identity}`:", *_change_lines(rejudge)]
-    await interaction.edit_original_response(content="\n".join(lines), view=view)
-    action = "apply" if await view.answered() else "discard"
-    if action == "discard" and view.is_late:
+    question = "\n".join([f"Rejudge `{identity}`:", *_change_lines(rejudge)])
+    is_applied = await Confirmation(interaction, "Apply", "Discard", ASKED_S_MAX).ask(question)
+    if is_applied is None:
         text = f"No answer; use `/moderate settle-rejudge` with `{identity}` to decide later."
         await reply(interaction, text)
         return
+    action = "apply" if is_applied else "discard"
     await run_decision(api, "admin", "rejudges", identity, action, reason=reason)
-    outcome = "applied: it counts now" if action == "apply" else "discarded: nothing changed"
+    outcome = "applied: it counts now" if is_applied else "discarded: nothing changed"
     await reply(interaction, f"Rejudge `{identity}` is {outcome}.")
 
 

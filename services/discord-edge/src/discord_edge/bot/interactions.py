@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ UPDATES = (
     discord.InteractionResponseType.deferred_message_update,
 )
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
+Choices = list[app_commands.Choice[str]]
 NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,11 @@ def user_api(interaction: BotInteraction) -> PlatformApi:
     """Return the platform's API for the user of an interaction, whose id is the key."""
     user = interaction_user(interaction)
     return interaction.client.api.on_behalf_of(user, str(interaction.id))
+
+
+def name_choices(names: Iterable[str]) -> Choices:
+    """Return names as the completions of an option."""
+    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
 
 
 async def reply(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import discord
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, reply
+from discord_edge.bot.interactions import BotInteraction, Choices, name_choices, reply
 from discord_edge.platform_api import NOBODY, DiscordUser, PlatformApi
 from discord_edge.wording import CONTENT_MAX, match_names
 from shared.api.accounts import CurrentAccount
@@ -79,9 +79,7 @@ async def reply_with_lines(
     return await reply(interaction, f"{len(lines)} lines: see the file.", files=[file])
 
 
-async def complete_any_leaderboard(
-    interaction: BotInteraction, typed: str
-) -> list[app_commands.Choice[str]]:
+async def complete_any_leaderboard(interaction: BotInteraction, typed: str) -> Choices:
     """Complete leaderboards, including closed ones that the user may see."""
     user = DiscordUser(interaction.user.id, interaction.user.name, platform_roles(interaction))
     query: dict[str, str | int] = {"state": "all", "limit": BOARDS_PAGE}
@@ -92,8 +90,7 @@ async def complete_any_leaderboard(
         if page is None or not page.next_cursor:
             break
         query["cursor"] = page.next_cursor
-    names = match_names(typed, sorted(slugs))
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    return name_choices(match_names(typed, sorted(slugs)))
 
 
 async def find_participant_name(

@@ -8,16 +8,19 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.dialogs import GpuMenu
-from discord_edge.bot.interactions import BotInteraction, Commands, reply, user_api
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+    user_api,
+)
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import platform_roles, reply_with_lines
 from discord_edge.leaderboards.pages import AT_VERSION, fetch_page, page_buttons
 from discord_edge.leaderboards.tables import queue_line
-from discord_edge.submissions.commands import (
-    Choices,
-    complete_gpus,
-    complete_leaderboards,
-)
+from discord_edge.submissions.commands import complete_gpus, complete_leaderboards
 from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import Problem
@@ -34,7 +37,7 @@ async def complete_topics(interaction: BotInteraction, typed: str) -> Choices:
     names = {command.qualified_name for command in commands}
     names |= {command.parent.qualified_name for command in commands if command.parent is not None}
     matches = match_names(typed.lstrip("/"), sorted(names))
-    return [app_commands.Choice(name=name, value=name) for name in matches]
+    return name_choices(matches)
 
 
 @app_commands.command(name="help", description="What the bot can do")
@@ -183,14 +186,8 @@ async def _choose_gpu(interaction: BotInteraction, problem: Problem) -> str:
     if not problem.gpus:
         raise Refused("unknown_gpu", f"`{problem.slug}` has no GPU type")
     menu = GpuMenu(interaction, problem.gpus, choices_max=1)
-    text = f"Which GPU type of `{problem.slug}`?"
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        text = "Nothing was chosen within two minutes."
-        await interaction.edit_original_response(content=text, view=menu)
-        return ""
-    return choice[0]
+    late_text = "Nothing was chosen within two minutes."
+    return "".join(await menu.ask(f"Which GPU type of `{problem.slug}`?", late_text))
 
 
 COMMANDS: Commands = (list_, show, personal, join, queue, help_)

@@ -7,10 +7,17 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, Commands, reply, user_api
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+    user_api,
+)
 from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
 from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
-from discord_edge.submissions.commands import Choices, complete_leaderboards
+from discord_edge.submissions.commands import complete_leaderboards
 from discord_edge.wording import escaped, match_names, render_statement
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
@@ -104,8 +111,7 @@ async def complete_languages(interaction: BotInteraction, typed: str) -> Choices
     slug = str(getattr(interaction.namespace, "leaderboard_name", None) or "").strip().lower()
     leaderboard = interaction.client.leaderboards.known.get(slug)
     languages = leaderboard.languages or [PYTHON] if leaderboard else list(SUFFIXES)
-    names = match_names(typed, languages)
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    return name_choices(match_names(typed, languages))
 
 
 async def _fetch_problem(interaction: BotInteraction, slug: str) -> FullProblem:

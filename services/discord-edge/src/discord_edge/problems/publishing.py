@@ -9,8 +9,15 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView, GpuMenu
-from discord_edge.bot.interactions import BotInteraction, Commands, reply, reply_with_error
+from discord_edge.bot.dialogs import Confirmation, GpuMenu
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+    reply_with_error,
+)
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import (
     Named,
@@ -129,10 +136,8 @@ async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tupl
     gpus = tuple(dict.fromkeys(gpus))
     if len(gpus) == 1:
         return gpus
-    menu = GpuMenu(interaction, gpus)
     text = f"Which GPU types does `{draft.version.slug}` take? Choose within two minutes."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
+    choice = await GpuMenu(interaction, gpus).ask(text)
     if not choice:
         await reply(interaction, "Nothing was chosen within two minutes, so nothing is published.")
     return choice
@@ -141,10 +146,8 @@ async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tupl
 async def _publish(
     interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
 ) -> None:
-    view = ConfirmationView(interaction.user.id, "Publish", "Discard", ASKED_S_MAX)
-    embed = build_embed(draft_card(draft))
-    await interaction.edit_original_response(content="Publish this?", embed=embed, view=view)
-    if not await view.answered():
+    confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
+    if not await confirmation.ask("Publish this?", build_embed(draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
         return
     published = await api.publish(draft.fields, files)
@@ -216,17 +219,14 @@ async def delete(interaction: BotInteraction, leaderboard_name: Named, force: bo
     await confirm_archive(interaction, leaderboard_name, *MAY, is_forced=force)
 
 
-async def complete_folders(
-    interaction: BotInteraction, typed: str
-) -> list[app_commands.Choice[str]]:
+async def complete_folders(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the folders with problems, for users who may publish them."""
     root = interaction.client.problems_folder
     if root is None or ADMIN not in platform_roles(interaction):
         return []
     folders = await asyncio.to_thread(find_task_folders, root)
     names = [folder.relative_to(root).as_posix() for folder in folders]
-    names = match_names(typed, [name for name in names if len(name) <= 100])
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    return name_choices(match_names(typed, names))
 
 
 @app_commands.command(name="create-local", description="Publish a folder of the bot's machine")
@@ -306,7 +306,10 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
         await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
         return
     before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
-    if not await _confirm(interaction, lines):
+    question = "\n".join([*lines, "Publish this?"])
+    if len(question) > CONTENT_MAX:
+        question = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
+    if not await Confirmation(interaction, "Apply", "Discard", ASKED_S_MAX).ask(question):
         await reply(interaction, "Discarded: nothing was published.")
         return
     assert api.user is not None, "an operator is a user"
@@ -324,15 +327,6 @@ async def _show_progress(interaction: BotInteraction, lines: list[str], *, is_ov
     if is_over:
         return await reply_with_lines(interaction, lines, "")
     return await reply(interaction, "\n".join(lines))
-
-
-async def _confirm(interaction: BotInteraction, lines: list[str]) -> bool:
-    text = "\n".join([*lines, "Publish this?"])
-    if len(text) > CONTENT_MAX:
-        text = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
-    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
-    await interaction.edit_original_response(content=text, view=view)
-    return await view.answered()
 
 
 @app_commands.command(name="verify-task", description="The results of a problem's own solutions")

@@ -8,8 +8,10 @@ from discord import app_commands
 from discord_edge.bot.dialogs import OPTIONS_MAX, GpuMenu
 from discord_edge.bot.interactions import (
     BotInteraction,
+    Choices,
     Commands,
     interaction_user,
+    name_choices,
     reply,
     reply_with_error,
     user_api,
@@ -43,9 +45,9 @@ OPTION_TEXTS = {
     "leaderboard_name": "The leaderboard, if your file does not name it",
     "gpu": "GPU types, separated by commas",
 }
-Choices = list[app_commands.Choice[str]]
 Case = app_commands.Range[int, 1, 1000]
 OWN_MAX = 50
+NOT_CHOSEN = "Nothing was chosen within two minutes, so nothing is submitted."
 Numbers = list[app_commands.Choice[int]]
 
 
@@ -60,24 +62,20 @@ class SubmitOptions(NamedTuple):
 async def complete_open_leaderboards(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the leaderboards that take submissions."""
     slugs = interaction.client.leaderboards.open_slugs
-    return _choices(match_names(typed, slugs))
+    return name_choices(match_names(typed, slugs))
 
 
 async def complete_leaderboards(interaction: BotInteraction, typed: str) -> Choices:
     """Complete all public leaderboards, including ended ones."""
     slugs = sorted(interaction.client.leaderboards.known)
-    return _choices(match_names(typed, slugs))
+    return name_choices(match_names(typed, slugs))
 
 
 async def complete_gpus(interaction: BotInteraction, typed: str) -> Choices:
     """Complete a comma-separated list of the chosen leaderboard's GPU types."""
     slug = getattr(interaction.namespace, "leaderboard_name", None)
     gpus = interaction.client.leaderboards.gpus(slug)
-    return _choices(match_gpu_list(typed, gpus))
-
-
-def _choices(names: list[str]) -> Choices:
-    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
+    return name_choices(match_gpu_list(typed, gpus))
 
 
 def submit_commands() -> list[app_commands.Command[Any, ..., Any]]:
@@ -159,15 +157,10 @@ async def _ask_for_leaderboard(interaction: BotInteraction) -> str:
     slugs = interaction.client.leaderboards.open_slugs
     if not slugs:
         raise Refused("unknown_leaderboard", "no leaderboard takes submissions at the moment")
-    menu = GpuMenu(interaction, slugs, 1, "Leaderboards")
     text = "For which leaderboard is this? Choose within two minutes."
     if len(slugs) > OPTIONS_MAX:
         text += f" These are the first {OPTIONS_MAX}; name others as `leaderboard_name`."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        await _report_no_choice(interaction, menu)
-    return choice[0] if choice else ""
+    return "".join(await GpuMenu(interaction, slugs, 1, "Leaderboards").ask(text, NOT_CHOSEN))
 
 
 async def _ask_for_gpus(interaction: BotInteraction, problem: Problem) -> tuple[str, ...]:
@@ -175,18 +168,8 @@ async def _ask_for_gpus(interaction: BotInteraction, problem: Problem) -> tuple[
     if not problem.gpus:
         reason = f"`{problem.slug}` takes no submissions at the moment"
         raise Refused("unknown_gpu", reason)
-    menu = GpuMenu(interaction, problem.gpus)
     text = f"Where should `{problem.slug}` run your file? Choose within two minutes."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        await _report_no_choice(interaction, menu)
-    return choice
-
-
-async def _report_no_choice(interaction: BotInteraction, menu: GpuMenu) -> None:
-    text = "Nothing was chosen within two minutes, so nothing is submitted."
-    await interaction.edit_original_response(content=text, view=menu)
+    return await GpuMenu(interaction, problem.gpus).ask(text, NOT_CHOSEN)
 
 
 async def complete_own_submissions(interaction: BotInteraction, typed: str) -> Numbers:

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import discord
 
+from discord_edge.bot.dialogs import Question
 from discord_edge.bot.interactions import (
     BotInteraction,
     interaction_user,
     reply,
-    reply_with_error,
     user_api,
 )
 from discord_edge.bot.messages import build_embed, build_files
@@ -38,13 +37,10 @@ ENDS = "This answer is no longer updated: follow it there."
 ENDS_ALONE = "This answer is no longer updated: use `/leaderboard get-submission`."
 
 
-class _ConsentView(discord.ui.View):
-    """Accept or decline, for one user; no answer in time declines."""
+class _ConsentView(Question):
+    """Accept or decline; no answer in time declines."""
 
-    def __init__(self, owner: int) -> None:
-        super().__init__(timeout=ASKED_S_MAX)
-        self.owner, self.is_given = owner, False
-        self.closed = asyncio.Event()
+    is_given = False
 
     @discord.ui.button(label="Accept", style=discord.ButtonStyle.primary)
     async def accept(
@@ -61,19 +57,7 @@ class _ConsentView(discord.ui.View):
 
     async def _close(self, interaction: BotInteraction, text: str) -> None:
         await interaction.response.edit_message(content=text, view=None)
-        self.closed.set()
         self.stop()
-
-    async def interaction_check(self, interaction: discord.Interaction[Any]) -> bool:
-        return interaction.user.id == self.owner
-
-    async def on_timeout(self) -> None:
-        self.closed.set()
-
-    async def on_error(
-        self, interaction: discord.Interaction[Any], error: Exception, _: discord.ui.Item[Any]
-    ) -> None:
-        await reply_with_error(interaction, error)
 
 
 async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
@@ -89,14 +73,14 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
         footer="the full text is in the file" if is_long else "",
         files=(Attachment("consent.md", text.encode()),) if is_long else (),
     )
-    view = _ConsentView(interaction.user.id)
+    view = _ConsentView(interaction, ASKED_S_MAX)
     await interaction.edit_original_response(
         content="Before your first submission:",
         embed=build_embed(card),
         attachments=build_files(card),
         view=view,
     )
-    await view.closed.wait()
+    await view.wait()
     if not view.is_given:
         if not interaction.is_expired():
             text = "Not accepted, so nothing is submitted."
