@@ -277,7 +277,9 @@ async def resync(interaction: BotInteraction) -> None:
     """Sync the commands even if they did not change."""
     api = await defer_for_role(interaction, ADMIN)
     await record_access(interaction, api, "the commands", "synced on Discord")
-    synced = await interaction.client.tree.sync(guild=discord.Object(interaction.client.guild_id))
+    synced = await interaction.client.tree.sync(
+        guild=discord.Object(interaction.client.settings.guild)
+    )
     await reply(interaction, f"Discord knows {len(synced)} commands.")
 
 

@@ -8,7 +8,6 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,25 +15,39 @@ import aiohttp
 import discord
 from discord import app_commands
 from discord.ext import commands
+from psycopg_pool import AsyncConnectionPool
 
 from discord_edge import accounts, admin, agents, moderation, participants, quotas
 from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
-from discord_edge.bot.interactions import BotBase, BotInteraction, reply_with_error
-from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
+from discord_edge.bot.interactions import BotInteraction, reply_with_error
+from discord_edge.bot.messages import (
+    ApplicationEmojis,
+    DiscordMessageHistory,
+    translate_discord_errors,
+)
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
 from discord_edge.leaderboards.commands import ping
 from discord_edge.leaderboards.pages import PageButton
 from discord_edge.metrics import BROKEN, FAILED, LATE, NEW, REFUSED, RESUMED, EdgeMetrics
-from discord_edge.platform_api import PlatformApi, ReadCache
-from discord_edge.postgres import PostgresTrackedSubmissions
+from discord_edge.notifications.announcer import ForumMatcher
+from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
+from discord_edge.notifications.messenger import DirectMessenger, MessageSender
+from discord_edge.platform_api import PlatformApi, PlatformReader, ReadCache
+from discord_edge.postgres import (
+    PostgresLedger,
+    PostgresRepositoryUpdates,
+    PostgresTrackedSubmissions,
+)
 from discord_edge.problems import commands as problems
 from discord_edge.problems import publishing
-from discord_edge.settings import PREFIX
+from discord_edge.problems.repository_updates import RepositoryPublisher
+from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
 from discord_edge.submissions.cancellation import CancelButton
 from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
+from discord_edge.submissions.sender import SubmissionSender
 from discord_edge.submissions.threads import DiscordSubmissionThreads
 from discord_edge.submissions.tracker import SubmissionTracker, ThreadOpener
 from shared.errors import Failed, Refused
@@ -133,7 +146,7 @@ def interaction_name(interaction: BotInteraction) -> str:
 class BotMonitor:
     """Observes one bot without changing its behaviour."""
 
-    def __init__(self, bot: BotBase, metrics: EdgeMetrics) -> None:
+    def __init__(self, bot: "EdgeBot", metrics: EdgeMetrics) -> None:
         self._metrics = metrics
         self._open: OrderedDict[int, tuple[str, float]] = OrderedDict()
         metrics.watch_tracked_count(lambda: len(bot.tracker.tasks))
@@ -198,20 +211,7 @@ class BotMonitor:
         self._metrics.rest_answered(None)
 
 
-@dataclass(frozen=True)
-class Dependencies:
-    """The services and settings that the bot needs."""
-
-    api: PlatformApi
-    leaderboards: LeaderboardCache
-    submissions: PostgresTrackedSubmissions
-    guild: int
-    channel_ids: frozenset[int]
-    role_names: Mapping[int, str]
-    per_problem: bool = False
-
-
-class EdgeCommandTree(app_commands.CommandTree[BotBase]):
+class EdgeCommandTree(app_commands.CommandTree["EdgeBot"]):
     """The commands; errors are explained in a sentence without internal details."""
 
     async def on_error(
@@ -221,10 +221,12 @@ class EdgeCommandTree(app_commands.CommandTree[BotBase]):
         await reply_with_error(interaction, getattr(error, "original", error))
 
 
-class EdgeBot(BotBase):
-    """The bot; it needs no privileged intent, and mentions nobody by default."""
+class EdgeBot(commands.Bot):
+    """The bot with its services; it needs no privileged intent, and mentions nobody by default."""
 
-    def __init__(self, dependencies: Dependencies) -> None:
+    def __init__(
+        self, settings: Settings, api: PlatformApi, connections: AsyncConnectionPool
+    ) -> None:
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,
@@ -232,24 +234,46 @@ class EdgeBot(BotBase):
             tree_cls=EdgeCommandTree,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        api, self._submissions = dependencies.api, dependencies.submissions
-        self.api, self.leaderboards = api, dependencies.leaderboards
-        self.guild_id, self.role_names = dependencies.guild, dependencies.role_names
-        self.channel_ids = dependencies.channel_ids
+        self.settings, self.api = settings, api
         self.app_emojis = ApplicationEmojis()
+        self.leaderboards, self.trends, self.cache = (
+            LeaderboardCache(api),
+            RankTrends(),
+            ReadCache(api),
+        )
+        self._submissions, ledger = (
+            PostgresTrackedSubmissions(connections),
+            PostgresLedger(connections),
+        )
         threads = DiscordSubmissionThreads(self, self.app_emojis)
-        opener = ThreadOpener(api, threads, self._submissions, dependencies.per_problem)
+        per_problem = settings.threads == PER_PROBLEM
+        opener = ThreadOpener(api, threads, self._submissions, per_problem)
         self.tracker = SubmissionTracker(api, threads, self._submissions, opener)
-        self.cache = ReadCache(api)
-        self.trends = RankTrends()
+        self.channels = DiscordPublicChannels(self, settings.guild, ledger)
+        self.messenger = DirectMessenger(
+            PlatformReader(api),
+            self.leaderboards,
+            DiscordDirectMessages(self),
+            MessageSender(ledger, DiscordMessageHistory(self)),
+        )
+        self.sender = SubmissionSender(
+            api, self._submissions, self.tracker.track, self.messenger.notify_refused
+        )
+        updates = PostgresRepositoryUpdates(connections)
+        self.publisher = RepositoryPublisher(api, updates, self.messenger)
+        # Only a bot that makes announcements has a forum.
+        self.forum_matcher = (
+            ForumMatcher(api, self.leaderboards, self.channels, ledger) if settings.public else None
+        )
 
     async def setup_hook(self) -> None:
         """Register buttons and commands, and resume open work, before the gateway connects."""
         self.add_dynamic_items(PageButton, CancelButton, ResubmitButton, CompareButton)
-        guild = discord.Object(self.guild_id)
+        guild = discord.Object(self.settings.guild)
         # An earlier attempt to log in may have added the commands already.
         self.tree.clear_commands(guild=guild)
-        roles, has_local = set(self.role_names.values()), self.problems_folder is not None
+        roles = set(self.settings.role_names.values())
+        has_local = self.settings.problems_folder is not None
         for group in build_command_groups(roles, has_local=has_local):
             self.tree.add_command(group, guild=guild)
         self.tree.add_command(ping, guild=guild)

@@ -1,26 +1,21 @@
-"""The bot as commands see it, and the replies to an interaction, errors included."""
+"""Interactions: their user, the platform's API for that user, and the replies, errors included."""
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import aiohttp
 import discord
 from discord import app_commands
-from discord.ext import commands
 
-from discord_edge.bot.messages import ApplicationEmojis
-from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
-from discord_edge.notifications.announcer import ForumMatcher
-from discord_edge.platform_api import DiscordUser, PlatformApi, ReadCache
-from discord_edge.problems.repository_updates import RepositoryPublisher
-from discord_edge.submissions.sender import SubmissionSender
-from discord_edge.submissions.tracker import SubmissionTracker
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.wording import refusal_text
 from shared.errors import Failed, Refused
+
+if TYPE_CHECKING:
+    from discord_edge.bot.client import EdgeBot
 
 # Unknown interaction, unknown webhook, expired token: the user can no longer see an answer.
 UNHEARD = (10062, 10015, 50027)
@@ -31,34 +26,10 @@ UPDATES = (
 )
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
 Choices = list[app_commands.Choice[str]]
+BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
 NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
 
 _log = logging.getLogger(__name__)
-
-
-class BotBase(commands.Bot):
-    """The bot with the services that its commands use."""
-
-    api: PlatformApi
-    leaderboards: LeaderboardCache
-    cache: ReadCache
-    tracker: SubmissionTracker
-    sender: SubmissionSender
-    publisher: RepositoryPublisher
-    trends: RankTrends
-    app_emojis: ApplicationEmojis
-    # The channels where users may submit; empty for all.
-    channel_ids: frozenset[int]
-    guild_id: int
-    # The platform roles by the ids of the server roles that grant them.
-    role_names: Mapping[int, str]
-    # Only for a bot that makes announcements, and so has a forum.
-    forum_matcher: ForumMatcher | None = None
-    # A folder of this machine with problems in development.
-    problems_folder: Path | None = None
-
-
-BotInteraction = discord.Interaction[BotBase]
 
 
 def interaction_user(interaction: BotInteraction) -> DiscordUser:

@@ -30,7 +30,7 @@ def platform_roles(interaction: BotInteraction) -> tuple[str, ...]:
     """Return the platform roles that the user's server roles grant."""
     if not isinstance(interaction.user, discord.Member):
         return ()
-    names = interaction.client.role_names
+    names = interaction.client.settings.role_names
     return tuple(sorted({names[role.id] for role in interaction.user.roles if role.id in names}))
 
 

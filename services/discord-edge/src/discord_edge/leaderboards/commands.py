@@ -61,7 +61,7 @@ async def help_(interaction: BotInteraction, topic: str | None = None) -> None:
 def _visible_commands(interaction: BotInteraction) -> list[Command]:
     """Return the commands that Discord shows to the user."""
     has_role = bool(platform_roles(interaction))
-    tree, guild = interaction.client.tree, discord.Object(interaction.client.guild_id)
+    tree, guild = interaction.client.tree, discord.Object(interaction.client.settings.guild)
     return [
         command
         for command in tree.walk_commands(guild=guild)

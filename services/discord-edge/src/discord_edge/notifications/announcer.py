@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -28,11 +26,9 @@ from discord_edge.notifications.announcement_texts import (
     summarize_problem,
     thread_name,
 )
+from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.direct_message_texts import OFF
-from discord_edge.notifications.messenger import (
-    DirectMessenger,
-    message_nonce,
-)
+from discord_edge.notifications.messenger import DirectMessenger, message_nonce
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
@@ -78,48 +74,20 @@ SUBMISSION_FACTS = (
 _log = logging.getLogger(__name__)
 
 
-class PublicChannels(Protocol):
-    """The channels that everybody sees.
-
-    Every method raises `Failed` for what may work later and `Refused` for what never will.
-    """
-
-    async def results_channel(self) -> str:
-        """Return the channel where results and podiums are announced."""
-        ...
-
-    async def start_thread(self, message: str, name: str) -> str:
-        """Start a thread at an announcement, and return its id."""
-        ...
-
-    async def send(self, thread: str, text: str, nonce: str) -> str:
-        """Send a message to a channel, thread or post, once per nonce, and return its id."""
-        ...
-
-    async def open_post(self, name: str, text: str, *, is_first: bool) -> str:
-        """Return the post with a name; a new one mentions its subscribers if it is the first."""
-        ...
-
-    async def edit_post(self, thread: str, text: str) -> None:
-        """Replace the first message of a post."""
-        ...
-
-
 @dataclass(frozen=True)
 class ForumMatcher:
     """Matches posts with public problems; problems that are not public have no post."""
 
     api: PlatformApi
     leaderboards: LeaderboardCache
-    # Returns the names of the bot's own posts by their ids. Raises `Refused` and `Failed`.
-    list_posts: Callable[[], Awaitable[dict[str, str]]]
+    channels: DiscordPublicChannels
     ledger: PostgresLedger
 
     async def match(self) -> list[PostMatch]:
         """Match all posts and problems. Raises `Refused` and `Failed`."""
         # The cached leaderboards may be two seconds old.
         await self.leaderboards.refresh()
-        posts, recorded = await self.list_posts(), {}
+        posts, recorded = await self.channels.posts(), {}
         problems = sorted(self.leaderboards.known)
         for slug in problems:
             post = await self.ledger.problem_post(slug)
@@ -143,7 +111,11 @@ class Announcer:
     """
 
     def __init__(
-        self, messenger: DirectMessenger, channels: PublicChannels, *, has_podiums: bool = False
+        self,
+        messenger: DirectMessenger,
+        channels: DiscordPublicChannels,
+        *,
+        has_podiums: bool = False,
     ) -> None:
         """Announce in public what `messenger` tells participants."""
         self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums

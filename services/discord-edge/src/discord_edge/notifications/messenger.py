@@ -6,11 +6,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from discord_edge.background import retry_until_done
+from discord_edge.bot.messages import DiscordMessageHistory
 from discord_edge.leaderboards.cache import LeaderboardCache
 from discord_edge.notifications.announcement_texts import ACTIVE
+from discord_edge.notifications.channels import DiscordDirectMessages
 from discord_edge.notifications.direct_message_texts import (
     THREAD,
     Notice,
@@ -45,30 +46,6 @@ NEAR_HELD_MAX = 10_000
 _log = logging.getLogger(__name__)
 
 
-class MessageHistory(Protocol):
-    """The messages that a channel already has. Errors as `PublicChannels`."""
-
-    async def newest_message(self, room: str) -> str:
-        """Return the id of the newest message by anybody; "0" if there is none."""
-        ...
-
-    async def find_message(self, room: str, pending: PendingMessage) -> str | None:
-        """Return the id of the bot's own message with this text, after the given one."""
-        ...
-
-
-class DirectMessages(Protocol):
-    """Messages to one participant. Errors as `PublicChannels`."""
-
-    async def open_channel(self, user_id: str) -> str:
-        """Return the channel of the direct messages with a user."""
-        ...
-
-    async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
-        """Send a message that mentions only this user, once per nonce, and return its id."""
-        ...
-
-
 def message_nonce(name: str) -> str:
     """Return the nonce for the message with a name."""
     return hashlib.sha256(name.encode()).hexdigest()[:24]
@@ -82,7 +59,7 @@ class MessageSender:
     """
 
     ledger: PostgresLedger
-    history: MessageHistory
+    history: DiscordMessageHistory
 
     async def create_once(self, name: str, create: Callable[[], Awaitable[str]]) -> str:
         """Return the id of what was created under a name, or create it.
@@ -118,7 +95,7 @@ class DirectMessenger:
 
     reader: PlatformReader
     leaderboards: LeaderboardCache
-    channels: DirectMessages
+    channels: DiscordDirectMessages
     sender: MessageSender
     sent_deadlines: set[str] = field(default_factory=set)
     _checked_at: float = field(default=-NEAR_EVERY_S)

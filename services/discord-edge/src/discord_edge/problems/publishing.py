@@ -221,7 +221,7 @@ async def delete(interaction: BotInteraction, leaderboard_name: Named, force: bo
 
 async def complete_folders(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the folders with problems, for users who may publish them."""
-    root = interaction.client.problems_folder
+    root = interaction.client.settings.problems_folder
     if root is None or ADMIN not in platform_roles(interaction):
         return []
     folders = await asyncio.to_thread(find_task_folders, root)
@@ -241,7 +241,7 @@ async def create_local(
 ) -> None:
     """Publish a folder under its name with the suffix -dev, unchecked, for a year."""
     api = await defer_for_role(interaction, ADMIN)
-    root = interaction.client.problems_folder
+    root = interaction.client.settings.problems_folder
     folder = await asyncio.to_thread(_find_folder, root, directory.strip())
     slug = f"{folder.name.lower()}{SUFFIX}"
     files = await asyncio.to_thread(read_problem_files, folder, root)

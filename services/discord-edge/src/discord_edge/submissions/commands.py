@@ -146,7 +146,7 @@ async def _submit(
 
 def _check_channel(interaction: BotInteraction) -> None:
     """Raise `Refused` outside of the channels for submissions."""
-    allowed = interaction.client.channel_ids
+    allowed = interaction.client.settings.channel_ids
     if allowed and parent_channel(interaction) not in allowed:
         channels = " or ".join(f"<#{identity}>" for identity in sorted(allowed))
         raise Refused("wrong_channel", f"submit in {channels}")

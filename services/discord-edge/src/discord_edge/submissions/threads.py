@@ -9,9 +9,10 @@ from discord_edge.bot.messages import (
     ApplicationEmojis,
     build_embed,
     build_files,
+    connected,
     find_own_message,
     is_own,
-    translate_discord_errors,
+    open_direct_channel,
 )
 from discord_edge.cards import Card, fit_attachments
 from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
@@ -24,7 +25,10 @@ TOO_MANY_THREADS = 160006
 
 
 class DiscordSubmissionThreads:
-    """`SubmissionThreads` over a client that connects later."""
+    """Threads and messages, over a client that connects later.
+
+    Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
+    """
 
     def __init__(self, client: discord.Client, app_emojis: ApplicationEmojis) -> None:
         self._client, self._app_emojis = client, app_emojis
@@ -33,15 +37,13 @@ class DiscordSubmissionThreads:
 
     async def count_active(self, channel: str) -> int:
         """Return how many threads are open on the server, as far as Discord told us."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
+        async with connected(self._client):
             guild = getattr(await self._fetch_channel(channel), "guild", None)
         return len(guild.threads) if isinstance(guild, discord.Guild) else 0
 
     async def reopen(self, room: str, submission: TrackedSubmission) -> None:
         """Reopen a thread for its user; direct messages and locked threads are refused."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
+        async with connected(self._client):
             thread = await self._fetch_channel(room)
             if not isinstance(thread, discord.Thread) or thread.locked:
                 raise Refused("discord_refused", "not a thread, or a locked one")
@@ -52,9 +54,7 @@ class DiscordSubmissionThreads:
 
     async def open(self, submission: TrackedSubmission, name: str) -> str:
         """Open a private thread, or fall back to the user's direct messages. Returns its id."""
-        await self._client.wait_until_ready()
-        user = discord.Object(int(submission.person))
-        with translate_discord_errors():
+        async with connected(self._client):
             parent = await self._fetch_channel(submission.channel)
             if not isinstance(parent, discord.TextChannel):
                 return await self.direct_channel(submission)
@@ -65,7 +65,7 @@ class DiscordSubmissionThreads:
                     raise
                 self._uncertain_names.discard(name)
                 return await self.direct_channel(submission)
-            await thread.add_user(user)
+            await thread.add_user(discord.Object(int(submission.person)))
         return str(thread.id)
 
     async def _find_or_create_thread(
@@ -92,18 +92,14 @@ class DiscordSubmissionThreads:
 
     async def direct_channel(self, submission: TrackedSubmission) -> str:
         """Return the channel of the user's direct messages."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
-            user = await self._client.fetch_user(int(submission.person))
-            return str((await user.create_dm()).id)
+        return await open_direct_channel(self._client, submission.person)
 
     async def send_status(
         self, room: str, text: str, nonce: str, submission: TrackedSubmission
     ) -> str:
         """Send the status message with its cancel button, unless it exists; return its id."""
-        await self._client.wait_until_ready()
         channel, view = self._channel(room), cancel_buttons([submission])
-        with translate_discord_errors():
+        async with connected(self._client):
             # Discord remembers a nonce for minutes, and may be away for longer.
             existing = await find_own_message(
                 self._client, room, lambda message: has_cancel_button(message, submission)
@@ -115,10 +111,9 @@ class DiscordSubmissionThreads:
         self, room: str, message: str, status: Status, submission: TrackedSubmission
     ) -> None:
         """Show the current status; the cancel button disappears once it makes no sense."""
-        await self._client.wait_until_ready()
-        partial = self._channel(room).get_partial_message(int(message))
-        text = self._app_emojis.insert(status.text)
-        with translate_discord_errors():
+        async with connected(self._client):
+            partial = self._channel(room).get_partial_message(int(message))
+            text = self._app_emojis.insert(status.text)
             if status.is_over:
                 await partial.edit(content=text, view=None)
             elif status.is_cancelling:
@@ -131,18 +126,18 @@ class DiscordSubmissionThreads:
         self, room: str, card: Card, nonce: str, submission: TrackedSubmission
     ) -> str:
         """Send the report, unless it exists, and return its id."""
-        await self._client.wait_until_ready()
-        channel = self._channel(room)
-        with translate_discord_errors():
+        async with connected(self._client):
             existing = await find_own_message(
-                self._client, room, lambda message: _title(message) == card.title
+                self._client,
+                room,
+                lambda message: [embed.title for embed in message.embeds[:1]] == [card.title],
             )
             if existing is not None:
                 return existing
             card = fit_attachments(card, self._file_bytes_max(room))
             embed = build_embed(card)
             embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
-            message = await channel.send(
+            message = await self._channel(room).send(
                 embed=embed,
                 files=build_files(card),
                 nonce=nonce,
@@ -152,10 +147,9 @@ class DiscordSubmissionThreads:
 
     async def close(self, room: str) -> None:
         """Close a thread; a message reopens it. Direct messages stay as they are."""
-        await self._client.wait_until_ready()
-        thread = self._client.get_channel(int(room))
-        if isinstance(thread, discord.Thread) and not thread.archived:
-            with translate_discord_errors():
+        async with connected(self._client):
+            thread = self._client.get_channel(int(room))
+            if isinstance(thread, discord.Thread) and not thread.archived:
                 await thread.edit(archived=True)
 
     def _file_bytes_max(self, room: str) -> int:
@@ -170,7 +164,3 @@ class DiscordSubmissionThreads:
     async def _fetch_channel(self, identity: str) -> object:
         channel = self._client.get_channel(int(identity))
         return channel or await self._client.fetch_channel(int(identity))
-
-
-def _title(message: discord.Message) -> str | None:
-    return message.embeds[0].title if message.embeds else None

@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from discord_edge.background import PAUSE_S_MAX, PAUSE_S_MIN, BackgroundTasks, retry_until_done
-from discord_edge.cards import Card
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import Status, TrackedSubmission, evolve
 from discord_edge.submissions.report import fetch_report, headline, is_good
+from discord_edge.submissions.threads import DiscordSubmissionThreads
 from discord_edge.wording import escaped
 from shared.api.preferences import Preferences
 from shared.api.submissions import FullSubmission
@@ -34,55 +34,6 @@ EDIT_EVERY_S = 2.0
 FOLLOW_S_MAX = 48 * 3600.0
 
 _log = logging.getLogger(__name__)
-
-
-class SubmissionThreads(Protocol):
-    """The threads of submissions.
-
-    Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
-    """
-
-    async def count_active(self, channel: str) -> int:
-        """Return how many threads are open on the server of a channel."""
-        ...
-
-    async def reopen(self, room: str, submission: TrackedSubmission) -> None:
-        """Reopen a thread for its user; direct messages and locked threads are refused."""
-        ...
-
-    async def open(self, submission: TrackedSubmission, name: str) -> str:
-        """Open a private thread, or fall back to the user's direct messages. Returns its id."""
-        ...
-
-
-class SubmissionMessages(Protocol):
-    """The messages about submissions, in threads or direct. Errors as `SubmissionThreads`."""
-
-    async def direct_channel(self, submission: TrackedSubmission) -> str:
-        """Return the channel of the user's direct messages."""
-        ...
-
-    async def send_status(
-        self, room: str, text: str, nonce: str, submission: TrackedSubmission
-    ) -> str:
-        """Send the status message with its cancel button, once per nonce, and return its id."""
-        ...
-
-    async def edit_status(
-        self, room: str, message: str, status: Status, submission: TrackedSubmission
-    ) -> None:
-        """Show the current status; the cancel button disappears once it makes no sense."""
-        ...
-
-    async def send_report(
-        self, room: str, card: Card, nonce: str, submission: TrackedSubmission
-    ) -> str:
-        """Send the report, unless it is there already, and return its id."""
-        ...
-
-    async def close(self, room: str) -> None:
-        """Close a thread; a message reopens it. Direct messages stay as they are."""
-        ...
 
 
 def thread_name(submissions: Sequence[TrackedSubmission]) -> str:
@@ -115,7 +66,7 @@ class ThreadOpener:
     """
 
     api: PlatformApi
-    threads: SubmissionThreads
+    threads: DiscordSubmissionThreads
     submissions: PostgresTrackedSubmissions
     per_problem: bool = False
     # Late submissions take turns, so that those of one command open one thread.
@@ -195,7 +146,7 @@ class SubmissionTracker:
     """Tracks every open submission in a task of its own."""
 
     api: PlatformApi
-    messages: SubmissionMessages
+    messages: DiscordSubmissionThreads
     submissions: PostgresTrackedSubmissions
     opener: ThreadOpener
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
