@@ -16,7 +16,7 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.bot.staff import Number, reply_with_lines
 from discord_edge.platform_api import NOBODY
-from discord_edge.wording import CHOICES_MAX, escaped
+from discord_edge.wording import CHOICES_MAX, discord_time, escaped
 from shared.api.accounts import Token, Tokens
 from shared.api.preferences import Preferences
 from shared.errors import Refused
@@ -46,7 +46,7 @@ HOWS = {
 
 
 def _relative_time(at: datetime | None) -> str:
-    return "never" if at is None else f"<t:{int(at.timestamp())}:R>"
+    return "never" if at is None else discord_time(at, "R")
 
 
 class LinkRequest(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from discord_edge.bot.staff import (
     run_decision,
 )
 from discord_edge.platform_api import PlatformApi
-from discord_edge.wording import escaped
+from discord_edge.wording import discord_time, escaped
 from shared.api.moderation import (
     Decision,
     FullRejudge,
@@ -102,8 +102,7 @@ def standing_line(submission: FullSubmission) -> str:
 
 def _head(event: TimelineEntry | OperatorAct) -> str:
     actor = escaped(event.actor or "an unnamed actor", 80)
-    at = f"<t:{int(event.at.timestamp())}:f>"
-    return f"event {event.seq} · {at} · {event.type} · by {actor}"
+    return f"event {event.seq} · {discord_time(event.at, 'f')} · {event.type} · by {actor}"
 
 
 async def _decide(interaction: BotInteraction, decision: str, number: int, **body: str) -> None:

@@ -95,6 +95,10 @@ class PlatformApi:
         """Return the API under another idempotency key, for one of several POSTs."""
         return replace(self, key=key)
 
+    def link(self, path: str) -> str:
+        """Return the public address of a path; empty if unknown."""
+        return f"{self.public_url}{path}" if self.public_url else ""
+
     async def get(self, model: type[T], *path: str | int, **query: str | int) -> T:
         """Read under /v1. Raises `Refused` and `Failed`."""
         return _decode(await self._send("GET", _v1_path(path), params=query), model)

@@ -30,7 +30,17 @@ from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
 from discord_edge.leaderboards.commands import ping
 from discord_edge.leaderboards.pages import PageButton
-from discord_edge.metrics import BROKEN, FAILED, LATE, NEW, REFUSED, RESUMED, EdgeMetrics
+from discord_edge.metrics import (
+    BROKEN,
+    FAILED,
+    LATE,
+    NEW,
+    NONE,
+    REFUSED,
+    RESUMED,
+    EdgeMetrics,
+    status_class,
+)
 from discord_edge.notifications.announcer import ForumMatcher
 from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger, MessageSender
@@ -149,7 +159,7 @@ class BotMonitor:
     def __init__(self, bot: "EdgeBot", metrics: EdgeMetrics) -> None:
         self._metrics = metrics
         self._open: OrderedDict[int, tuple[str, float]] = OrderedDict()
-        metrics.watch_tracked_count(lambda: len(bot.tracker.tasks))
+        metrics.tracked.set_function(lambda: len(bot.tracker.tasks))
         for listener in (
             self.on_ready,
             self.on_resumed,
@@ -158,24 +168,28 @@ class BotMonitor:
             self.on_interaction_failed,
         ):
             bot.add_listener(listener)
-        bot.http.http_trace = self._trace()
+        bot.http.http_trace = trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(self._count_response)
+        trace.on_request_exception.append(self._count_exception)
 
     async def on_ready(self) -> None:
         """Count a new session."""
-        self._metrics.connected(NEW)
+        self._metrics.up.set(1)
+        self._metrics.sessions.labels(NEW).inc()
 
     async def on_resumed(self) -> None:
         """Count a resumed session."""
-        self._metrics.connected(RESUMED)
+        self._metrics.up.set(1)
+        self._metrics.sessions.labels(RESUMED).inc()
 
     async def on_disconnect(self) -> None:
         """Note the lost connection."""
-        self._metrics.disconnected()
+        self._metrics.up.set(0)
 
     async def on_interaction(self, interaction: BotInteraction) -> None:
         """Count an interaction; Discord waits three seconds for its first answer."""
         name = interaction_name(interaction)
-        self._metrics.interaction_received(name)
+        self._metrics.interactions.labels(name).inc()
         self._open[interaction.id] = name, time.monotonic()
         if len(self._open) > OPEN_MAX:
             self._open.popitem(last=False)
@@ -184,31 +198,31 @@ class BotMonitor:
         self, interaction: BotInteraction, error: BaseException
     ) -> None:
         """Count a failed interaction; the bot itself explains the error."""
-        outcome = REFUSED if isinstance(error, Refused | discord.app_commands.CheckFailure) else ""
-        outcome = outcome or (FAILED if isinstance(error, Failed) else BROKEN)
-        self._metrics.interaction_failed(interaction_name(interaction), outcome)
-
-    def _trace(self) -> aiohttp.TraceConfig:
-        trace = aiohttp.TraceConfig()
-        trace.on_request_end.append(self._count_response)
-        trace.on_request_exception.append(self._count_exception)
-        return trace
+        match error:
+            case Refused() | app_commands.CheckFailure():
+                outcome = REFUSED
+            case Failed():
+                outcome = FAILED
+            case _:
+                outcome = BROKEN
+        self._metrics.failures.labels(interaction_name(interaction), outcome).inc()
 
     async def _count_response(
         self, _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
     ) -> None:
-        self._metrics.rest_answered(params.response.status)
+        status = params.response.status
+        self._metrics.answers.labels(status_class(status)).inc()
         callback = CALLBACK.search(params.url.path)
         if callback is None:
             return
         name, began = self._open.pop(int(callback[1]), ("", 0.0))
-        if name and params.response.status < 300:
-            self._metrics.acknowledged(time.monotonic() - began)
-        elif name and params.response.status == 404:
-            self._metrics.interaction_failed(name, LATE)
+        if name and status < 300:
+            self._metrics.acknowledged.observe(time.monotonic() - began)
+        elif name and status == 404:
+            self._metrics.failures.labels(name, LATE).inc()
 
     async def _count_exception(self, *_: Any) -> None:
-        self._metrics.rest_answered(None)
+        self._metrics.answers.labels(NONE).inc()
 
 
 class EdgeCommandTree(app_commands.CommandTree["EdgeBot"]):

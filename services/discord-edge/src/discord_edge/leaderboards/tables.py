@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from discord_edge.cards import Card
-from discord_edge.wording import escaped, fenced
+from discord_edge.wording import discord_time, escaped, fenced
 from shared.api.leaderboards import Entry, OtherVersion, PersonalRecord
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
@@ -193,8 +193,7 @@ def _state_text(problem: Problem) -> str:
     is_active = problem.state == "active"
     if problem.deadline_at is None:
         return "open" if is_active else problem.state
-    at = int(problem.deadline_at.timestamp())
-    return f"{'closes' if is_active else 'closed'} <t:{at}:R>"
+    return f"{'closes' if is_active else 'closed'} {discord_time(problem.deadline_at, 'R')}"
 
 
 def queue_line(gpu: str, queue: QueueOfGpu) -> str:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from discord_edge.wording import CONTENT_MAX, NOWHERE, escaped, render_statement
+from discord_edge.wording import CONTENT_MAX, NOWHERE, deadline_time, escaped, render_statement
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.problems import FullProblem
@@ -57,17 +57,8 @@ class ProblemSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary:
     """Return what the forum post of a problem shows; `rejudge` is about its last rejudge."""
-    return ProblemSummary(
-        slug=problem.slug,
-        title=problem.title,
-        number=problem.number,
-        gpus=problem.gpus,
-        state=problem.state,
-        deadline_at=problem.deadline_at,
-        statement=problem.statement,
-        tags=problem.tags,
-        rejudge=rejudge,
-    )
+    summary = msgspec.convert(problem, ProblemSummary, from_attributes=True)
+    return msgspec.structs.replace(summary, rejudge=rejudge)
 
 
 def _participant(entry: Entry) -> str:
@@ -195,10 +186,8 @@ def _state(summary: ProblemSummary) -> str:
         return "No longer public"
     if summary.state != ACTIVE:
         return "Closed: it no longer takes submissions"
-    if summary.deadline_at is None:
-        return "Open"
-    at = int(summary.deadline_at.timestamp())
-    return f"Open until <t:{at}:F> (<t:{at}:R>)"
+    deadline_at = summary.deadline_at
+    return "Open" if deadline_at is None else f"Open until {deadline_time(deadline_at)}"
 
 
 def changes_text(before: ProblemSummary, after: ProblemSummary) -> str:
@@ -212,7 +201,9 @@ def changes_text(before: ProblemSummary, after: ProblemSummary) -> str:
     if after.state != before.state:
         changes.append(f"{_state(after)}.")
     elif after.deadline_at != before.deadline_at:
-        changes.append(_deadline_change(after))
+        at = after.deadline_at
+        no_deadline = "There is no longer a deadline."
+        changes.append(no_deadline if at is None else f"The deadline is now {deadline_time(at)}.")
     if after.number != before.number:
         changes.append(f"Version {after.number} is out.")
     if sorted(after.gpus) != sorted(before.gpus):
@@ -220,13 +211,6 @@ def changes_text(before: ProblemSummary, after: ProblemSummary) -> str:
     if not changes and (after.title, after.statement) != (before.title, before.statement):
         changes.append("The description changed.")
     return "\n".join(changes)
-
-
-def _deadline_change(summary: ProblemSummary) -> str:
-    if summary.deadline_at is None:
-        return "There is no longer a deadline."
-    at = int(summary.deadline_at.timestamp())
-    return f"The deadline is now <t:{at}:F> (<t:{at}:R>)."
 
 
 class PodiumUpdate(NamedTuple):

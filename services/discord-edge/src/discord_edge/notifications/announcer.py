@@ -28,10 +28,11 @@ from discord_edge.notifications.announcement_texts import (
 )
 from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.direct_message_texts import OFF
-from discord_edge.notifications.messenger import DirectMessenger, message_nonce
+from discord_edge.notifications.messenger import DirectMessenger
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
+from discord_edge.wording import message_nonce
 from shared import subjects
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary

@@ -1,6 +1,5 @@
 """Notifies participants about their own submissions, by direct message or in a thread."""
 
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -28,7 +27,7 @@ from discord_edge.platform_api import DiscordUser, PlatformReader
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
-from discord_edge.wording import escaped, refusal_text
+from discord_edge.wording import escaped, message_nonce, refusal_text
 from shared.api.leaderboards import Entry, History, Leaderboard
 from shared.api.preferences import DiscordParticipant, DiscordParticipants, SubmissionOwner
 from shared.api.submissions import FullSubmission
@@ -44,11 +43,6 @@ NEAR_EVERY_S = 10.0
 NEAR_HELD_MAX = 10_000
 
 _log = logging.getLogger(__name__)
-
-
-def message_nonce(name: str) -> str:
-    """Return the nonce for the message with a name."""
-    return hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)

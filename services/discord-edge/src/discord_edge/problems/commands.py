@@ -128,8 +128,7 @@ async def _add_files(
         # Discord has no folders.
         base_name = PurePosixPath(name).name[:NAME_LENGTH_MAX]
         data = await api.get_file(url) if place < FILES_MAX else None
-        link = f"{api.public_url}{url}" if api.public_url else ""
-        attachments.append(Attachment(base_name, data, link=link))
+        attachments.append(Attachment(base_name, data, link=api.link(url)))
     card = replace(card, files=(*card.files, *attachments))
     return fit_attachments(card, interaction.filesize_limit)
 
@@ -146,8 +145,7 @@ async def _harness_files(
     except Refused:
         # The zip was deleted; the rest of the answer is still useful.
         return ()
-    link = f"{api.public_url}{code.url}" if api.public_url else ""
-    return (Attachment(code.name, data, len(data), link),)
+    return (Attachment(code.name, data, len(data), api.link(code.url)),)
 
 
 @app_commands.command(name="task", description="The task of a leaderboard, with its files")

@@ -44,7 +44,6 @@ from discord_edge.problems.drafts import (
     problem_files,
 )
 from discord_edge.problems.repository_updates import (
-    is_idle,
     plan_lines,
     read_version,
     request_update,
@@ -302,7 +301,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     await record_access(interaction, api, repository_name.strip(), action)
     plan = await request_update(api, body, is_dry=True)
     lines = plan_lines(plan)
-    if dry_run or is_idle(plan):
+    if dry_run or not (plan.created or plan.updated):
         await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
         return
     before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}

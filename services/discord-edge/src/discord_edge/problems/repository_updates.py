@@ -219,15 +219,6 @@ class _UpdateRun:
         return f"{len(self._published)} of {len(self._update.before)} published"
 
 
-def is_idle(plan: RepositoryOutcome) -> bool:
-    """Whether there is nothing to publish.
-
-    >>> is_idle(RepositoryOutcome()), is_idle(RepositoryOutcome(created=["copy"]))
-    (True, False)
-    """
-    return not (plan.created or plan.updated)
-
-
 def plan_lines(plan: RepositoryOutcome) -> list[str]:
     """Return a line per problem: created, updated, skipped with a reason, or an error.
 

@@ -1,6 +1,7 @@
 """The commands of participants about submissions: submit, show, cancel and compare."""
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import discord
 from discord import app_commands
@@ -13,7 +14,6 @@ from discord_edge.bot.interactions import (
     interaction_user,
     name_choices,
     reply,
-    reply_with_error,
     user_api,
 )
 from discord_edge.bot.messages import build_embed, build_files, source_file
@@ -21,10 +21,10 @@ from discord_edge.bot.staff import read_attachment
 from discord_edge.cards import fit_attachments
 from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.models import (
-    Status,
     check_attachment,
     choose_gpus,
     choose_leaderboard,
+    first_status,
 )
 from discord_edge.submissions.reply import parent_channel, submit_and_reply
 from discord_edge.submissions.report import fetch_report
@@ -49,14 +49,6 @@ Case = app_commands.Range[int, 1, 1000]
 OWN_MAX = 50
 NOT_CHOSEN = "Nothing was chosen within two minutes, so nothing is submitted."
 Numbers = list[app_commands.Choice[int]]
-
-
-class SubmitOptions(NamedTuple):
-    """The options beside the file; the file itself may contain the missing ones."""
-
-    leaderboard: str | None
-    gpu: str | None
-    case: int | None = None
 
 
 async def complete_open_leaderboards(interaction: BotInteraction, typed: str) -> Choices:
@@ -93,7 +85,7 @@ def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
         leaderboard_name: str | None = None,
         gpu: str | None = None,
     ) -> None:
-        await _defer_and_submit(interaction, mode, script, SubmitOptions(leaderboard_name, gpu))
+        await _submit(interaction, mode, script, leaderboard_name=leaderboard_name, gpu=gpu)
 
     return submit
 
@@ -109,38 +101,34 @@ async def profile(
     case: Case | None = None,
 ) -> None:
     """Profile a file, with one case or all."""
-    options = SubmitOptions(leaderboard_name, gpu, case)
-    await _defer_and_submit(interaction, "profile", script, options)
+    options = {"leaderboard_name": leaderboard_name, "gpu": gpu}
+    await _submit(interaction, "profile", script, **options, case=case or 0)
 
 
-async def _defer_and_submit(
-    interaction: BotInteraction, mode: str, script: discord.Attachment, options: SubmitOptions
+async def _submit(  # noqa: PLR0913 - each is an option on Discord
+    interaction: BotInteraction,
+    mode: str,
+    script: discord.Attachment,
+    *,
+    leaderboard_name: str | None,
+    gpu: str | None,
+    case: int = 0,
 ) -> None:
+    """Submit a file; the options are optional because the file may name them."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    try:
-        await _submit(interaction, mode, script, options)
-    except (Refused, Failed) as error:
-        await reply_with_error(interaction, error)
-
-
-async def _submit(
-    interaction: BotInteraction, mode: str, script: discord.Attachment, options: SubmitOptions
-) -> None:
     _check_channel(interaction)
     check_attachment(script.filename, script.size)
     source = await read_attachment(script, "script")
-    slug = choose_leaderboard(options.leaderboard, source)
+    slug = choose_leaderboard(leaderboard_name, source)
     slug = slug or await _ask_for_leaderboard(interaction)
     if not slug:
         return
     problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
-    gpus = choose_gpus(options.gpu, source, problem.slug, problem.gpus)
+    gpus = choose_gpus(gpu, source, problem.slug, problem.gpus)
     gpus = gpus or await _ask_for_gpus(interaction, problem)
     if not gpus:
         return
-    request = SubmissionRequest(
-        problem.slug, mode, gpus, script.filename, source, options.case or 0
-    )
+    request = SubmissionRequest(problem.slug, mode, gpus, script.filename, source, case)
     await submit_and_reply(interaction, request)
 
 
@@ -205,14 +193,8 @@ async def get_submission(interaction: BotInteraction, submission_id: int) -> Non
     api = user_api(interaction)
     submission = await fetch_own_submission(interaction, submission_id)
     if not submission.is_over:
-        status = Status(
-            submission.number,
-            submission.problem,
-            submission.mode,
-            submission.gpu,
-            now=submission_progress(submission).sentence,
-        )
-        await reply(interaction, status.text)
+        progress = submission_progress(submission).sentence
+        await reply(interaction, replace(first_status(submission), now=progress).text)
         return
     report = await fetch_report(api, submission)
     card = fit_attachments(report, interaction.filesize_limit)

@@ -17,7 +17,12 @@ from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.cards import Attachment, Card
 from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.cancellation import cancel_buttons
-from discord_edge.submissions.models import PendingSubmission, Status, TrackedSubmission
+from discord_edge.submissions.models import (
+    PendingSubmission,
+    Status,
+    TrackedSubmission,
+    first_status,
+)
 from discord_edge.wording import CONTENT_MAX, escaped
 from shared.api.preferences import Consent
 from shared.errors import Refused
@@ -135,12 +140,7 @@ class _StatusReply:
         self, interaction: BotInteraction, submissions: Sequence[TrackedSubmission], name: str
     ) -> None:
         self._interaction, self._submissions, self._name = interaction, submissions, name
-        self._statuses = {
-            submission.number: Status(
-                submission.number, submission.problem, submission.mode, submission.gpu
-            )
-            for submission in submissions
-        }
+        self._statuses = {submission.number: first_status(submission) for submission in submissions}
         self._room: str | None = None
         self._changed, self._all_over = asyncio.Event(), asyncio.Event()
 
@@ -156,18 +156,13 @@ class _StatusReply:
         left = self._interaction.expires_at - discord.utils.utcnow()
         try:
             async with asyncio.timeout(max(0.0, left.total_seconds() - LEFT_S)):
-                await self._update_until_over()
+                while await self._show() and not self._all_over.is_set():
+                    await self._changed.wait()
+                    self._changed.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._all_over.wait(), EDIT_EVERY_S)
         except TimeoutError:
             await self._show(ENDS if self._room else ENDS_ALONE)
-
-    async def _update_until_over(self) -> None:
-        while await self._show():
-            if self._all_over.is_set():
-                return
-            await self._changed.wait()
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_over.wait(), EDIT_EVERY_S)
 
     async def _show(self, last_line: str = "") -> bool:
         """Show the current statuses, and return whether the reply arrived."""

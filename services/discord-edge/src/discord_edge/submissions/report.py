@@ -262,5 +262,4 @@ async def _attach(api: PlatformApi, number: int, file: File, *, is_fetched: bool
         # The file may have been deleted; the rest of the report is still worth sending.
         with contextlib.suppress(Refused):
             data = await api.get_file(path)
-    link = f"{api.public_url}{path}" if api.public_url else ""
-    return Attachment(file.name, data, file.bytes, link)
+    return Attachment(file.name, data, file.bytes, api.link(path))

@@ -9,7 +9,6 @@ from discord_edge.background import BackgroundTasks, retry_until_done
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
-from shared.api.submissions import Receipt
 from shared.errors import Refused
 
 # How long a user may watch a command in progress.
@@ -66,7 +65,19 @@ class SubmissionSender:
     async def _submit(self, pending: PendingSubmission) -> list[TrackedSubmission]:
         api = self.api.on_behalf_of(pending.user, pending.key)
         receipts = await retry_until_done(lambda: api.submit(pending.request))
-        submissions = _read_receipts(pending, receipts.submissions)
+        submissions = [
+            TrackedSubmission(
+                number=receipt.number,
+                person=str(pending.user.id),
+                channel=pending.channel,
+                problem=pending.request.problem,
+                gpu=receipt.gpu,
+                mode=pending.request.mode,
+                first=receipts.submissions[0].number,
+                case=pending.request.case,
+            )
+            for receipt in receipts.submissions
+        ]
         await retry_until_done(lambda: self._store(pending, submissions))
         return submissions
 
@@ -90,21 +101,3 @@ class SubmissionSender:
             await retry_until_done(lambda: self.submissions.remove_pending(pending.key))
         else:
             await self.on_accepted(submissions)
-
-
-def _read_receipts(
-    pending: PendingSubmission, receipts: Sequence[Receipt]
-) -> list[TrackedSubmission]:
-    return [
-        TrackedSubmission(
-            number=receipt.number,
-            person=str(pending.user.id),
-            channel=pending.channel,
-            problem=pending.request.problem,
-            gpu=receipt.gpu,
-            mode=pending.request.mode,
-            first=receipts[0].number,
-            case=pending.request.case,
-        )
-        for receipt in receipts
-    ]

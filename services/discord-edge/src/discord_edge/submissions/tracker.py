@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,10 +11,10 @@ from typing import Literal
 from discord_edge.background import PAUSE_S_MAX, PAUSE_S_MIN, BackgroundTasks, retry_until_done
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
-from discord_edge.submissions.models import Status, TrackedSubmission, evolve
+from discord_edge.submissions.models import Status, TrackedSubmission, evolve, first_status
 from discord_edge.submissions.report import fetch_report, headline, is_good
 from discord_edge.submissions.threads import DiscordSubmissionThreads
-from discord_edge.wording import escaped
+from discord_edge.wording import escaped, message_nonce
 from shared.api.preferences import Preferences
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
@@ -132,15 +131,6 @@ def _ignore_status(_: Status, __: str) -> None:
     pass
 
 
-def submission_nonce(number: int, message: str) -> str:
-    """Return the nonce of a message about a submission, by which Discord detects repeats.
-
-    >>> len(submission_nonce(1207, "report"))
-    24
-    """
-    return hashlib.sha256(f"{number}:{message}".encode()).hexdigest()[:24]
-
-
 @dataclass
 class SubmissionTracker:
     """Tracks every open submission in a task of its own."""
@@ -234,9 +224,7 @@ class _Tracker:
         self._messages = tracker.messages
         self._submissions, self._opener = tracker.submissions, tracker.opener
         self._submission, self._listener = submission, listener
-        self._status = Status(
-            submission.number, submission.problem, submission.mode, submission.gpu
-        )
+        self._status = first_status(submission)
         self._shown_text, self.room, self._is_cancelling = "", "", False
         self._changed = asyncio.Event()
 
@@ -279,7 +267,7 @@ class _Tracker:
         submission = self._submission
         if submission.report is None:
             card = await retry_until_done(lambda: fetch_report(self._api, result))
-            nonce = submission_nonce(submission.number, "report")
+            nonce = message_nonce(f"{submission.number}:report")
             report = await self._send(
                 lambda room: self._messages.send_report(room, card, nonce, submission)
             )
@@ -316,7 +304,7 @@ class _Tracker:
     async def _send_status(self) -> str:
         """Send the status message, and return its id."""
         submission, text = self._submission, self._status.text
-        nonce = submission_nonce(submission.number, "status")
+        nonce = message_nonce(f"{submission.number}:status")
         self._shown_text = text
         message = await self._send(
             lambda room: self._messages.send_status(room, text, nonce, submission)
