@@ -48,17 +48,16 @@ def change_channel(state: SimulatorState, channel: Json, body: Json) -> None:
             for overwrite in body["permission_overwrites"]
         ]
     if body.get("available_tags") is not None:
-        channel["available_tags"] = [_read_tag(state, tag) for tag in body["available_tags"]]
-
-
-def _read_tag(state: SimulatorState, tag: Json) -> Json:
-    return {
-        "id": str(tag.get("id") or state.ids.next()),
-        "name": tag["name"],
-        "moderated": bool(tag.get("moderated")),
-        "emoji_id": tag.get("emoji_id"),
-        "emoji_name": tag.get("emoji_name"),
-    }
+        channel["available_tags"] = [
+            {
+                "id": str(tag.get("id") or state.ids.next()),
+                "name": tag["name"],
+                "moderated": bool(tag.get("moderated")),
+                "emoji_id": tag.get("emoji_id"),
+                "emoji_name": tag.get("emoji_name"),
+            }
+            for tag in body["available_tags"]
+        ]
 
 
 def change_thread(state: SimulatorState, thread: Json, body: Json) -> None:
