@@ -276,7 +276,7 @@ async def test_a_late_refusal_is_stored_until_the_user_is_notified(
         held.set()
         await asyncio.wait_for(announcing.wait(), END_S)
         # Discord is away, and the process ends before it is told.
-        await sending.stop()
+        await sending.tasks.stop()
         assert [one.key for one in await posts.list_pending()] == ["a-refused-key"]
         await sending.resume()
         await asyncio.gather(*sending.tasks)

@@ -15,9 +15,8 @@ from discord_edge.bot.interactions import (
     user_api,
 )
 from discord_edge.bot.staff import Number, reply_with_lines
-from discord_edge.platform_api import NOBODY
 from discord_edge.wording import CHOICES_MAX, discord_time, escaped
-from shared.api.accounts import Token, Tokens
+from shared.api.accounts import Tokens
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 
@@ -61,17 +60,6 @@ class LinkedClient(msgspec.Struct, frozen=True):
 
     user_name: str
     token_id: int
-
-
-async def _list_tokens(interaction: BotInteraction) -> list[Token]:
-    """Return the user's own tokens; empty for an unknown user. Raises `Refused` and `Failed`."""
-    try:
-        tokens = await user_api(interaction).get(Tokens, "tokens")
-    except Refused as refused:
-        if refused.code == NOBODY:
-            return []
-        raise
-    return tokens.items
 
 
 async def complete_tokens(
@@ -118,11 +106,12 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
 async def tokens(interaction: BotInteraction) -> None:
     """List the user's own tokens, without their secrets."""
     await interaction.response.defer(ephemeral=True, thinking=True)
+    page = await user_api(interaction).get_if_known(Tokens, "tokens")
     lines = [
         f"**{token.id}** {escaped(token.name)} · {token.kind} · used "
         f"{_relative_time(token.last_used_at)} · ends "
         f"{_relative_time(token.expires_at)} · {escaped(', '.join(token.scopes))}"
-        for token in await _list_tokens(interaction)
+        for token in (page.items if page else [])
     ]
     await reply_with_lines(interaction, lines, "You have no tokens.")
 
@@ -153,26 +142,15 @@ async def notify(
     api, path = user_api(interaction), ("me", "preferences")
     if changes := _preference_changes(event, how, threads):
         preferences = await api.request(Preferences, "PUT", *path, **changes)
-        lines = ["From now on:", *_preference_lines(preferences), *_disabled_lines(interaction)]
-        await reply(interaction, "\n".join(lines))
-        return
-    try:
-        preferences = await api.get(Preferences, *path)
-    except Refused as refused:
-        if refused.code != NOBODY:
-            raise
+        lines = ["From now on:", *_preference_lines(preferences)]
+    elif known := await api.get_if_known(Preferences, *path):
+        lines = _preference_lines(known)
+    else:
         await reply(interaction, "You are only notified of decisions about your submissions.")
         return
-    await reply(
-        interaction, "\n".join([*_preference_lines(preferences), *_disabled_lines(interaction)])
-    )
-
-
-def _disabled_lines(interaction: BotInteraction) -> list[str]:
-    """Say that a bot that reads no events sends no notifications."""
-    if interaction.client.forum_matcher is not None:
-        return []
-    return ["This bot only answers commands at the moment: it sends no notifications."]
+    if interaction.client.forum_matcher is None:
+        lines.append("This bot only answers commands at the moment: it sends no notifications.")
+    await reply(interaction, "\n".join(lines))
 
 
 def _preference_changes(event: str | None, how: str | None, threads: str | None) -> dict[str, str]:

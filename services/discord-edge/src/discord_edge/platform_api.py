@@ -103,6 +103,15 @@ class PlatformApi:
         """Read under /v1. Raises `Refused` and `Failed`."""
         return _decode(await self._send("GET", _v1_path(path), params=query), model)
 
+    async def get_if_known(self, model: type[T], *path: str | int) -> T | None:
+        """Read as `get`; None if the platform does not know the user."""
+        try:
+            return await self.get(model, *path)
+        except Refused as refused:
+            if refused.code == NOBODY:
+                return None
+            raise
+
     async def get_file(self, path: str) -> bytes:
         """Download a small file. Errors as `get`."""
         response = await self._send("GET", path)

@@ -61,7 +61,7 @@ from discord_edge.submissions.sender import SubmissionSender
 from discord_edge.submissions.threads import DiscordSubmissionThreads
 from discord_edge.submissions.tracker import SubmissionTracker, ThreadOpener
 from shared.errors import Failed, Refused
-from shared.lifecycle import Lifecycle
+from shared.lifecycle import Lifecycle, run_until_first
 
 CALLBACK = re.compile(r"/interactions/(\d+)/[^/]+/callback$")
 # More than can be open at once, because each expires after three seconds.
@@ -341,20 +341,13 @@ class EdgeBot(commands.Bot):
             raise Failed("Discord's gateway does not answer") from error
 
     async def run_until(self, token: str, life: Lifecycle) -> None:
-        """Serve until the process is to stop."""
-        running = asyncio.create_task(self._serve(token, life))
-        stopping = asyncio.create_task(life.stopping.wait())
+        """Serve until the process is to stop; the next process resumes the open work."""
         try:
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
+            await run_until_first(self._serve(token, life), life.stopping.wait())
         finally:
-            stopping.cancel()
             for service in (self.sender, self.tracker, self.publisher):
-                await service.stop()
+                await service.tasks.stop()
             await self.close()
-            running.cancel()
-            await asyncio.gather(running, stopping, return_exceptions=True)
 
 
 def startup_error_text(error: BaseException) -> str:

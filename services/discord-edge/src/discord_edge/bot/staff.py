@@ -8,7 +8,7 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.interactions import BotInteraction, Choices, name_choices, reply
-from discord_edge.platform_api import NOBODY, DiscordUser, PlatformApi
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.wording import CONTENT_MAX, match_names
 from shared.api.accounts import CurrentAccount
 from shared.api.platform import DecisionResponse
@@ -102,14 +102,12 @@ async def find_participant_name(
     if name is not None:
         return name.strip().lower()
     assert user is not None, "either the user or the name is given"
-    try:
-        api = interaction.client.api.on_behalf_of(DiscordUser(user.id))
-        return (await api.get(CurrentAccount, "me")).name
-    except Refused as refused:
-        if refused.code == NOBODY:
-            reason = "this user has never used the bot, so the platform does not know them"
-            raise Refused("unknown_participant", reason, "user") from refused
-        raise
+    api = interaction.client.api.on_behalf_of(DiscordUser(user.id))
+    account = await api.get_if_known(CurrentAccount, "me")
+    if account is None:
+        reason = "this user has never used the bot, so the platform does not know them"
+        raise Refused("unknown_participant", reason, "user")
+    return account.name
 
 
 async def read_attachment(file: discord.Attachment, field: str) -> bytes:

@@ -72,7 +72,8 @@ def ranking_page(
         for entry in entries
     ]
     headings = ("rank", *(["week"] if before else []), "participant", "score", "id")
-    return _table_page(title, headings, rows, (number, note), _pooled_notes(entries))
+    page = paginate(title, [""] * len(rows), number, note)
+    return _with_table(page, headings, rows, _pooled_notes(entries))
 
 
 def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:
@@ -117,25 +118,18 @@ def personal_page(
         )
         for submission in submissions
     ]
-    return _table_page(
-        title,
-        ("rank", "id", "score", "file", "verdict", "day"),
-        rows,
-        (number, ""),
-        _pooled_notes(submissions),
-    )
+    headings = ("rank", "id", "score", "file", "verdict", "day")
+    page = paginate(title, [""] * len(rows), number)
+    return _with_table(page, headings, rows, _pooled_notes(submissions))
 
 
-def _table_page(
-    title: str,
+def _with_table(
+    page: Page,
     headings: Sequence[str],
     rows: Sequence[tuple[str, ...]],
-    number_and_note: tuple[int, str],
-    row_notes: Sequence[str] = (),
+    row_notes: Sequence[str],
 ) -> Page:
-    """Build a page of rows with the notes on them below."""
-    number, note = number_and_note
-    page = paginate(title, [""] * len(rows), number, note)
+    """Return a page with its part of the rows, and with the notes on them below."""
     if not rows:
         return page
     first = page.number * ROWS
@@ -149,8 +143,7 @@ def _table_page(
         line if len(line) <= WIDTH_MAX else line[: WIDTH_MAX - 1] + "…" for line in lines
     )
     notes = [row_note for row_note in row_notes[first : first + ROWS] if row_note]
-    card = Card(page.card.title, "\n".join((fenced(table), *notes)), footer=page.card.footer)
-    return Page(card, page.number, page.count)
+    return replace(page, card=replace(page.card, body="\n".join((fenced(table), *notes))))
 
 
 def leaderboards_page(
@@ -169,7 +162,7 @@ def leaderboards_page(
             (
                 f"**{escaped(problem.slug)}**",
                 _state_text(problem),
-                ", ".join(_gpu_text(problem.slug, gpu, scores) for gpu in problem.gpus)
+                ", ".join(_gpu_text(gpu, scores.get((problem.slug, gpu))) for gpu in problem.gpus)
                 or "no GPU type",
             )
         )
@@ -184,8 +177,7 @@ def leaderboards_page(
     return replace(page, card=card)
 
 
-def _gpu_text(slug: str, gpu: str, best: Mapping[tuple[str, str], float]) -> str:
-    score_us = best.get((slug, gpu))
+def _gpu_text(gpu: str, score_us: float | None) -> str:
     return escaped(gpu, 40) + (f" (you: {time_text(score_us)})" if score_us is not None else "")
 
 

@@ -146,7 +146,8 @@ class Announcer:
                 update = PodiumUpdate(slug, identity, recorded.seq, is_record, before)
                 await self._ledger.add_podium_update(update)
             case ProblemPublished() | LeaderboardChanged() | LeaderboardArchived():
-                await self._announce_problem(identity, recorded.seq)
+                async with self._lock:
+                    await self._announce_problem(identity, recorded.seq)
             case RejudgeApplied(reason=reason):
                 async with self._lock:
                     await self._announce_rejudge(identity, recorded.seq, reason)
@@ -163,7 +164,8 @@ class Announcer:
                 for update in await self._ledger.due_podium_updates(PODIUM_EVERY_S, PODIUM_QUIET_S):
                     await self._announce_podium(update)
                 for slug in await self._expired_problems():
-                    await self._announce_problem(slug, 0)
+                    async with self._lock:
+                        await self._announce_problem(slug, 0)
                 await self._messenger.notify_deadlines()
             except (Failed, Refused) as error:
                 _log.warning("the announcements are retried later: %s", error)
@@ -214,16 +216,13 @@ class Announcer:
                 f"thread:{entry.submission}",
                 lambda: self._channels.start_thread(message, title),
             )
-            details = result_details(entry) + await self._public_times(entry)
+            details = result_details(entry)
+            submission = await self._reader.read(FullSubmission, "submissions", entry.number)
+            if submission and (table := public_times(submission)):
+                details += f"\n{table}"
             await self._send(f"detail:{entry.submission}", thread, details)
         except Refused as refused:
             _log.warning("the result of #%d has no thread: %s", entry.number, refused.reason)
-
-    async def _public_times(self, entry: Entry) -> str:
-        """Return the timed cases of an entry, as far as they are public. Raises `Failed`."""
-        submission = await self._reader.read(FullSubmission, "submissions", entry.number)
-        table = public_times(submission) if submission is not None else ""
-        return f"\n{table}" if table else ""
 
     async def _send(self, name: str, room: str, text: str) -> str:
         """Send a message under a name once, and return its id. Raises `Refused` and `Failed`."""
@@ -253,10 +252,6 @@ class Announcer:
 
     async def _announce_problem(self, slug: str, sequence: int) -> None:
         """Update a problem's forum post, and announce what changed."""
-        async with self._lock:
-            await self._compare_with_post(slug, sequence)
-
-    async def _compare_with_post(self, slug: str, sequence: int) -> None:
         post = await self._ledger.problem_post(slug)
         problem = await self._reader.read_as_of(sequence, FullProblem, "problems", slug)
         if post is None:

@@ -99,10 +99,6 @@ class RepositoryPublisher:
         for update in await self.updates.list_open():
             self._start(update, show_nothing)
 
-    async def stop(self) -> None:
-        """Stop; the next process resumes."""
-        await self.tasks.stop()
-
     def _start(self, update: RepositoryUpdate, show: ShowProgress) -> None:
         self.tasks.start(self._run(update, show), f"publish {update.key}")
 

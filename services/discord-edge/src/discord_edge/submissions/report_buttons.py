@@ -86,7 +86,17 @@ class ResubmitButton(
         async with reply_on_error(interaction):
             await interaction.response.defer(ephemeral=True, thinking=True)
             submission = await fetch_own_submission(interaction, self.number)
-            await _resubmit(interaction, submission, self.case)
+            path = ("submissions", self.number)
+            with_source = await user_api(interaction).get(FullSubmission, *path, source="true")
+            request = SubmissionRequest(
+                problem=submission.problem,
+                mode=submission.mode,
+                gpus=(submission.gpu,),
+                name=submission.name,
+                source=(with_source.source or "").encode(),
+                case=self.case,
+            )
+            await submit_and_reply(interaction, request)
 
 
 class CompareButton(SubmissionButton, template=r"best:(?P<number>[0-9]{1,15})"):
@@ -102,28 +112,11 @@ class CompareButton(SubmissionButton, template=r"best:(?P<number>[0-9]{1,15})"):
             await _compare_with_best(interaction, submission)
 
 
-async def _resubmit(interaction: BotInteraction, submission: FullSubmission, case: int) -> None:
-    path = ("submissions", submission.number)
-    with_source = await user_api(interaction).get(FullSubmission, *path, source="true")
-    request = SubmissionRequest(
-        problem=submission.problem,
-        mode=submission.mode,
-        gpus=(submission.gpu,),
-        name=submission.name,
-        source=(with_source.source or "").encode(),
-        case=case,
-    )
-    await submit_and_reply(interaction, request)
-
-
 async def fetch_own_history(api: PlatformApi, problem: str, gpu: str) -> list[PersonalRecord]:
     """Return the user's own ranked submissions; empty for an unknown user."""
-    try:
-        me = await api.get(CurrentAccount, "me")
-    except Refused as refused:
-        if refused.code == NOBODY:
-            return []
-        raise
+    me = await api.get_if_known(CurrentAccount, "me")
+    if me is None:
+        return []
     path = ("participants", me.name, "history")
     return (await api.get(History, *path, problem=problem, gpu=gpu)).items
 

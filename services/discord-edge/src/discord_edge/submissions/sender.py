@@ -58,10 +58,6 @@ class SubmissionSender:
             task = asyncio.create_task(self._submit(pending), name=f"send {pending.key}")
             self._finish_later(pending, task)
 
-    async def stop(self) -> None:
-        """Stop; the next process resumes."""
-        await self.tasks.stop()
-
     async def _submit(self, pending: PendingSubmission) -> list[TrackedSubmission]:
         api = self.api.on_behalf_of(pending.user, pending.key)
         receipts = await retry_until_done(lambda: api.submit(pending.request))

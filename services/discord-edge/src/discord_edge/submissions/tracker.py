@@ -182,10 +182,6 @@ class SubmissionTracker:
     def _start(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         self.tasks.start(self._track(submission, listener), f"follow {submission.number}")
 
-    async def stop(self) -> None:
-        """Stop; the next process resumes."""
-        await self.tasks.stop()
-
     async def _track(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         number = submission.number
         end_reason, tracker = "told", _Tracker(self, submission, listener)
