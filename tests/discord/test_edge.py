@@ -11,7 +11,7 @@ from discord_edge.notifications.announcement_texts import PodiumUpdate
 from discord_edge.platform_api import DiscordUser, PlatformApi, SubmissionRequest
 from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
-from discord_edge.submissions.sender import SubmissionSender
+from discord_edge.submissions.tracker import SubmissionSender
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator

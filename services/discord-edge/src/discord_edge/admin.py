@@ -15,6 +15,7 @@ from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.messages import build_embed, build_files, discord_file
 from discord_edge.bot.staff import (
+    ADMIN,
     Named,
     Number,
     Reason,
@@ -40,7 +41,6 @@ from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Failed, Refused
 
-ADMIN = "admin"
 SUFFIX = ".parquet"
 # Discord may take more, but the whole file is held in memory.
 BYTES_MAX = 100 * 1024 * 1024

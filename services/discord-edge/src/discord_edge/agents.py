@@ -10,6 +10,7 @@ from discord_edge.bot.interactions import (
     reply,
 )
 from discord_edge.bot.staff import (
+    ADMIN,
     Number,
     Reason,
     defer_for_role,
@@ -22,7 +23,6 @@ from discord_edge.wording import CHOICES_MAX, escaped, match_names
 from shared.api.agents import Agent, Agents
 from shared.api.queues import Job, QueueOfGpu, Queues
 
-ADMIN = "admin"
 JOBS_SHOWN = 10
 Id = app_commands.Range[str, 1, 64]
 Every = app_commands.Range[int, 10, 30 * 86400]

@@ -9,6 +9,7 @@ from discord import app_commands
 from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.staff import (
+    ADMIN,
     Named,
     Number,
     Reason,
@@ -40,7 +41,6 @@ DATA_FIELDS = (
 )
 MAY = ("moderator", "admin")
 # Only admins start a rejudge; its runs may take longer than a command lives.
-ADMIN = "admin"
 PREVIEW_S_MAX = 480.0
 ASKED_S_MAX = 240.0
 LOOK_S = 2.0

@@ -17,7 +17,7 @@ from discord import app_commands
 from discord.ext import commands
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge import accounts, admin, agents, moderation, participants, quotas
+from discord_edge import accounts, admin, agents, moderation, participants
 from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
 from discord_edge.bot.interactions import BotInteraction, reply_with_error
@@ -28,8 +28,7 @@ from discord_edge.bot.messages import (
 )
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
-from discord_edge.leaderboards.commands import ping
-from discord_edge.leaderboards.pages import PageButton
+from discord_edge.leaderboards.commands import PageButton, ping
 from discord_edge.metrics import (
     BROKEN,
     FAILED,
@@ -57,9 +56,8 @@ from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
 from discord_edge.submissions.cancellation import CancelButton
 from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
-from discord_edge.submissions.sender import SubmissionSender
-from discord_edge.submissions.threads import DiscordSubmissionThreads
-from discord_edge.submissions.tracker import SubmissionTracker, ThreadOpener
+from discord_edge.submissions.threads import DiscordSubmissionThreads, ThreadOpener
+from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
 from shared.lifecycle import Lifecycle, run_until_first
 
@@ -117,7 +115,6 @@ def build_command_groups(
                 "Run the platform",
                 *admin.COMMANDS,
                 *participants.COMMANDS,
-                *quotas.COMMANDS,
                 *publishing.ADMIN_COMMANDS,
                 *(publishing.LOCAL_COMMANDS if has_local else ()),
                 is_public=False,
@@ -261,8 +258,7 @@ class EdgeBot(commands.Bot):
         )
         threads = DiscordSubmissionThreads(self, self.app_emojis)
         per_problem = settings.threads == PER_PROBLEM
-        opener = ThreadOpener(api, threads, self._submissions, per_problem)
-        self.tracker = SubmissionTracker(api, threads, self._submissions, opener)
+        self.tracker = SubmissionTracker(ThreadOpener(api, threads, self._submissions, per_problem))
         self.channels = DiscordPublicChannels(self, settings.guild, ledger)
         self.messenger = DirectMessenger(
             PlatformReader(api),

@@ -24,6 +24,7 @@ Reason = app_commands.Range[str, 1, 400]
 Named = app_commands.Range[str, 1, NAME_LENGTH_MAX]
 Number = app_commands.Range[int, 1, 2**53 - 1]
 READ_S_MAX = 10.0
+ADMIN = "admin"
 
 
 def platform_roles(interaction: BotInteraction) -> tuple[str, ...]:

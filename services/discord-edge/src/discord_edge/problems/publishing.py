@@ -20,6 +20,7 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import (
+    ADMIN,
     Named,
     Reason,
     complete_any_leaderboard,
@@ -66,7 +67,6 @@ REASON_LENGTH_MAX = 400
 DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
 Visibility = Literal["public", "closed"]
-ADMIN = "admin"
 SUFFIX = "-dev"
 DAYS = 365
 UNCHECKED = "published from a development folder with /admin create-local"

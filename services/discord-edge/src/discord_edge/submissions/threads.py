@@ -1,5 +1,9 @@
 """Threads and messages about submissions, sent with the bot's own token, which never expires."""
 
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import discord
@@ -15,13 +19,24 @@ from discord_edge.bot.messages import (
     open_direct_channel,
 )
 from discord_edge.cards import Card, fit_attachments
+from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
 from discord_edge.submissions.models import Status, TrackedSubmission
 from discord_edge.submissions.report_buttons import report_buttons
+from shared.api.preferences import Preferences
 from shared.errors import Refused
 
 ARCHIVE_MINUTES: Literal[1440] = 1440
 TOO_MANY_THREADS = 160006
+THREAD_NAME_MAX = 100
+# Discord allows 1000; the remaining ones are for other uses of the server.
+ACTIVE_MAX = 900
+# The values of the preference `threads`; any other value means one thread per command.
+DEFAULT: Literal["default"] = "default"
+PER_PROBLEM = "per_problem"
+
+_log = logging.getLogger(__name__)
 
 
 class DiscordSubmissionThreads:
@@ -164,3 +179,95 @@ class DiscordSubmissionThreads:
     async def _fetch_channel(self, identity: str) -> object:
         channel = self._client.get_channel(int(identity))
         return channel or await self._client.fetch_channel(int(identity))
+
+
+def thread_name(submissions: Sequence[TrackedSubmission]) -> str:
+    """Name the thread of a command; the number makes the name unique.
+
+    >>> thread_name([TrackedSubmission(7, "1", "2", "sort", "CPU", "test")])
+    '#7 sort test CPU'
+    """
+    first = submissions[0]
+    gpus = " ".join(submission.gpu for submission in submissions)
+    return f"#{first.number} {first.problem} {first.mode} {gpus}"[:THREAD_NAME_MAX]
+
+
+def shared_thread_name(first: TrackedSubmission) -> str:
+    """Name the thread of a user and problem after its first submission.
+
+    >>> shared_thread_name(TrackedSubmission(7, "1", "2", "sort", "CPU", "test"))
+    'sort since #7'
+    """
+    since = f" since #{first.number}"
+    return first.problem[: THREAD_NAME_MAX - len(since)] + since
+
+
+@dataclass(frozen=True)
+class ThreadOpener:
+    """Finds or opens threads, and stores their ids.
+
+    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
+    that is close to Discord's limit of active threads, all users have.
+    """
+
+    api: PlatformApi
+    threads: DiscordSubmissionThreads
+    submissions: PostgresTrackedSubmissions
+    per_problem: bool = False
+    # Late submissions take turns, so that those of one command open one thread.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def open_thread(
+        self, submissions: Sequence[TrackedSubmission]
+    ) -> list[TrackedSubmission]:
+        """Return the submissions of a command with their stored thread.
+
+        Raises `Refused` and `Failed`.
+        """
+        first = submissions[0]
+        if await self._is_shared(first):
+            thread = await self._reopen_previous(first)
+            thread = thread or await self.threads.open(first, shared_thread_name(first))
+        else:
+            thread = await self.threads.open(first, thread_name(submissions))
+        for submission in submissions:
+            await self.submissions.save(submission.number, "thread", thread)
+        return [replace(submission, thread=thread) for submission in submissions]
+
+    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
+        """Return a submission with its thread, which could not be opened with its command.
+
+        Raises `Refused` and `Failed`.
+        """
+        async with self.lock:
+            group = await self.submissions.list_group(submission.first)
+            thread = next((other.thread for other in group if other.thread is not None), None)
+            if thread is None:
+                group = await self.open_thread(group)
+                return next(other for other in group if other.number == submission.number)
+            await self.submissions.save(submission.number, "thread", thread)
+            return replace(submission, thread=thread)
+
+    async def _is_shared(self, submission: TrackedSubmission) -> bool:
+        """Whether the thread is shared by all submissions of the user and problem."""
+        if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
+            return True
+        api = self.api.on_behalf_of(DiscordUser(int(submission.person)))
+        try:
+            choice = (await api.get(Preferences, "me", "preferences")).threads
+        except Refused as refused:
+            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
+            choice = DEFAULT
+        return self.per_problem if choice == DEFAULT else choice == PER_PROBLEM
+
+    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
+        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
+        thread = await self.submissions.find_previous_thread(submission)
+        if thread is None:
+            return None
+        try:
+            await self.threads.reopen(thread, submission)
+        except Refused as refused:
+            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
+            return None
+        return thread
