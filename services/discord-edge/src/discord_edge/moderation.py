@@ -40,7 +40,7 @@ DATA_FIELDS = (
     *("bucket", "limit", "code", "is_accepted"),
 )
 MAY = ("moderator", "admin")
-# Only admins start a rejudge; its runs may take longer than a command lives.
+# The runs of a rejudge may take longer than a command lives.
 PREVIEW_S_MAX = 480.0
 ASKED_S_MAX = 240.0
 LOOK_S = 2.0

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import zip_longest
 
 from shared.errors import Refused
-from shared.presentation.units import escape_control_characters
+from shared.presentation.units import escape_control_characters, one_line
 
 CONTENT_MAX = 1900
 MARKDOWN = re.compile(r"([\\*_~|>#\[\]()`-])")
@@ -30,9 +30,18 @@ def escaped(text: str, length_max: int = 200) -> str:
     >>> escaped("**bold** @everyone"), escaped("a\n`b`", 3)
     ('\\*\\*bold\\*\\* @\u200beveryone', 'a …')
     """
-    line = " ".join(escape_control_characters(text).split())
-    cut = line if len(line) <= length_max else line[: length_max - 1] + "…"
-    return MARKDOWN.sub(r"\\\1", cut).replace("@", f"@{NOWHERE}").replace("<", f"<{NOWHERE}")
+    inactive = MARKDOWN.sub(r"\\\1", one_line(text, length_max)).replace("<", f"<{NOWHERE}")
+    return without_mentions(inactive)
+
+
+def without_mentions(text: str) -> str:
+    """Return text that mentions nobody but looks the same."""
+    return text.replace("@", f"@{NOWHERE}")
+
+
+def shorten(text: str, chars_max: int) -> str:
+    """Return a text of at most so many characters; `…` marks that it is cut."""
+    return text if len(text) <= chars_max else text[: chars_max - 1] + MORE
 
 
 def fenced(text: str) -> str:
@@ -76,7 +85,7 @@ def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
     """
     wait_s = refused.retry_after_s
     retry = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
-    reason = escape_control_characters(refused.reason).replace("@", f"@{NOWHERE}").rstrip(".")
+    reason = without_mentions(escape_control_characters(refused.reason)).rstrip(".")
     return f"Not done: {reason[:1500]}.{retry} `{refused.code}` · `{identity}`"
 
 

@@ -1,4 +1,4 @@
-"""Questions to one user: a choice from a menu, or a confirmation."""
+"""Questions to one user: a choice from a menu, a confirmation, or a form."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -103,3 +103,13 @@ class Confirmation(Question):
         shown = discord.utils.MISSING if embed is None else embed
         await self.asked_by.edit_original_response(content=text, embed=shown, view=self)
         return None if await self.wait() else self.is_yes
+
+
+class Form(discord.ui.Modal):
+    """A modal that explains its errors."""
+
+    async def on_error(  # type: ignore[override]
+        self, interaction: BotInteraction, error: Exception
+    ) -> None:
+        """Explain the error."""
+        await reply_with_error(interaction, error)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from discord_edge.cards import Card
-from discord_edge.wording import discord_time, escaped, fenced
+from discord_edge.wording import discord_time, escaped, fenced, shorten
 from shared.api.leaderboards import Entry, OtherVersion, PersonalRecord
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
@@ -139,9 +139,7 @@ def _with_table(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in page_rows
     ]
-    table = "\n".join(
-        line if len(line) <= WIDTH_MAX else line[: WIDTH_MAX - 1] + "…" for line in lines
-    )
+    table = "\n".join(shorten(line, WIDTH_MAX) for line in lines)
     notes = [row_note for row_note in row_notes[first : first + ROWS] if row_note]
     return replace(page, card=replace(page.card, body="\n".join((fenced(table), *notes))))
 
@@ -168,8 +166,7 @@ def leaderboards_page(
         )
         for problem in problems
     ]
-    cut = [line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…" for line in lines]
-    page = paginate("Leaderboards", cut, number)
+    page = paginate("Leaderboards", [shorten(line, LINE_MAX) for line in lines], number)
     if not paused:
         return page
     banner = f"⛔ submissions are stopped: {escaped(paused, 150)}"

@@ -6,12 +6,19 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from discord_edge.wording import CONTENT_MAX, NOWHERE, deadline_time, escaped, render_statement
+from discord_edge.wording import (
+    CONTENT_MAX,
+    deadline_time,
+    escaped,
+    render_statement,
+    without_mentions,
+)
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.problems import FullProblem
 from shared.presentation.units import (
     TIED_LEGEND,
+    count_text,
     escape_control_characters,
     interval_text,
     pooled_text,
@@ -23,6 +30,7 @@ MEDALS = ("🥇", "🥈", "🥉")
 TOP_RANK_MAX = 10
 STATEMENT_MAX = 1200
 NAME_MAX = 100
+UNNAMED = "an unnamed participant"
 ACTIVE = "active"
 HIDDEN = "hidden"
 BEGINNER = "beginner"
@@ -62,7 +70,7 @@ def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary
 
 
 def _participant(entry: Entry) -> str:
-    return escaped(entry.participant or "an unnamed participant", 60)
+    return escaped(entry.participant or UNNAMED, 60)
 
 
 def result_line(entry: Entry, board: Leaderboard) -> str:
@@ -96,9 +104,7 @@ def slower_result_line(entry: Entry, board: Leaderboard, number: int, score_us: 
 
 def thread_name(entry: Entry, board: Leaderboard) -> str:
     """Name the thread below the announcement of a ranked result."""
-    name = " ".join(
-        escape_control_characters(entry.participant or "an unnamed participant").split()
-    )[:50]
+    name = " ".join(escape_control_characters(entry.participant or UNNAMED).split())[:50]
     return f"{board.problem} · {name} · {board.gpu}"[:NAME_MAX]
 
 
@@ -154,14 +160,11 @@ def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
 
 def rejudge_text(rejudge: RejudgeSummary, reason: str) -> str:
     """Announce that the results of a rejudge now count."""
-    submissions = (
-        f"{rejudge.submissions} submission{'s were' if rejudge.submissions != 1 else ' was'}"
-    )
-    results = "results" if rejudge.changed != 1 else "result"
+    submissions = count_text(rejudge.submissions, "submission was", "submissions were")
     suffix = f" {escaped(reason, 300)}" if reason else ""
     return (
         f"Rejudged under version {rejudge.to_version}: {submissions} run again, "
-        f"and {rejudge.changed} {results} changed.{suffix}"
+        f"and {count_text(rejudge.changed, 'result')} changed.{suffix}"
     )
 
 
@@ -177,7 +180,7 @@ def post_text(summary: ProblemSummary) -> str:
     )
     # Escaping may double what surrounds the statement; the statement gets the remaining space.
     chars_max = min(STATEMENT_MAX, CONTENT_MAX - len("\n".join([*head, "", "", commands])))
-    statement = escape_control_characters(summary.statement).replace("@", f"@{NOWHERE}")
+    statement = without_mentions(escape_control_characters(summary.statement))
     return "\n".join([*head, "", render_statement(statement, chars_max), "", commands])
 
 

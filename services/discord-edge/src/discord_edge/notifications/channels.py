@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 import discord
 from discord.ext import commands
 
+from discord_edge.bot.dialogs import Form
 from discord_edge.bot.interactions import (
     BotInteraction,
     reply,
     reply_on_error,
-    reply_with_error,
     user_api,
 )
 from discord_edge.bot.messages import (
@@ -259,7 +259,7 @@ class DiscordPublicChannels:
         return self._channels
 
 
-class AppealModal(discord.ui.Modal, title="Appeal"):
+class AppealModal(Form, title="Appeal"):
     """Asks why a decision should be reviewed again."""
 
     text: discord.ui.TextInput["AppealModal"] = discord.ui.TextInput(
@@ -279,12 +279,6 @@ class AppealModal(discord.ui.Modal, title="Appeal"):
         await user_api(interaction).request(object, "POST", *path, text=self.text.value)
         text = f"Filed: #{self.number} will be reviewed again, and you will be notified."
         await reply(interaction, text)
-
-    async def on_error(  # type: ignore[override]
-        self, interaction: BotInteraction, error: Exception
-    ) -> None:
-        """Explain the error."""
-        await reply_with_error(interaction, error)
 
 
 class AppealButton(SubmissionButton, template=r"appeal:(?P<number>[0-9]{1,15})"):

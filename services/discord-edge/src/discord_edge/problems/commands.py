@@ -18,7 +18,7 @@ from discord_edge.bot.interactions import (
 from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
 from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
 from discord_edge.submissions.commands import complete_leaderboards
-from discord_edge.wording import escaped, match_names, render_statement
+from discord_edge.wording import escaped, match_names, render_statement, without_mentions
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
@@ -155,7 +155,7 @@ async def task(interaction: BotInteraction, leaderboard_name: str) -> None:
     await interaction.response.defer(ephemeral=True, thinking=True)
     problem = await _fetch_problem(interaction, leaderboard_name)
     text = problem.statement or problem.description or "No description."
-    body = render_statement(escape_control_characters(text).replace("@", "@\u200b"), BODY_MAX)
+    body = render_statement(without_mentions(escape_control_characters(text)), BODY_MAX)
     card = Card(problem.title or problem.slug, body, footer=f"version {problem.number}")
     card = await _add_files(interaction, card, problem, [file.name for file in problem.files])
     await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))

@@ -9,14 +9,13 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import Confirmation, GpuMenu
+from discord_edge.bot.dialogs import Confirmation, Form, GpuMenu
 from discord_edge.bot.interactions import (
     BotInteraction,
     Choices,
     Commands,
     name_choices,
     reply,
-    reply_with_error,
 )
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import (
@@ -52,7 +51,7 @@ from discord_edge.problems.repository_updates import (
 )
 from discord_edge.submissions.commands import complete_gpus
 from discord_edge.submissions.reply import parent_channel
-from discord_edge.wording import CONTENT_MAX, escaped, match_names
+from discord_edge.wording import CONTENT_MAX, escaped, match_names, without_mentions
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
 from shared.api.problems import FullProblem
 from shared.clock import now
@@ -101,9 +100,10 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
-    files = add_description(
-        await _read_files(reference_code), description, is_checked=report is not None
-    )
+    check_upload(reference_code.filename, reference_code.size)
+    data = await read_attachment(reference_code, "reference_code")
+    files = await asyncio.to_thread(problem_files, reference_code.filename, data)
+    files = add_description(files, description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     check = None if report is None else await _read_report(report, slug, version.digest)
     draft = ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
@@ -111,12 +111,6 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     if not gpus:
         return
     await _publish(interaction, api, replace(draft, gpus=gpus), files)
-
-
-async def _read_files(file: discord.Attachment) -> dict[str, bytes]:
-    check_upload(file.filename, file.size)
-    data = await read_attachment(file, "reference_code")
-    return await asyncio.to_thread(problem_files, file.filename, data)
 
 
 async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:
@@ -154,10 +148,10 @@ async def _publish(
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
     lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
     lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
-    await reply(interaction, "\n".join(lines)[:1900].replace("@", "@\u200b"))
+    await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
 
 
-class ArchiveModal(discord.ui.Modal):
+class ArchiveModal(Form):
     """Asks for the name of the leaderboard to archive, and for a reason."""
 
     def __init__(self, slug: str, *roles: str, is_forced: bool) -> None:
@@ -184,12 +178,6 @@ class ArchiveModal(discord.ui.Modal):
         note = await run_decision(api, *path, reason=self.reason.value)
         text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
         await reply(interaction, text)
-
-    async def on_error(  # type: ignore[override]
-        self, interaction: discord.Interaction[Any], error: Exception
-    ) -> None:
-        """Explain the error."""
-        await reply_with_error(interaction, error)
 
 
 async def _check_unused(api: PlatformApi, slug: str) -> None:

@@ -23,7 +23,7 @@ from discord_edge.submissions.models import (
     TrackedSubmission,
     first_status,
 )
-from discord_edge.wording import CONTENT_MAX, escaped
+from discord_edge.wording import CONTENT_MAX, escaped, shorten, without_mentions
 from shared.api.preferences import Consent
 from shared.errors import Refused
 
@@ -70,11 +70,11 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     api, path = user_api(interaction), ("problems", slug, "consent")
     consent = await api.get(Consent, *path)
     text = consent.text
-    body = text.replace("@", "@\u200b")
+    body = without_mentions(text)
     is_long = len(body) > TEXT_MAX
     card = Card(
         title=f"{slug} asks that you accept this",
-        body=body[: TEXT_MAX - 1] + "…" if is_long else body,
+        body=shorten(body, TEXT_MAX),
         footer="the full text is in the file" if is_long else "",
         files=(Attachment("consent.md", text.encode()),) if is_long else (),
     )

@@ -18,7 +18,7 @@ from discord_edge.cards import (
     Card,
 )
 from discord_edge.platform_api import PlatformApi
-from discord_edge.wording import CONTENT_MAX, escaped, fenced
+from discord_edge.wording import CONTENT_MAX, escaped, fenced, shorten
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import File, FullSubmission
 from shared.errors import Refused
@@ -189,8 +189,7 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
     fitting: list[str] = []
     chars_left = chars_max
     for line in lines:
-        short = escape_control_characters(line)
-        short = short if len(short) <= LINE_MAX else short[: LINE_MAX - 1] + "…"
+        short = shorten(escape_control_characters(line), LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left < 0:
             break
@@ -215,7 +214,7 @@ def comparison_card(comparison: Comparison) -> Card:
     body = "\n".join(map(_compared_case_line, rows))
     return Card(
         title=f"#{comparison.b.number} compared with #{comparison.a.number}",
-        body=fenced(body if len(body) <= CARD_MAX else body[: CARD_MAX - 1] + "…"),
+        body=fenced(shorten(body, CARD_MAX)),
         footer="a ratio under 1 means that the second submission is faster",
         files=(Attachment("difference.diff", diff.encode()),) if diff else (),
     )
