@@ -95,14 +95,9 @@ def _is_other_kind(error: ValidationError) -> bool:
     rule, path = error.kind.name, error.instance_path
     # If `type` itself is a union, its own members report the same error again.
     nested: list[list[ValidationError]] = getattr(error.kind, "context", [])
-    is_discriminator = rule in CHOICES and path[-1:] == ["type"]
-    return is_discriminator or (rule == "type" and not nested and _is_null(error))
-
-
-def _is_null(error: ValidationError) -> bool:
-    """Whether a member of a union allows only null."""
     types: Any = getattr(error.kind, "types", [])
-    return list(types) == ["null"]
+    allows_only_null = rule == "type" and not nested and list(types) == ["null"]
+    return allows_only_null or (rule in CHOICES and path[-1:] == ["type"])
 
 
 def _shorten(text: str) -> str:

@@ -236,13 +236,7 @@ class Gateway:
         session = Session(data["intents"])
         self.sessions[session.id] = session
         session.connection, connection.session = connection, session
-        await self._dispatch(session, "READY", self._ready_payload(session))
-        if session.intents & GUILDS and not self.is_shy:
-            await self._dispatch(session, "GUILD_CREATE", self.guild.gateway_object())
-        return None
-
-    def _ready_payload(self, session: Session) -> Json:
-        return {
+        ready = {
             "v": int(VERSION),
             "user": {**self.guild.bot, "mfa_enabled": False, "verified": True, "email": None},
             "guilds": [{"id": self.guild.id, "unavailable": True}],
@@ -254,6 +248,10 @@ class Gateway:
             "presences": [],
             "relationships": [],
         }
+        await self._dispatch(session, "READY", ready)
+        if session.intents & GUILDS and not self.is_shy:
+            await self._dispatch(session, "GUILD_CREATE", self.guild.gateway_object())
+        return None
 
     async def _resume(self, connection: Connection, data: Json) -> int | None:
         session = self.sessions.get(data.get("session_id", ""))

@@ -96,11 +96,9 @@ class Faults:
     _planned: list[_PlannedError] = field(default_factory=list)
     _lost: list[str] = field(default_factory=list)
 
-    def fail(
-        self, operation: str, status: int = 500, code: int = 0, message: str = "", times: int = 1
-    ) -> None:
+    def fail(self, operation: str, status: int = 500, code: int = 0, times: int = 1) -> None:
         """Answer an operation (`*` is any) with an error, the given number of times."""
-        text = message or ("Internal Server Error" if status >= 500 else "injected")
+        text = "Internal Server Error" if status >= 500 else "injected"
         error = ApiError(status, code, text, headers=dict(VIA), is_injected=True)
         self._planned.append(_PlannedError(operation, error, times))
 

@@ -104,12 +104,12 @@ def personal_page(
     title: str,
     submissions: Sequence[PersonalRecord],
     number: int,
-    ranks: Mapping[int, str] | None = None,
+    ranks: Mapping[int, str],
 ) -> Page:
     """Show a user's ranked submissions, newest first, with the ranks of those that count."""
     rows = [
         (
-            (ranks or {}).get(submission.number, NO_VALUE),
+            ranks.get(submission.number, NO_VALUE),
             f"#{submission.number}",
             time_text(submission.score_us),
             one_line(submission.name or NO_VALUE, 12),

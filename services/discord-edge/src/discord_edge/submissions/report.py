@@ -197,10 +197,10 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
     return fitting, len(lines) - len(fitting)
 
 
-def public_times(submission: FullSubmission, chars_max: int = CONTENT_MAX) -> str:
+def public_times(submission: FullSubmission) -> str:
     """Render the timed cases of a ranked result for everybody; empty if there are none."""
     # A block of nothing but backticks grows by half.
-    lines, dropped_count = _fit_lines(time_lines(submission.cases), chars_max // 2)
+    lines, dropped_count = _fit_lines(time_lines(submission.cases), CONTENT_MAX // 2)
     if not lines:
         return ""
     more = [f"… {dropped_count} more lines"] if dropped_count else []
