@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from discord_edge.background import retry_until_done
 from discord_edge.bot.client import BotMonitor, EdgeBot
@@ -41,12 +42,8 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         bot, metrics = EdgeBot(settings, api, connections), EdgeMetrics()
         BotMonitor(bot, metrics)
         announcer = Announcer(bot.messenger, bot.channels, has_podiums=settings.podiums)
-        outbox = PostgresOutbox(connections)
-
-        async def listen() -> None:
-            act = metrics.watch_announcements(announcer.act)
-            await _listen(settings.nats_url, life, announcer, act, outbox)
-
+        act, outbox = metrics.watch_announcements(announcer.act), PostgresOutbox(connections)
+        listen = partial(_listen, settings.nats_url, life, announcer, act, outbox)
         await run_until_first(
             bot.leaderboards.run(),
             bot.run_until(settings.token, life),

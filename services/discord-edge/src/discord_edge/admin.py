@@ -114,7 +114,7 @@ async def set_forum_ids(interaction: BotInteraction, dry_run: bool = True) -> No
     if not dry_run:
         await matcher.save(matches)
     summary = "Nothing was saved: `dry_run` is true." if dry_run else "The pairs were saved."
-    await reply_with_lines(interaction, [*map(match_line, matches), summary], "")
+    await reply_with_lines(interaction, [*map(match_line, matches), summary])
 
 
 async def _switch_intake(interaction: BotInteraction, action: str, reason: str, text: str) -> None:
@@ -269,7 +269,7 @@ async def health(interaction: BotInteraction) -> None:
     lines.append(f"dead letters: {len(dead_letters)}")
     for pool in queues.pools[:POOLS_SHOWN]:
         lines.append(queue_line(pool.gpu, await api.get(QueueOfGpu, "queue", pool.gpu)))
-    await reply_with_lines(interaction, lines, "")
+    await reply_with_lines(interaction, lines)
 
 
 @app_commands.command(name="resync", description="Send all commands to Discord again")

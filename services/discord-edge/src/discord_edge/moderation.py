@@ -266,7 +266,7 @@ async def audit(
         await record_access(interaction, api, f"submission {submission}")
         history = await api.get(FullSubmission, "submissions", submission)
         events = map(event_line, history.timeline)
-        await reply_with_lines(interaction, [standing_line(history), *events], "")
+        await reply_with_lines(interaction, [standing_line(history), *events])
         return
     slug = str(leaderboard_name).strip().lower()
     await api.get(FullProblem, "problems", slug)

@@ -113,7 +113,7 @@ async def update_user_names(
     lines = [
         await _rename(api, names[identity], name, reason) for identity, name in changes.items()
     ]
-    await reply_with_lines(interaction, lines, "")
+    await reply_with_lines(interaction, lines)
 
 
 async def _rename(api: PlatformApi, old: str, new: str, reason: str) -> str:
@@ -288,7 +288,7 @@ async def invites(  # noqa: PLR0913 - each is an option on Discord
     if count is not None:
         codes = await _create_invites(api, slug, count, until, _require_reason(reason))
         head = f"`{slug}`: each admits one participant with `/leaderboard join`."
-        await reply_with_lines(interaction, [head, *(f"`{code}`" for code in codes)], "")
+        await reply_with_lines(interaction, [head, *(f"`{code}`" for code in codes)])
     elif revoke is not None:
         text = await _revoke_invite(api, slug, revoke.strip(), _require_reason(reason))
         await reply(interaction, text)

@@ -247,15 +247,11 @@ class EdgeBot(commands.Bot):
         )
         self.settings, self.api = settings, api
         self.app_emojis = ApplicationEmojis()
-        self.leaderboards, self.trends, self.cache = (
-            LeaderboardCache(api),
-            RankTrends(),
-            ReadCache(api),
-        )
-        self._submissions, ledger = (
-            PostgresTrackedSubmissions(connections),
-            PostgresLedger(connections),
-        )
+        self.leaderboards = LeaderboardCache(api)
+        self.trends = RankTrends()
+        self.cache = ReadCache(api)
+        self._submissions = PostgresTrackedSubmissions(connections)
+        ledger = PostgresLedger(connections)
         threads = DiscordSubmissionThreads(self, self.app_emojis)
         per_problem = settings.threads == PER_PROBLEM
         self.tracker = SubmissionTracker(ThreadOpener(api, threads, self._submissions, per_problem))

@@ -70,7 +70,7 @@ async def record_access(
 
 
 async def reply_with_lines(
-    interaction: BotInteraction, lines: Sequence[str], empty_text: str
+    interaction: BotInteraction, lines: Sequence[str], empty_text: str = ""
 ) -> bool:
     """Reply with lines, as a file if they are too long. Returns whether the reply arrived."""
     text = "\n".join(lines) or empty_text

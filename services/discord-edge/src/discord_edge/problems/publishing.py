@@ -172,21 +172,20 @@ class ArchiveModal(Form):
         if self.typed_name.value.strip().lower() != self.slug:
             reason = f"you did not type `{self.slug}`, so nothing was archived"
             raise Refused("not_confirmed", reason, "leaderboard_name")
-        if not self.is_forced:
-            await _check_unused(api, self.slug)
+        if not self.is_forced and await _has_entries(api, self.slug):
+            reason = f"`{self.slug}` has entries: use `force` to archive it anyway"
+            raise Refused("has_submissions", reason, "force")
         path = ("admin", "leaderboards", self.slug, "archive")
         note = await run_decision(api, *path, reason=self.reason.value)
         text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
         await reply(interaction, text)
 
 
-async def _check_unused(api: PlatformApi, slug: str) -> None:
-    """Raise `Refused` `has_submissions` for a leaderboard with entries."""
+async def _has_entries(api: PlatformApi, slug: str) -> bool:
     for gpu in (await api.get(LeaderboardSettings, "leaderboards", slug)).gpus:
-        board = await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)
-        if board.items:
-            reason = f"`{slug}` has entries: use `force` to archive it anyway"
-            raise Refused("has_submissions", reason, "force")
+        if (await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).items:
+            return True
+    return False
 
 
 async def confirm_archive(
@@ -290,7 +289,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     plan = await request_update(api, body, is_dry=True)
     lines = plan_lines(plan)
     if dry_run or not (plan.created or plan.updated):
-        await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
+        await reply_with_lines(interaction, [*lines, "Nothing was published."])
         return
     before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
     question = "\n".join([*lines, "Publish this?"])
@@ -312,7 +311,7 @@ async def _show_progress(interaction: BotInteraction, lines: list[str], *, is_ov
     if interaction.is_expired():
         return False
     if is_over:
-        return await reply_with_lines(interaction, lines, "")
+        return await reply_with_lines(interaction, lines)
     return await reply(interaction, "\n".join(lines))
 
 
@@ -340,7 +339,7 @@ async def verify_task(
         *(f"⚠ {escaped(warning)}" for warning in check.warnings),
         f"Only their author has the solutions: {CHECK_COMMAND} runs them again there.",
     ]
-    await reply_with_lines(interaction, lines, "")
+    await reply_with_lines(interaction, lines)
 
 
 # For authors; for admins; and for admins of a bot with a folder of problems in development.
