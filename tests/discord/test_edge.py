@@ -11,7 +11,7 @@ from discord_edge.notifications.announcement_texts import PodiumUpdate
 from discord_edge.platform_api import DiscordUser, PlatformApi, SubmissionRequest
 from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
-from discord_edge.submissions.sender import SubmissionSender
+from discord_edge.submissions.tracker import SubmissionSender
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
@@ -276,7 +276,7 @@ async def test_a_late_refusal_is_stored_until_the_user_is_notified(
         held.set()
         await asyncio.wait_for(announcing.wait(), END_S)
         # Discord is away, and the process ends before it is told.
-        await sending.stop()
+        await sending.tasks.stop()
         assert [one.key for one in await posts.list_pending()] == ["a-refused-key"]
         await sending.resume()
         await asyncio.gather(*sending.tasks)

@@ -40,7 +40,7 @@ Answers = Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
 async def answering(answers: Answers, public_url: str = "") -> AsyncIterator[PlatformApi]:
     transport = httpx.MockTransport(answers)
     async with httpx.AsyncClient(transport=transport, base_url="http://platform") as client:
-        yield PlatformApi(client, public_url)
+        yield PlatformApi(client, public_url, ADA)
 
 
 def board_of(participant: str, rank: int) -> bytes:
@@ -69,7 +69,7 @@ async def test_a_report_has_its_files_and_links_to_large_or_deleted_ones() -> No
         submission = make_example(
             FullSubmission, **OVER, files=[make_example(File, **one) for one in files]
         )
-        card = await fetch_report(api, ADA, submission)
+        card = await fetch_report(api, submission)
     found = by_name(card)
     assert found["log.txt"].data == b"it printed this"
     assert (found["gone.txt"].data, found["a b.ncu-rep"].data) == (None, None)
@@ -85,7 +85,7 @@ async def test_a_typed_name_cannot_change_the_path(name: str) -> None:
 
     async with answering(answers) as api:
         with pytest.raises(Refused, match="is not a name"):
-            await api.request(ADA, object, "POST", "admin", "participants", name, "ban", key="1")
+            await api.request(object, "POST", "admin", "participants", name, "ban")
 
 
 async def test_past_ranks_are_read_once_for_all_viewers() -> None:
@@ -96,9 +96,9 @@ async def test_past_ranks_are_read_once_for_all_viewers() -> None:
         return httpx.Response(200, content=board_of("ada", 3))
 
     async with answering(answers) as api:
-        trends = RankTrends(api)
+        trends = RankTrends()
         for found in await asyncio.gather(
-            *(trends.past_ranks(ADA, "sort", "CPU") for _ in range(9))
+            *(trends.past_ranks(api, "sort", "CPU") for _ in range(9))
         ):
             assert found == {"ada": 3}
     [url] = asked
@@ -114,9 +114,9 @@ async def test_viewers_do_not_wait_for_slow_or_unknown_past_ranks() -> None:
         return httpx.Response(400, json={"code": "not_supported", "detail": "no past"})
 
     async with answering(answers) as api:
-        trends = RankTrends(api, wait_s=0.01)
-        assert await trends.past_ranks(ADA, "sort", "CPU") == {}
-        assert await trends.past_ranks(ADA, "slow", "CPU") == {}
+        trends = RankTrends(wait_s=0.01)
+        assert await trends.past_ranks(api, "sort", "CPU") == {}
+        assert await trends.past_ranks(api, "slow", "CPU") == {}
         slow.set()
         await asyncio.gather(*(task for _, task in trends.tasks.values()))
 
@@ -128,6 +128,6 @@ async def test_failed_reads_of_past_ranks_are_repeated() -> None:
         return httpx.Response(next(codes), content=board_of("ada", 1))
 
     async with answering(answers) as api:
-        trends = RankTrends(api)
-        assert await trends.past_ranks(ADA, "sort", "CPU") == {}
-        assert await trends.past_ranks(ADA, "sort", "CPU") == {"ada": 1}
+        trends = RankTrends()
+        assert await trends.past_ranks(api, "sort", "CPU") == {}
+        assert await trends.past_ranks(api, "sort", "CPU") == {"ada": 1}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from discord_edge.bot.messages import BODY_MAX, build_embed
 from discord_edge.cards import Card
 from discord_edge.leaderboards import tables
-from discord_edge.leaderboards.pages import page_buttons
+from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX
 from discord_edge.submissions.models import Status, check_attachment, evolve
 from discord_edge.submissions.report import report_card

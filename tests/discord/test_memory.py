@@ -1,7 +1,7 @@
 """What is completed while somebody types comes at once, whatever the platform does."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from discord_edge.platform_api import ASKED_MAX, DiscordUser, ReadCache
@@ -18,19 +18,21 @@ class Slow:
     free: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     is_down: bool = False
+    user: DiscordUser | None = None
 
-    async def get(
-        self, user: DiscordUser | None, _: type[Any], *path: str | int, **query: str | int
-    ) -> dict[str, Any]:
-        self.asked.append((user, *path))
+    def on_behalf_of(self, user: DiscordUser | None) -> "Slow":
+        return replace(self, user=user)
+
+    async def get(self, _: type[Any], *path: str | int, **query: str | int) -> dict[str, Any]:
+        self.asked.append((self.user, *path))
         await self.free.wait()
         if self.is_down:
             raise Failed("down")
-        return {"items": [user and user.name], **query}
+        return {"items": [self.user and self.user.name], **query}
 
 
 def memory(slow: Slow) -> ReadCache:
-    return ReadCache(slow)  # type: ignore[arg-type]  # the one method that is used
+    return ReadCache(slow)  # type: ignore[arg-type]  # the two methods that are used
 
 
 async def test_a_slow_answer_is_used_the_next_time() -> None:

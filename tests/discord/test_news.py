@@ -12,7 +12,9 @@ from shared.api.moderation import RejudgeSummary
 from tests.support.api_examples import make_example
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
-SORT = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
+SORT = ProblemSummary(
+    slug="sort", title="Sort", problem_version=1, gpus=["H100", "CPU"], state="active"
+)
 AGAIN = RejudgeSummary(problem="s", from_version=1, to_version=2, count=9, changed_count=1)
 AT = datetime(2126, 12, 1, tzinfo=UTC)
 

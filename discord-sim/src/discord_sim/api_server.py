@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,30 +50,24 @@ def _parse_json(data: bytes) -> Any:
         raise UNREADABLE from error
 
 
-async def _form_parts(request: web.Request) -> AsyncIterator[BodyPartReader]:
-    """Yield the parts of a form. Raises `ApiError` 50035."""
+async def _read_form(request: web.Request) -> BodyAndFiles:
+    body: Any = {}
+    files: dict[int, FileUpload] = {}
     try:
         async for part in await request.multipart():
             if not isinstance(part, BodyPartReader):
                 raise invalid_body([Problem((), "a form within a form", "FORM_PART")])
-            yield part
+            name = part.name or ""
+            data = bytes(await part.read(decode=True))
+            if name == "payload_json":
+                body = _parse_json(data)
+            elif match := re.fullmatch(r"files\[(\d+)\]", name):
+                media = part.headers.get("Content-Type", "application/octet-stream")
+                files[int(match[1])] = FileUpload(part.filename or "unknown", media, data)
+            else:
+                raise invalid_body([Problem((name,), "unexpected part of a form", "FORM_PART")])
     except (BadHttpMessage, ValueError) as error:
         raise invalid_body([Problem((), "the form cannot be read", "FORM_PART")]) from error
-
-
-async def _read_form(request: web.Request) -> BodyAndFiles:
-    body: Any = {}
-    files: dict[int, FileUpload] = {}
-    async for part in _form_parts(request):
-        name = part.name or ""
-        data = bytes(await part.read(decode=True))
-        if name == "payload_json":
-            body = _parse_json(data)
-        elif match := re.fullmatch(r"files\[(\d+)\]", name):
-            media = part.headers.get("Content-Type", "application/octet-stream")
-            files[int(match[1])] = FileUpload(part.filename or "unknown", media, data)
-        else:
-            raise invalid_body([Problem((name,), "unexpected part of a form", "FORM_PART")])
     return body, files
 
 

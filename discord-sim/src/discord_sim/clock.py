@@ -51,9 +51,9 @@ class Clock:
             except TimeoutError:
                 continue
 
-    def iso(self, at: float | None = None) -> str:
-        """Format an instant, by default now, as Discord does."""
-        return datetime.fromtimestamp(self.now() if at is None else at, UTC).isoformat()
+    def iso(self) -> str:
+        """Return the time as Discord formats it."""
+        return datetime.fromtimestamp(self.now(), UTC).isoformat()
 
 
 class Ids:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from discord_sim.users import SimulatedUser, UserAction
 CHANGE_S_MAX = 20.0
 ACTION_S_MAX = 5.0
 PAGE = Path(__file__).parent / "page"
-Action = Callable[[SimulatedUser, Json], Awaitable[Json]]
+ACTIONS = ("autocomplete", "click", "fill_in", "select", "slash")
 
 
 class Control:
@@ -29,13 +28,6 @@ class Control:
         """Control a simulator."""
         self._sim = sim
         self._open_modals: dict[str, UserAction] = {}
-        self._actions: dict[str, Action] = {
-            "slash": self._slash,
-            "autocomplete": self._autocomplete,
-            "click": self._click,
-            "select": self._select,
-            "fill_in": self._fill_in,
-        }
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes to an application."""
@@ -131,12 +123,12 @@ class Control:
 
     async def act(self, request: web.Request) -> web.Response:
         """Perform a user's action; 409 with the reason if the client does not offer it."""
-        action = self._actions.get(request.match_info["act"])
-        if action is None:
-            return _refused(404, f"unknown action; the actions are {sorted(self._actions)}")
+        act = request.match_info["act"]
+        if act not in ACTIONS:
+            return _refused(404, f"unknown action; the actions are {list(ACTIONS)}")
         person = SimulatedUser(self._sim, request.match_info["person"])
         try:
-            return web.json_response(await action(person, await request.json()))
+            return web.json_response(await self._perform(person, act, await request.json()))
         except ActionNotOffered as error:
             return _refused(409, str(error))
         except ApiError as error:
@@ -144,28 +136,27 @@ class Control:
         except (KeyError, json.JSONDecodeError) as error:
             return _refused(400, f"the body lacks {error}")
 
-    async def _slash(self, person: SimulatedUser, body: Json) -> Json:
-        values = {name: _read_value(value) for name, value in body.get("options", {}).items()}
-        action = await person.slash(body["channel"], body["command"], **values)
+    async def _perform(self, person: SimulatedUser, act: str, body: Json) -> Json:
+        match act:
+            case "autocomplete":
+                option, values = body["option"], {body["option"]: body["typed"]}
+                values |= body.get("options", {})
+                channel, command = body["channel"], body["command"]
+                return {"choices": await person.autocomplete(channel, command, option, **values)}
+            case "slash":
+                options = body.get("options", {})
+                values = {name: _read_value(value) for name, value in options.items()}
+                action = await person.slash(body["channel"], body["command"], **values)
+            case "fill_in":
+                modal = self._open_modals[body["interaction"]]
+                action = await person.fill_in(modal, body["values"])
+            case "click":
+                message = self._message(body)
+                action = await person.click(message, custom_id=body["custom_id"])
+            case _:
+                message, custom_id = self._message(body), body["custom_id"]
+                action = await person.select(message, body["values"], custom_id=custom_id)
         return await self._describe(action)
-
-    async def _autocomplete(self, person: SimulatedUser, body: Json) -> Json:
-        option, values = body["option"], {body["option"]: body["typed"]} | body.get("options", {})
-        channel, command = body["channel"], body["command"]
-        return {"choices": await person.autocomplete(channel, command, option, **values)}
-
-    async def _click(self, person: SimulatedUser, body: Json) -> Json:
-        message = self._message(body)
-        return await self._describe(await person.click(message, custom_id=body["custom_id"]))
-
-    async def _select(self, person: SimulatedUser, body: Json) -> Json:
-        message, custom_id = self._message(body), body["custom_id"]
-        action = await person.select(message, body["values"], custom_id=custom_id)
-        return await self._describe(action)
-
-    async def _fill_in(self, person: SimulatedUser, body: Json) -> Json:
-        action = self._open_modals[body["interaction"]]
-        return await self._describe(await person.fill_in(action, body["values"]))
 
     def _message(self, body: Json) -> Json:
         return self._sim.messages[body["channel"]][body["message"]]

@@ -95,14 +95,9 @@ def _is_other_kind(error: ValidationError) -> bool:
     rule, path = error.kind.name, error.instance_path
     # If `type` itself is a union, its own members report the same error again.
     nested: list[list[ValidationError]] = getattr(error.kind, "context", [])
-    is_discriminator = rule in CHOICES and path[-1:] == ["type"]
-    return is_discriminator or (rule == "type" and not nested and _is_null(error))
-
-
-def _is_null(error: ValidationError) -> bool:
-    """Whether a member of a union allows only null."""
     types: Any = getattr(error.kind, "types", [])
-    return list(types) == ["null"]
+    allows_only_null = rule == "type" and not nested and list(types) == ["null"]
+    return allows_only_null or (rule in CHOICES and path[-1:] == ["type"])
 
 
 def _shorten(text: str) -> str:
@@ -154,7 +149,18 @@ class OpenApiDocument:
             schemas = {name: _close(schema) for name, schema in schemas.items()}
         self._components: Json = {**document["components"], "schemas": schemas}
         self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
-        self.operations = {operation.id: operation for operation in _read_operations(document)}
+        self.operations = {
+            operation["operationId"]: OperationSchema(
+                operation["operationId"],
+                method.upper(),
+                template,
+                operation,
+                [*item.get("parameters", []), *(operation.get("parameters") or [])],
+            )
+            for template, item in document["paths"].items()
+            for method, operation in item.items()
+            if method in METHODS
+        }
 
     @classmethod
     def read(cls, path: Path) -> "OpenApiDocument":
@@ -237,21 +243,6 @@ class OpenApiDocument:
         return explain_errors(self._validators[key].iter_errors(value), takes_text=takes_text)
 
 
-def _read_operations(document: Json) -> list[OperationSchema]:
-    return [
-        OperationSchema(
-            operation["operationId"],
-            method.upper(),
-            template,
-            operation,
-            [*item.get("parameters", []), *(operation.get("parameters") or [])],
-        )
-        for template, item in document["paths"].items()
-        for method, operation in item.items()
-        if method in METHODS
-    ]
-
-
 def _select_branch(schema: Json, content: RequestContent) -> Json:
     return {"$ref": SCHEMAS + content.branch} if content.branch else schema
 
@@ -278,12 +269,13 @@ class GatewaySchema:
 
     def __init__(self, schema: Json) -> None:
         """Load a schema; bit fields accept any integer because TypeScript lists single bits."""
-        definitions: Json = {
-            name: {"type": "integer"} if _is_bit_field(name, definition) else definition
+        self._definitions: Json = {
+            name: {"type": "integer"}
+            if "Flags" in name and set(CHOICES) & set(definition)
+            else definition
             for name, definition in schema["definitions"].items()
         }
-        self._definitions = definitions
-        self._events: Json = definitions["Gateway"]["properties"]
+        self._events: Json = self._definitions["Gateway"]["properties"]
         self._validators: dict[str, jsonschema_rs.Draft7Validator] = {}
         self.seen: set[str] = set()
         self.unchecked: set[str] = set()
@@ -304,10 +296,6 @@ class GatewaySchema:
             schema = {**self._events[name], "definitions": self._definitions}
             self._validators[name] = jsonschema_rs.Draft7Validator(schema)
         return explain_errors(self._validators[name].iter_errors(data))
-
-
-def _is_bit_field(name: str, schema: Json) -> bool:
-    return "Flags" in name and bool({"enum", "const"} & set(schema))
 
 
 @dataclass(frozen=True)

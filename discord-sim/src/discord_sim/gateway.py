@@ -6,8 +6,9 @@ import secrets
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from aiohttp import WSMsgType, web
 
@@ -44,33 +45,20 @@ def apply_intents(event: str, data: Json, intents: int, bot_id: str) -> Json:
     return {**data, "content": "", "embeds": [], "attachments": [], "components": []}
 
 
-class _Compressor(Protocol):
-    """Compresses messages one after the other into one stream."""
-
-    def compress(self, data: bytes) -> bytes:
-        """Return the compressed bytes of one message."""
-
-
-class _Zlib:
-    def __init__(self) -> None:
-        self._stream = zlib.compressobj()
-
-    def compress(self, data: bytes) -> bytes:
-        return self._stream.compress(data) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+def _zlib_stream() -> Callable[[bytes], bytes]:
+    """Return a function that compresses messages one after the other into one stream."""
+    stream = zlib.compressobj()
+    return lambda data: stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
 
 
-class _Zstd:
-    def __init__(self) -> None:
-        import zstandard
+def _zstd_stream() -> Callable[[bytes], bytes]:
+    import zstandard
 
-        self._stream = zstandard.ZstdCompressor().compressobj()
-        self._block = zstandard.COMPRESSOBJ_FLUSH_BLOCK
-
-    def compress(self, data: bytes) -> bytes:
-        return self._stream.compress(data) + self._stream.flush(self._block)
+    stream = zstandard.ZstdCompressor().compressobj()
+    return lambda data: stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
 
 
-COMPRESSORS: dict[str, type[_Zlib | _Zstd]] = {"zlib-stream": _Zlib, "zstd-stream": _Zstd}
+COMPRESSORS = {"zlib-stream": _zlib_stream, "zstd-stream": _zstd_stream}
 
 
 @dataclass
@@ -103,8 +91,7 @@ class Connection:
         self.is_cut = False
         self._frames: deque[float] = deque()
         self._lock = asyncio.Lock()
-        kind = COMPRESSORS.get(compress)
-        self._compressor: _Compressor | None = kind() if kind else None
+        self._compress = COMPRESSORS[compress]() if compress in COMPRESSORS else None
 
     async def send(self, payload: Json) -> None:
         """Send a payload, unless the connection is closed or cut."""
@@ -113,8 +100,8 @@ class Connection:
             if self.socket.closed or self.is_cut:
                 return
             try:
-                if self._compressor:
-                    await self.socket.send_bytes(self._compressor.compress(data.encode()))
+                if self._compress:
+                    await self.socket.send_bytes(self._compress(data.encode()))
                 else:
                     await self.socket.send_str(data)
             except ConnectionError:
@@ -183,22 +170,19 @@ class Gateway:
         await connection.send_operation(10, {"heartbeat_interval": int(self.heartbeat_s * 1000)})
         watching = asyncio.create_task(self._watch_heartbeats(connection))
         try:
-            await self._listen(connection)
+            async for message in socket:
+                if message.type is not WSMsgType.TEXT:
+                    continue
+                code = await self._handle_frame(connection, message.data)
+                if code is not None:
+                    await socket.close(code=code)
+                    break
+                await self.record.tell()
         finally:
             watching.cancel()
             self._detach(connection)
         await self.record.tell()
         return socket
-
-    async def _listen(self, connection: Connection) -> None:
-        async for message in connection.socket:
-            if message.type is not WSMsgType.TEXT:
-                continue
-            code = await self._handle_frame(connection, message.data)
-            if code is not None:
-                await connection.socket.close(code=code)
-                return
-            await self.record.tell()
 
     def _detach(self, connection: Connection) -> None:
         session = connection.session
@@ -252,13 +236,7 @@ class Gateway:
         session = Session(data["intents"])
         self.sessions[session.id] = session
         session.connection, connection.session = connection, session
-        await self._dispatch(session, "READY", self._ready_payload(session))
-        if session.intents & GUILDS and not self.is_shy:
-            await self._dispatch(session, "GUILD_CREATE", self.guild.gateway_object())
-        return None
-
-    def _ready_payload(self, session: Session) -> Json:
-        return {
+        ready = {
             "v": int(VERSION),
             "user": {**self.guild.bot, "mfa_enabled": False, "verified": True, "email": None},
             "guilds": [{"id": self.guild.id, "unavailable": True}],
@@ -270,6 +248,10 @@ class Gateway:
             "presences": [],
             "relationships": [],
         }
+        await self._dispatch(session, "READY", ready)
+        if session.intents & GUILDS and not self.is_shy:
+            await self._dispatch(session, "GUILD_CREATE", self.guild.gateway_object())
+        return None
 
     async def _resume(self, connection: Connection, data: Json) -> int | None:
         session = self.sessions.get(data.get("session_id", ""))

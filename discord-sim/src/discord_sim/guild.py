@@ -226,9 +226,12 @@ class Guild:
         )
         return bool(allowed & BITS["view_channel"]) and not is_excluded
 
-    def need(self, channel_id: str, *names: str) -> None:
-        """Check that the bot has permissions in a channel. Raises `ApiError` 50001 and 50013."""
-        if not self.sees(self.bot_id, channel_id):
+    def need(self, channel_id: str | None, *names: str) -> None:
+        """Check that the bot has permissions, in a channel or in general.
+
+        Raises `ApiError` 50001 and 50013.
+        """
+        if channel_id is not None and not self.sees(self.bot_id, channel_id):
             raise ApiError(403, 50001, "Missing Access")
         if permission_bits(*names) & ~self.may(self.bot_id, channel_id):
             raise ApiError(403, 50013, "Missing Permissions")

@@ -15,18 +15,15 @@ VIA = {"Via": "1.1 google"}
 FREE_OF_LIMITS = "create_interaction_response"
 MAJOR = ("channel_id", "guild_id", "webhook_token")
 ANY = "*"
-
-
-def _limits() -> dict[str, tuple[int, float]]:
-    """Return observed limits (requests per seconds) by operationId; Discord documents none."""
-    return {
-        "create_message": (5, 5.0),
-        "update_message": (5, 5.0),
-        "create_thread": (50, 10.0),
-        "execute_webhook": (5, 2.0),
-        "update_webhook_message": (5, 2.0),
-        "update_original_webhook_message": (5, 2.0),
-    }
+# Observed limits (requests per seconds) by operationId; Discord documents none.
+LIMITS = {
+    "create_message": (5, 5.0),
+    "update_message": (5, 5.0),
+    "create_thread": (50, 10.0),
+    "execute_webhook": (5, 2.0),
+    "update_webhook_message": (5, 2.0),
+    "update_original_webhook_message": (5, 2.0),
+}
 
 
 def rate_limited_error(retry_s: float, *, scope: str = "user") -> ApiError:
@@ -43,7 +40,7 @@ def rate_limited_error(retry_s: float, *, scope: str = "user") -> ApiError:
 class RateLimits:
     """Counts the requests per bucket, in real time because clients wait in real time."""
 
-    limits: dict[str, tuple[int, float]] = field(default_factory=_limits)
+    limits: dict[str, tuple[int, float]] = field(default_factory=LIMITS.copy)
     global_max: int = GLOBAL_MAX
     _used: dict[str, tuple[float, int]] = field(default_factory=dict)
     _all: deque[float] = field(default_factory=deque)
@@ -99,11 +96,9 @@ class Faults:
     _planned: list[_PlannedError] = field(default_factory=list)
     _lost: list[str] = field(default_factory=list)
 
-    def fail(
-        self, operation: str, status: int = 500, code: int = 0, message: str = "", times: int = 1
-    ) -> None:
+    def fail(self, operation: str, status: int = 500, code: int = 0, times: int = 1) -> None:
         """Answer an operation (`*` is any) with an error, the given number of times."""
-        text = message or ("Internal Server Error" if status >= 500 else "injected")
+        text = "Internal Server Error" if status >= 500 else "injected"
         error = ApiError(status, code, text, headers=dict(VIA), is_injected=True)
         self._planned.append(_PlannedError(operation, error, times))
 

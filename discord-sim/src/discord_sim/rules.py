@@ -282,19 +282,16 @@ def _check_embeds(embeds: list[Json]) -> Iterator[Problem]:
         fields = embed.get("fields") or []
         texts += [field.get(key) for field in fields for key in ("name", "value")]
         total += sum(len((text or "").strip()) for text in texts)
-        yield from _check_fields((n, "fields"), fields)
+        for place, field in enumerate(fields):
+            for key in ("name", "value"):
+                if not (field.get(key) or "").strip():
+                    path = (n, "fields", place, key)
+                    yield Problem(path, "This field is required", "BASE_TYPE_REQUIRED")
         if not any([*texts, embed.get("image"), embed.get("thumbnail"), embed.get("url")]):
             yield Problem((n,), "Embed is empty", "MESSAGE_EMBED_EMPTY")
     if total > EMBEDS_CHARACTERS_MAX:
         message = f"Embed size exceeds maximum size of {EMBEDS_CHARACTERS_MAX}: {total}"
         yield Problem((), message, "MAX_EMBED_SIZE_EXCEEDED")
-
-
-def _check_fields(path: Path, fields: list[Json]) -> Iterator[Problem]:
-    for n, field in enumerate(fields):
-        for key in ("name", "value"):
-            if not (field.get(key) or "").strip():
-                yield Problem((*path, n, key), "This field is required", "BASE_TYPE_REQUIRED")
 
 
 def _check_mentions(allowed: Json) -> Iterator[Problem]:

@@ -8,7 +8,6 @@ from typing import Any
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.errors import ActionNotOffered
-from discord_sim.gateway import Session
 from discord_sim.guild import ALL, BITS
 from discord_sim.rules import walk_components
 from discord_sim.shapes import EPHEMERAL, LOADING, Json
@@ -271,14 +270,11 @@ async def _expire(state: SimulatorState, interaction: Interaction) -> None:
         return
     interaction.is_failed = True
     # A bot that is not connected cannot be late.
-    if any(_is_connected(session) for session in state.gateway.sessions.values()):
+    connections = [session.connection for session in state.gateway.sessions.values()]
+    if any(connection is not None and not connection.is_cut for connection in connections):
         violation = f"{interaction.name()}: not acknowledged within {ACKNOWLEDGE_S:g} s"
         state.record.violations.append(violation)
     await state.record.tell()
-
-
-def _is_connected(session: Session) -> bool:
-    return session.connection is not None and not session.connection.is_cut
 
 
 def _payload(state: SimulatorState, interaction: Interaction) -> Json:

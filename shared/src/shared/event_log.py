@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from shared.clock import now
 from shared.decider import Append
 from shared.events import AnyFact
 from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
@@ -171,7 +170,7 @@ class Appender:
 
     log: EventLog
     actor: str
-    clock: Callable[[], datetime] = now
+    clock: Callable[[], datetime]
 
     async def append(self, *appends: Append) -> int:
         """Append all facts or none; return the sequence of the last.

@@ -3,7 +3,6 @@
 from discord_sim import shapes
 from discord_sim.errors import ApiError, invalid_body, unknown_object
 from discord_sim.gateway import DIRECT_MESSAGES, GUILDS, MEMBERS
-from discord_sim.guild import BITS
 from discord_sim.operations.operation import Answer, Request, operation
 from discord_sim.rules import check_commands
 from discord_sim.shapes import Json
@@ -188,14 +187,9 @@ async def delete_guild_member_role(state: SimulatorState, request: Request) -> A
 
 def _member_roles(state: SimulatorState, request: Request) -> list[str]:
     state.guild.role(request.path["role_id"])
-    _check_may_manage_roles(state)
+    state.guild.need(None, "manage_roles")
     roles: list[str] = state.guild.member(request.path["user_id"])["roles"]
     return roles
-
-
-def _check_may_manage_roles(state: SimulatorState) -> None:
-    if not state.guild.may(state.guild.bot_id) & BITS["manage_roles"]:
-        raise ApiError(403, 50013, "Missing Permissions")
 
 
 async def _emit_update(state: SimulatorState, request: Request) -> None:
@@ -214,7 +208,7 @@ async def list_guild_roles(state: SimulatorState, _: Request) -> Answer:
 @operation("POST", "/guilds/{guild_id}/roles")
 async def create_guild_role(state: SimulatorState, request: Request) -> Answer:
     """Create a role."""
-    _check_may_manage_roles(state)
+    state.guild.need(None, "manage_roles")
     body: Json = request.body or {}
     allowed = int(body.get("permissions") or 0)
     role = state.guild.role(state.guild.add_role(body.get("name") or "new role", allowed))
@@ -232,7 +226,7 @@ async def create_guild_role(state: SimulatorState, request: Request) -> Answer:
 @operation("DELETE", "/guilds/{guild_id}/roles/{role_id}")
 async def delete_guild_role(state: SimulatorState, request: Request) -> Answer:
     """Delete a role."""
-    _check_may_manage_roles(state)
+    state.guild.need(None, "manage_roles")
     role_id = state.guild.role(request.path["role_id"])["id"]
     # @everyone has the server's id; the bot's own goes with the bot.
     if role_id in (state.guild.id, state.guild.bot_role):

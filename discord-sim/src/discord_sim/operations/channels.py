@@ -3,7 +3,6 @@
 from discord_sim import shapes
 from discord_sim.errors import ApiError, Problem, invalid_body, thread_archived, unknown_object
 from discord_sim.gateway import GUILDS, MEMBERS
-from discord_sim.guild import BITS
 from discord_sim.operations.messages import (
     emit_thread_event,
     fill_message,
@@ -48,17 +47,16 @@ def change_channel(state: SimulatorState, channel: Json, body: Json) -> None:
             for overwrite in body["permission_overwrites"]
         ]
     if body.get("available_tags") is not None:
-        channel["available_tags"] = [_read_tag(state, tag) for tag in body["available_tags"]]
-
-
-def _read_tag(state: SimulatorState, tag: Json) -> Json:
-    return {
-        "id": str(tag.get("id") or state.ids.next()),
-        "name": tag["name"],
-        "moderated": bool(tag.get("moderated")),
-        "emoji_id": tag.get("emoji_id"),
-        "emoji_name": tag.get("emoji_name"),
-    }
+        channel["available_tags"] = [
+            {
+                "id": str(tag.get("id") or state.ids.next()),
+                "name": tag["name"],
+                "moderated": bool(tag.get("moderated")),
+                "emoji_id": tag.get("emoji_id"),
+                "emoji_name": tag.get("emoji_name"),
+            }
+            for tag in body["available_tags"]
+        ]
 
 
 def change_thread(state: SimulatorState, thread: Json, body: Json) -> None:
@@ -109,8 +107,7 @@ async def list_guild_channels(state: SimulatorState, _: Request) -> Answer:
 @operation("POST", "/guilds/{guild_id}/channels")
 async def create_guild_channel(state: SimulatorState, request: Request) -> Answer:
     """Create a channel."""
-    if not state.guild.may(state.guild.bot_id) & BITS["manage_channels"]:
-        raise ApiError(403, 50013, "Missing Permissions")
+    state.guild.need(None, "manage_channels")
     body: Json = request.body
     channel = state.guild.add_channel(body["name"], body.get("type") or shapes.TEXT)
     change_channel(state, channel, body)

@@ -52,7 +52,9 @@ def _set_content(state: SimulatorState, message: Json, body: Json, files: Files)
     if "content" in body:
         message["content"] = (body["content"] or "").strip()
     if "embeds" in body:
-        message["embeds"] = [_normalize_embed(embed) for embed in body["embeds"] or []]
+        message["embeds"] = [
+            _without_none({"type": "rich", **embed}) for embed in body["embeds"] or []
+        ]
     if "components" in body:
         message["components"] = number_components(body["components"] or [])
     _set_attachments(state, message, body, files)
@@ -62,7 +64,8 @@ def _set_content(state: SimulatorState, message: Json, body: Json, files: Files)
 
 
 def _set_attachments(state: SimulatorState, message: Json, body: Json, files: Files) -> None:
-    _check_sizes(state, files)
+    if any(len(file.data) > state.files_max_bytes for file in files.values()):
+        raise ApiError(413, 40005, "Request entity too large")
     existing = {str(item["id"]): item for item in message["attachments"]}
     attachments = body.get("attachments")
     if attachments is not None:
@@ -78,11 +81,6 @@ def _set_attachments(state: SimulatorState, message: Json, body: Json, files: Fi
         for _, blob in sorted(files.items())
     ]
     message["attachments"] = [*existing.values(), *stored]
-
-
-def _check_sizes(state: SimulatorState, files: Files) -> None:
-    if any(len(file.data) > state.files_max_bytes for file in files.values()):
-        raise ApiError(413, 40005, "Request entity too large")
 
 
 def _set_mentions(state: SimulatorState, message: Json, allowed: Json | None) -> None:
@@ -104,8 +102,8 @@ def _set_mentions(state: SimulatorState, message: Json, allowed: Json | None) ->
     message["mention_everyone"] = bool(permissions & BITS["mention_everyone"] and has_everyone)
 
 
-def _normalize_embed(embed: Json) -> Json:
-    return {key: value for key, value in {"type": "rich", **embed}.items() if value is not None}
+def _without_none(fields: Json) -> Json:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def number_components(components: list[Json]) -> list[Json]:
@@ -113,7 +111,7 @@ def number_components(components: list[Json]) -> list[Json]:
     numbers = iter(range(1, 1000))
 
     def number_component(component: Json) -> Json:
-        result = {key: value for key, value in component.items() if value is not None}
+        result = _without_none(component)
         result["id"] = result.get("id") or next(numbers)
         result |= _normalized_emoji(result)
         if result.get("options"):
@@ -134,7 +132,7 @@ def _normalized_emoji(component: Json) -> Json:
     """Return the emoji of a button or option; answers have its id as text."""
     if not component.get("emoji"):
         return {}
-    emoji = {key: value for key, value in component["emoji"].items() if value is not None}
+    emoji = _without_none(component["emoji"])
     return {"emoji": emoji | ({"id": str(emoji["id"])} if "id" in emoji else {})}
 
 

@@ -160,7 +160,7 @@ async def execute_webhook(state: SimulatorState, request: Request) -> Answer:
     """Send a follow-up; the first after a deferral replaces the deferred answer."""
     interaction = _find_interaction(state, request)
     if interaction.is_deferred:
-        return 200, await _change_own_message(state, interaction, interaction.original_id, request)
+        return await _change_own_message(state, request)
     message = reply_message(state, interaction)
     fill_message(state, message, request.body, request.files)
     interaction.message_ids.append(message["id"])
@@ -168,68 +168,64 @@ async def execute_webhook(state: SimulatorState, request: Request) -> Answer:
     return 200, message
 
 
-def _find_own_message(
-    state: SimulatorState, interaction: Interaction, message_id: str | None
-) -> Json:
-    """Return a message of this interaction. Raises `ApiError` 10008."""
+def _find_own_message(state: SimulatorState, request: Request) -> tuple[Interaction, Json]:
+    """Return an interaction and its message: by id, or else the first answer.
+
+    Raises `ApiError` 10008.
+    """
+    interaction = _find_interaction(state, request)
+    message_id = request.path.get("message_id", interaction.original_id)
     if message_id not in (*interaction.message_ids, interaction.original_id):
         raise unknown_object("Message", 10008)
-    return find_message(state, interaction.channel_id, message_id or "", by_token=True)
+    message = find_message(state, interaction.channel_id, message_id or "", by_token=True)
+    return interaction, message
 
 
-async def _change_own_message(
-    state: SimulatorState, interaction: Interaction, message_id: str | None, request: Request
-) -> Json:
-    message = _find_own_message(state, interaction, message_id)
+async def _change_own_message(state: SimulatorState, request: Request) -> Answer:
+    interaction, message = _find_own_message(state, request)
     change_message(state, message, request.body, request.files)
-    if message_id == interaction.original_id:
+    if message["id"] == interaction.original_id:
         interaction.is_deferred = False
     await emit_message_update(state, message)
-    return message
+    return 200, message
+
+
+async def _delete_own_message(state: SimulatorState, request: Request) -> Answer:
+    await remove_message(state, _find_own_message(state, request)[1])
+    return 204, None
 
 
 @operation("PATCH", ORIGINAL, is_open=True)
 async def update_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Change the first answer."""
-    interaction = _find_interaction(state, request)
-    return 200, await _change_own_message(state, interaction, interaction.original_id, request)
+    return await _change_own_message(state, request)
 
 
 @operation("PATCH", FOLLOWUP, is_open=True)
 async def update_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Change a follow-up."""
-    interaction = _find_interaction(state, request)
-    return 200, await _change_own_message(state, interaction, request.path["message_id"], request)
+    return await _change_own_message(state, request)
 
 
 @operation("GET", ORIGINAL, is_open=True)
 async def get_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Return the first answer."""
-    interaction = _find_interaction(state, request)
-    return 200, _find_own_message(state, interaction, interaction.original_id)
+    return 200, _find_own_message(state, request)[1]
 
 
 @operation("GET", FOLLOWUP, is_open=True)
 async def get_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Return a follow-up."""
-    return 200, _find_own_message(
-        state, _find_interaction(state, request), request.path["message_id"]
-    )
+    return 200, _find_own_message(state, request)[1]
 
 
 @operation("DELETE", ORIGINAL, is_open=True)
 async def delete_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Delete the first answer."""
-    interaction = _find_interaction(state, request)
-    await remove_message(state, _find_own_message(state, interaction, interaction.original_id))
-    return 204, None
+    return await _delete_own_message(state, request)
 
 
 @operation("DELETE", FOLLOWUP, is_open=True)
 async def delete_webhook_message(state: SimulatorState, request: Request) -> Answer:
     """Delete a follow-up."""
-    message = _find_own_message(
-        state, _find_interaction(state, request), request.path["message_id"]
-    )
-    await remove_message(state, message)
-    return 204, None
+    return await _delete_own_message(state, request)

@@ -4,26 +4,19 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from discord_edge.background import retry_until_done
-from discord_edge.bot.client import BotMonitor, Dependencies, EdgeBot
+from discord_edge.bot.client import BotMonitor, EdgeBot
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
-from discord_edge.bot.messages import DiscordMessageHistory
-from discord_edge.leaderboards.cache import LeaderboardCache
 from discord_edge.metrics import EdgeMetrics
-from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer, ForumMatcher
-from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
-from discord_edge.notifications.messenger import DirectMessenger, MessageSender
-from discord_edge.platform_api import PlatformReader, connect_api
+from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer
+from discord_edge.notifications.channels import DiscordPublicChannels
+from discord_edge.platform_api import connect_api
 from discord_edge.postgres import (
     SCHEMA,
-    PostgresLedger,
-    PostgresRepositoryUpdates,
-    PostgresTrackedSubmissions,
 )
-from discord_edge.problems.repository_updates import RepositoryPublisher
-from discord_edge.settings import PER_PROBLEM, Settings, load_settings
-from discord_edge.submissions.sender import SubmissionSender
+from discord_edge.settings import Settings, load_settings
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
@@ -46,41 +39,15 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         create_pool(settings.postgres_dsn, 1, POOL_MAX, SCHEMA) as connections,
         connect_api(settings.ingest_url, settings.edge_token, settings.public_url) as api,
     ):
-        leaderboards = LeaderboardCache(api)
-        dependencies = Dependencies(
-            api,
-            leaderboards,
-            PostgresTrackedSubmissions(connections),
-            settings.guild,
-            settings.channel_ids,
-            settings.role_names,
-            settings.threads == PER_PROBLEM,
-        )
-        bot, metrics = EdgeBot(dependencies), EdgeMetrics()
+        bot, metrics = EdgeBot(settings, api, connections), EdgeMetrics()
         BotMonitor(bot, metrics)
-        ledger = PostgresLedger(connections)
-        channels = DiscordPublicChannels(bot, settings.guild, ledger)
-        bot.problems_folder = settings.problems_folder
-        if settings.public:
-            bot.forum_matcher = ForumMatcher(api, leaderboards, channels.posts, ledger)
-        reader, sender = PlatformReader(api), MessageSender(ledger, DiscordMessageHistory(bot))
-        messenger = DirectMessenger(reader, leaderboards, DiscordDirectMessages(bot), sender)
-        bot.sender = SubmissionSender(
-            api, dependencies.submissions, bot.tracker.track, messenger.notify_refused
-        )
-        updates = PostgresRepositoryUpdates(connections)
-        bot.publisher = RepositoryPublisher(api, updates, messenger)
-        announcer = Announcer(messenger, channels, has_podiums=settings.podiums)
-        outbox = PostgresOutbox(connections)
-
-        async def listen() -> None:
-            act = metrics.watch_announcements(announcer.act)
-            await _listen(settings.nats_url, life, announcer, act, outbox)
-
+        announcer = Announcer(bot.messenger, bot.channels, has_podiums=settings.podiums)
+        act, outbox = metrics.watch_announcements(announcer.act), PostgresOutbox(connections)
+        listen = partial(_listen, settings.nats_url, life, announcer, act, outbox)
         await run_until_first(
-            leaderboards.run(),
+            bot.leaderboards.run(),
             bot.run_until(settings.token, life),
-            _announce(settings, channels, listen),
+            _announce(settings, bot.channels, listen),
         )
 
 

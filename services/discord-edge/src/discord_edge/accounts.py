@@ -6,12 +6,17 @@ from typing import Literal
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.dialogs import Confirmation
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Commands,
+    interaction_user,
+    reply,
+    user_api,
+)
 from discord_edge.bot.staff import Number, reply_with_lines
-from discord_edge.platform_api import NOBODY
-from discord_edge.wording import CHOICES_MAX, escaped
-from shared.api.accounts import Token, Tokens
+from discord_edge.wording import CHOICES_MAX, discord_time, escaped
+from shared.api.accounts import Tokens
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 
@@ -40,7 +45,7 @@ HOWS = {
 
 
 def _relative_time(at: datetime | None) -> str:
-    return "never" if at is None else f"<t:{int(at.timestamp())}:R>"
+    return "never" if at is None else discord_time(at, "R")
 
 
 class LinkRequest(msgspec.Struct, frozen=True):
@@ -55,17 +60,6 @@ class LinkedClient(msgspec.Struct, frozen=True):
 
     participant: str
     token_id: int
-
-
-async def _list_tokens(interaction: BotInteraction) -> list[Token]:
-    """Return the user's own tokens; empty for an unknown user. Raises `Refused` and `Failed`."""
-    try:
-        tokens = await interaction.client.api.get(interaction_user(interaction), Tokens, "tokens")
-    except Refused as refused:
-        if refused.code == NOBODY:
-            return []
-        raise
-    return tokens.items
 
 
 async def complete_tokens(
@@ -88,24 +82,20 @@ async def complete_tokens(
 async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 256]) -> None:
     """Show where an id was requested from; after a confirmation, link it."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    path, body = ("auth", "link"), {"cli_id": cli_id.strip()}
-    request = await api.post(
-        user, LinkRequest, f"{interaction.id}-look", *path, **body, confirm=False
+    api, path, cli_id = user_api(interaction), ("auth", "link"), cli_id.strip()
+    request = await api.with_key(f"{api.key}-look").request(
+        LinkRequest, "POST", *path, cli_id=cli_id, confirm=False
     )
-    view = ConfirmationView(interaction.user.id, "Link it", "Do not", ASKED_S_MAX)
-    requested_at = _relative_time(request.requested_at)
-    await interaction.edit_original_response(
-        content=f"A client requested this id {requested_at}, from the network "
+    question = (
+        f"A client requested this id {_relative_time(request.requested_at)}, from the network "
         f"{escaped(request.network)}. Did you start this yourself, a moment ago? "
-        "Then it may submit for you for 90 days; `/account revoke` ends that.",
-        view=view,
+        "Then it may submit for you for 90 days; `/account revoke` ends that."
     )
-    if not await view.answered():
+    if not await Confirmation(interaction, "Link it", "Do not", ASKED_S_MAX).ask(question):
         await reply(interaction, "Nothing was linked.")
         return
-    client = await api.post(
-        user, LinkedClient, f"{interaction.id}-link", *path, **body, confirm=True
+    client = await api.with_key(f"{api.key}-link").request(
+        LinkedClient, "POST", *path, cli_id=cli_id, confirm=True
     )
     name = escaped(client.participant)
     text = f"Linked: the client now acts for {name}, as token {client.token_id}."
@@ -116,11 +106,12 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
 async def tokens(interaction: BotInteraction) -> None:
     """List the user's own tokens, without their secrets."""
     await interaction.response.defer(ephemeral=True, thinking=True)
+    page = await user_api(interaction).get_if_known(Tokens, "tokens")
     lines = [
         f"**{token.id}** {escaped(token.name)} · {token.kind} · used "
         f"{_relative_time(token.last_used_at)} · ends "
         f"{_relative_time(token.expires_at)} · {escaped(', '.join(token.scopes))}"
-        for token in await _list_tokens(interaction)
+        for token in (page.items if page else [])
     ]
     await reply_with_lines(interaction, lines, "You have no tokens.")
 
@@ -130,8 +121,7 @@ async def tokens(interaction: BotInteraction) -> None:
 async def revoke(interaction: BotInteraction, token: Number) -> None:
     """Revoke a token, everywhere within a second."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    await api.request(user, object, "DELETE", "tokens", token, key=str(interaction.id))
+    await user_api(interaction).request(object, "DELETE", "tokens", token)
     await reply(interaction, f"Token {token} is revoked.")
 
 
@@ -149,32 +139,18 @@ async def notify(
 ) -> None:
     """Change or show the user's notification preferences."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    path = ("me", "preferences")
+    api, path = user_api(interaction), ("me", "preferences")
     if changes := _preference_changes(event, how, threads):
-        preferences = await api.request(
-            user, Preferences, "PUT", *path, key=str(interaction.id), **changes
-        )
-        lines = ["From now on:", *_preference_lines(preferences), *_disabled_lines(interaction)]
-        await reply(interaction, "\n".join(lines))
-        return
-    try:
-        preferences = await api.get(user, Preferences, *path)
-    except Refused as refused:
-        if refused.code != NOBODY:
-            raise
+        preferences = await api.request(Preferences, "PUT", *path, **changes)
+        lines = ["From now on:", *_preference_lines(preferences)]
+    elif known := await api.get_if_known(Preferences, *path):
+        lines = _preference_lines(known)
+    else:
         await reply(interaction, "You are only notified of decisions about your submissions.")
         return
-    await reply(
-        interaction, "\n".join([*_preference_lines(preferences), *_disabled_lines(interaction)])
-    )
-
-
-def _disabled_lines(interaction: BotInteraction) -> list[str]:
-    """Say that a bot that reads no events sends no notifications."""
-    if interaction.client.forum_matcher is not None:
-        return []
-    return ["This bot only answers commands at the moment: it sends no notifications."]
+    if interaction.client.forum_matcher is None:
+        lines.append("This bot only answers commands at the moment: it sends no notifications.")
+    await reply(interaction, "\n".join(lines))
 
 
 def _preference_changes(event: str | None, how: str | None, threads: str | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -12,11 +11,11 @@ import discord
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.messages import build_embed, build_files, discord_file
 from discord_edge.bot.staff import (
-    LOOKED,
+    ADMIN,
     Named,
     Number,
     Reason,
@@ -25,13 +24,12 @@ from discord_edge.bot.staff import (
     record_access,
     reply_with_lines,
     run_decision,
-    run_request,
 )
 from discord_edge.cards import Attachment, fit_attachments
 from discord_edge.leaderboards.tables import queue_line
 from discord_edge.moderation import event_line
 from discord_edge.notifications.announcement_texts import match_line
-from discord_edge.platform_api import DiscordUser
+from discord_edge.platform_api import PlatformApi
 from discord_edge.problems.drafts import parse_closing_time
 from discord_edge.problems.publishing import confirm_archive
 from discord_edge.submissions.report import report_card
@@ -43,7 +41,6 @@ from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Failed, Refused
 
-ADMIN = "admin"
 SUFFIX = ".parquet"
 # Discord may take more, but the whole file is held in memory.
 BYTES_MAX = 100 * 1024 * 1024
@@ -66,17 +63,15 @@ async def export(
     private: bool = True,
 ) -> None:
     """Export every submission with its source, one per row."""
-    user, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
     name = (filename or slug).strip().removesuffix(SUFFIX)
     if not NAME.match(name):
         reason = f"{name[:40]!r} is not a file name: use 1 to 100 letters, digits, dots, _ and -"
         raise Refused("invalid_request", reason, "filename")
-    body = {"leaderboard_ids": [await _find_id(interaction, user, slug)], "private": private}
+    body = {"leaderboard_ids": [await _find_id(api, slug)], "private": private}
     bytes_max = min(interaction.filesize_limit, BYTES_MAX)
     try:
-        data = await interaction.client.api.post_slow(
-            user, "/admin/export", bytes_max, filename=name + SUFFIX, **body
-        )
+        data = await api.post_slow("/admin/export", bytes_max, filename=name + SUFFIX, **body)
     except Refused as refused:
         if refused.code != TOO_LARGE:
             raise
@@ -91,9 +86,9 @@ async def export(
     await interaction.edit_original_response(content=text, attachments=[file])
 
 
-async def _find_id(interaction: BotInteraction, user: DiscordUser, slug: str) -> int:
+async def _find_id(api: PlatformApi, slug: str) -> int:
     """Return the integer id that the export needs. Raises `Refused` and `Failed`."""
-    data = await interaction.client.api.get_file(user, "/leaderboards?state=all")
+    data = await api.get_file("/leaderboards?state=all")
     try:
         ids = {str(board["name"]): int(board["id"]) for board in json.loads(data)}
     except (ValueError, TypeError, KeyError) as error:
@@ -108,24 +103,23 @@ async def _find_id(interaction: BotInteraction, user: DiscordUser, slug: str) ->
 @app_commands.describe(dry_run="Only show what would be paired")
 async def set_forum_ids(interaction: BotInteraction, dry_run: bool = True) -> None:
     """Match the bot's posts with problems, and record new pairs unless it is a dry run."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     matcher = interaction.client.forum_matcher
     if matcher is None:
         reason = "this bot makes no announcements, so it has no forum: its setting PUBLIC is off"
         raise Refused("no_forum", reason)
-    await record_access(
-        interaction, user, "the forum", "looked at its posts" if dry_run else "paired its posts"
-    )
+    action = "looked at its posts" if dry_run else "paired its posts"
+    await record_access(interaction, api, "the forum", action)
     matches = await matcher.match()
     if not dry_run:
         await matcher.save(matches)
     summary = "Nothing was saved: `dry_run` is true." if dry_run else "The pairs were saved."
-    await reply_with_lines(interaction, [*map(match_line, matches), summary], "")
+    await reply_with_lines(interaction, [*map(match_line, matches), summary])
 
 
 async def _switch_intake(interaction: BotInteraction, action: str, reason: str, text: str) -> None:
-    user = await defer_for_role(interaction, ADMIN)
-    note = await run_decision(interaction, user, ("admin", "intake", action), reason=reason)
+    api = await defer_for_role(interaction, ADMIN)
+    note = await run_decision(api, "admin", "intake", action, reason=reason)
     await reply(interaction, text + note)
 
 
@@ -142,15 +136,13 @@ async def stop(interaction: BotInteraction, reason: Reason) -> None:
     await _switch_intake(interaction, "pause", reason, text)
 
 
-async def _change_leaderboard(
-    interaction: BotInteraction, slug: str, changes: Mapping[str, object]
-) -> None:
+async def _change_leaderboard(interaction: BotInteraction, slug: str, **changes: object) -> None:
     """Change a leaderboard, and show the old and new values. Raises `Refused` and `Failed`."""
-    user, slug = await defer_for_role(interaction, ADMIN), slug.strip().lower()
-    api, path = interaction.client.api, ("leaderboards", slug)
-    old = await api.get(user, LeaderboardSettings, *path)
-    await run_request(interaction, user, object, "PUT", "admin", *path, **changes)
-    new = await api.get(user, LeaderboardSettings, *path)
+    api, slug = await defer_for_role(interaction, ADMIN), slug.strip().lower()
+    path = ("leaderboards", slug)
+    old = await api.get(LeaderboardSettings, *path)
+    await api.request(object, "PUT", "admin", *path, **changes)
+    new = await api.get(LeaderboardSettings, *path)
     values = {
         "visibility": (old.visibility, new.visibility),
         "deadline_at": (_instant_text(old.deadline_at), _instant_text(new.deadline_at)),
@@ -174,8 +166,7 @@ async def visibility(
     reason: Reason,
 ) -> None:
     """Make a leaderboard visible to everybody or to members only."""
-    changes = {"visibility": value, "reason": reason}
-    await _change_leaderboard(interaction, leaderboard_name, changes)
+    await _change_leaderboard(interaction, leaderboard_name, visibility=value, reason=reason)
 
 
 @app_commands.command(name="deadline", description="When a leaderboard closes")
@@ -186,8 +177,8 @@ async def deadline(
 ) -> None:
     """Change a deadline."""
     ends_at = parse_closing_time(value, now())
-    changes = {"deadline_at": None if ends_at is None else ends_at.isoformat(), "reason": reason}
-    await _change_leaderboard(interaction, leaderboard_name, changes)
+    at = None if ends_at is None else ends_at.isoformat()
+    await _change_leaderboard(interaction, leaderboard_name, deadline_at=at, reason=reason)
 
 
 @app_commands.command(name="delete-leaderboard", description="Archive any leaderboard")
@@ -205,16 +196,14 @@ async def delete_submission(
     interaction: BotInteraction, submission: Number, reason: Reason
 ) -> None:
     """Show a submission, and withdraw it after a confirmation."""
-    user = await defer_for_role(interaction, ADMIN)
-    path = ("submissions", submission)
-    card = report_card(await interaction.client.api.get(user, FullSubmission, *path))
-    view = ConfirmationView(interaction.user.id, "Delete", "Keep", KEEP_S)
-    text = "Remove this from its leaderboard for ever? Its history stays."
-    await interaction.edit_original_response(content=text, embed=build_embed(card), view=view)
-    if not await view.answered():
+    api, path = await defer_for_role(interaction, ADMIN), ("submissions", submission)
+    card = report_card(await api.get(FullSubmission, *path))
+    question = "Remove this from its leaderboard for ever? Its history stays."
+    confirmation = Confirmation(interaction, "Delete", "Keep", KEEP_S)
+    if not await confirmation.ask(question, build_embed(card)):
         await reply(interaction, f"Submission **#{submission}** is kept.")
         return
-    await run_request(interaction, user, object, "DELETE", *path, reason=reason)
+    await api.request(object, "DELETE", *path, reason=reason)
     await reply(interaction, f"Submission **#{submission}** was removed from its leaderboard.")
 
 
@@ -223,10 +212,9 @@ async def delete_submission(
 )
 async def get_submission(interaction: BotInteraction, submission_id: Number) -> None:
     """Show a submission with its source and history; the access is recorded in the log."""
-    user = await defer_for_role(interaction, ADMIN)
-    await record_access(interaction, user, f"submission {submission_id}", LOOKED)
-    path = ("submissions", submission_id)
-    submission = await interaction.client.api.get(user, FullSubmission, *path, source="true")
+    api = await defer_for_role(interaction, ADMIN)
+    await record_access(interaction, api, f"submission {submission_id}")
+    submission = await api.get(FullSubmission, "submissions", submission_id, source="true")
     runs = msgspec.structs.replace(submission, source=None, timeline=[])
     files = {
         submission.name: (submission.source or "").encode(),
@@ -251,11 +239,11 @@ async def show_stats(
     interaction: BotInteraction, last_day_only: bool, leaderboard_name: str | None = None
 ) -> None:
     """Show the operators' statistics."""
-    user = await defer_for_role(interaction, ADMIN)
-    await record_access(interaction, user, leaderboard_name or "all leaderboards", LOOKED)
+    api = await defer_for_role(interaction, ADMIN)
+    await record_access(interaction, api, leaderboard_name or "all leaderboards")
     query = {"last_day_only": str(last_day_only).lower()}
     query |= {"leaderboard_name": leaderboard_name} if leaderboard_name else {}
-    data = await interaction.client.api.get_file(user, f"/admin/stats?{urlencode(query)}")
+    data = await api.get_file(f"/admin/stats?{urlencode(query)}")
     stats: dict[str, Any] = json.loads(data)["stats"]
     lines = [f"{escaped(name)}: {value:g}" for name, value in stats.items() if value is not None]
     await reply_with_lines(interaction, lines, "There are no statistics.")
@@ -264,33 +252,34 @@ async def show_stats(
 @app_commands.command(name="health", description="The health of the platform")
 async def health(interaction: BotInteraction) -> None:
     """Show the health of log and database, the read models' progress and the queues."""
-    user, api = await defer_for_role(interaction, ADMIN), interaction.client.api
-    await record_access(interaction, user, "the platform", LOOKED)
+    api = await defer_for_role(interaction, ADMIN)
+    await record_access(interaction, api, "the platform")
     try:
-        await api.get_file(None, "/health")
+        await interaction.client.api.get_file("/health")
         lines = ["log and database: healthy"]
     except (Refused, Failed) as error:
         lines = [f"log and database: {escaped(str(error))}"]
-    paused = (await api.get(user, IntakeStatus, "intake")).paused
+    paused = (await api.get(IntakeStatus, "intake")).paused
     lines.append(f"intake: {'stopped: ' + escaped(paused) if paused else 'open'}")
-    queues = await api.get(user, Queues, "queue")
+    queues = await api.get(Queues, "queue")
     parked = queues.parked
     progress = f"stopped before event {parked.seq}" if parked else f"event {queues.as_of}"
     lines.append(f"read models: {progress}")
-    dead_letters = (await api.get(user, DeadLetters, "admin", "deadletters")).items
+    dead_letters = (await api.get(DeadLetters, "admin", "deadletters")).items
     lines.append(f"dead letters: {len(dead_letters)}")
     for pool in queues.pools[:POOLS_SHOWN]:
-        queue = await api.get(user, QueueOfGpu, "queue", pool.gpu)
-        lines.append(queue_line(pool.gpu, queue))
-    await reply_with_lines(interaction, lines, "")
+        lines.append(queue_line(pool.gpu, await api.get(QueueOfGpu, "queue", pool.gpu)))
+    await reply_with_lines(interaction, lines)
 
 
 @app_commands.command(name="resync", description="Send all commands to Discord again")
 async def resync(interaction: BotInteraction) -> None:
     """Sync the commands even if they did not change."""
-    user = await defer_for_role(interaction, ADMIN)
-    await record_access(interaction, user, "the commands", "synced on Discord")
-    synced = await interaction.client.tree.sync(guild=discord.Object(interaction.client.guild_id))
+    api = await defer_for_role(interaction, ADMIN)
+    await record_access(interaction, api, "the commands", "synced on Discord")
+    synced = await interaction.client.tree.sync(
+        guild=discord.Object(interaction.client.settings.guild)
+    )
     await reply(interaction, f"Discord knows {len(synced)} commands.")
 
 

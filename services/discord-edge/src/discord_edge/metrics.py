@@ -1,6 +1,5 @@
 """The bot's metrics; they never contain who used it or what for."""
 
-from collections.abc import Callable
 from datetime import datetime
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -39,24 +38,24 @@ class EdgeMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{start}_{name}", text, labels, registry=registry)
 
-        self._up = Gauge(f"{start}_gateway_up", "1 while connected to Discord", registry=registry)
-        self._sessions = counter(
+        self.up = Gauge(f"{start}_gateway_up", "1 while connected to Discord", registry=registry)
+        self.sessions = counter(
             "gateway_sessions", "Connections to Discord, by how it began", "how"
         )
-        self._interactions = counter(
+        self.interactions = counter(
             "interactions", "Commands used, buttons pressed and such", "command"
         )
-        self._failures = counter(
+        self.failures = counter(
             "interactions_failed", "Those that came to nothing", "command", "outcome"
         )
-        self._acknowledged = Histogram(
+        self.acknowledged = Histogram(
             f"{start}_acknowledgement_seconds",
             "From an interaction to the answer that Discord waits for",
             buckets=ACKNOWLEDGED_S,
             registry=registry,
         )
-        self._answers = counter("rest_answers", "What Discord answered", "status")
-        self._tracked = Gauge(
+        self.answers = counter("rest_answers", "What Discord answered", "status")
+        self.tracked = Gauge(
             f"{start}_followed_submissions", "Submissions that are told of", registry=registry
         )
         self._announced = counter("posts_told", "Events of the log that were acted on")
@@ -66,38 +65,9 @@ class EdgeMetrics:
         )
         waiting.set_function(self._waiting_s)
         for how in HOWS:
-            self._sessions.labels(how)
+            self.sessions.labels(how)
         for status in (*CLASSES, *map(str, INVALID), NONE):
-            self._answers.labels(status)
-
-    def watch_tracked_count(self, count: Callable[[], int]) -> None:
-        """Read the number of tracked submissions from a function."""
-        self._tracked.set_function(count)
-
-    def connected(self, how: str) -> None:
-        """Count a session with Discord, new or resumed."""
-        self._up.set(1)
-        self._sessions.labels(how).inc()
-
-    def disconnected(self) -> None:
-        """Note that the connection was lost."""
-        self._up.set(0)
-
-    def interaction_received(self, command: str) -> None:
-        """Count a command, or a use of a message's component."""
-        self._interactions.labels(command).inc()
-
-    def interaction_failed(self, command: str, outcome: str) -> None:
-        """Count a failed interaction."""
-        self._failures.labels(command, outcome).inc()
-
-    def acknowledged(self, after_s: float) -> None:
-        """Record the time to the first answer to an interaction."""
-        self._acknowledged.observe(max(0.0, after_s))
-
-    def rest_answered(self, status: int | None) -> None:
-        """Count an answer of Discord; None is a request without an answer."""
-        self._answers.labels(NONE if status is None else status_class(status)).inc()
+            self.answers.labels(status)
 
     def watch_announcements(self, act: EffectHandler) -> EffectHandler:
         """Wrap an act to measure how long events wait; Discord may be away for a while."""

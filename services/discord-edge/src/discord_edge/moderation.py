@@ -6,10 +6,10 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView
+from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import BotInteraction, Commands, reply
 from discord_edge.bot.staff import (
-    LOOKED,
+    ADMIN,
     Named,
     Number,
     Reason,
@@ -18,10 +18,9 @@ from discord_edge.bot.staff import (
     record_access,
     reply_with_lines,
     run_decision,
-    run_request,
 )
-from discord_edge.platform_api import DiscordUser
-from discord_edge.wording import escaped
+from discord_edge.platform_api import PlatformApi
+from discord_edge.wording import discord_time, escaped
 from shared.api.moderation import (
     Decision,
     FullRejudge,
@@ -41,8 +40,7 @@ DATA_FIELDS = (
     *("bucket", "limit", "code", "is_accepted"),
 )
 MAY = ("moderator", "admin")
-# Only admins start a rejudge; its runs may take longer than a command lives.
-ADMIN = "admin"
+# The runs of a rejudge may take longer than a command lives.
 PREVIEW_S_MAX = 480.0
 ASKED_S_MAX = 240.0
 LOOK_S = 2.0
@@ -104,16 +102,12 @@ def standing_line(submission: FullSubmission) -> str:
 
 def _head(event: TimelineEntry | OperatorAct) -> str:
     actor = escaped(event.actor or "an unnamed actor", 80)
-    at = f"<t:{int(event.at.timestamp())}:f>"
-    return f"event {event.seq} · {at} · {event.type} · by {actor}"
+    return f"event {event.seq} · {discord_time(event.at, 'f')} · {event.type} · by {actor}"
 
 
-async def _decide(
-    interaction: BotInteraction, decision: str, number: int, body: dict[str, str]
-) -> None:
-    user = await defer_for_role(interaction, *MAY)
-    path = ("admin", "submissions", number, decision)
-    note = await run_decision(interaction, user, path, **body)
+async def _decide(interaction: BotInteraction, decision: str, number: int, **body: str) -> None:
+    api = await defer_for_role(interaction, *MAY)
+    note = await run_decision(api, "admin", "submissions", number, decision, **body)
     await reply(interaction, f"Submission **#{number}** {OUTCOMES[decision]}.{note}")
 
 
@@ -121,13 +115,13 @@ async def _decide(
 @app_commands.describe(rule="The rule that it breaks")
 async def hold(interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason) -> None:
     """Hold a submission."""
-    await _decide(interaction, "hold", submission, {"rule": rule, "reason": reason})
+    await _decide(interaction, "hold", submission, rule=rule, reason=reason)
 
 
 @app_commands.command(name="release", description="Let a held submission count")
 async def release(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
     """Release a held submission."""
-    await _decide(interaction, "release", submission, {"reason": reason})
+    await _decide(interaction, "release", submission, reason=reason)
 
 
 @app_commands.command(name="disqualify", description="Disqualify a submission")
@@ -136,20 +130,20 @@ async def disqualify(
     interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason
 ) -> None:
     """Disqualify a submission."""
-    await _decide(interaction, "disqualify", submission, {"rule": rule, "reason": reason})
+    await _decide(interaction, "disqualify", submission, rule=rule, reason=reason)
 
 
 @app_commands.command(name="restore", description="Let a disqualified submission count again")
 async def restore(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
     """Undo a disqualification."""
-    await _decide(interaction, "restore", submission, {"reason": reason})
+    await _decide(interaction, "restore", submission, reason=reason)
 
 
 @app_commands.command(name="appeals", description="Held submissions and open appeals")
 async def appeals(interaction: BotInteraction) -> None:
     """List what needs a decision: held submissions and appeals."""
-    user = await defer_for_role(interaction, *MAY)
-    cases = await interaction.client.api.get(user, Moderation, "moderation", open="true")
+    api = await defer_for_role(interaction, *MAY)
+    cases = await api.get(Moderation, "moderation", open="true")
     lines = [_case_line(case) for case in cases.items]
     await reply_with_lines(interaction, lines, "No submission needs a decision.")
 
@@ -171,9 +165,9 @@ async def decide_appeal(
     reason: Reason,
 ) -> None:
     """Accept an appeal, which reverses the decision, or reject it."""
-    user, is_accepted = await defer_for_role(interaction, *MAY), decision == "accept"
-    path = ("admin", "submissions", submission, "decide-appeal")
-    note = await run_decision(interaction, user, path, is_accepted=is_accepted, reason=reason)
+    api, path = await defer_for_role(interaction, *MAY), ("admin", "submissions", submission)
+    body = {"is_accepted": decision == "accept", "reason": reason}
+    note = await run_decision(api, *path, "decide-appeal", **body)
     await reply(interaction, f"The appeal of **#{submission}** is {decision}ed.{note}")
 
 
@@ -188,14 +182,12 @@ async def rejudge(
     version: Number | None = None,
 ) -> None:
     """Start a rejudge, show what it would change, and ask whether to apply it."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     body: dict[str, object] = {"problem": leaderboard_name, "select": select, "reason": reason}
     body |= {"to_version": version} if version else {}
-    path = ("admin", "rejudges")
-    rejudge = await run_request(interaction, user, RequestedRejudge, "POST", *path, **body)
-    identity = rejudge.id
-    await reply(interaction, f"Rejudge `{identity}`: {rejudge.count} submissions run again …")
-    await _settle(interaction, user, identity, reason)
+    rejudge = await api.request(RequestedRejudge, "POST", "admin", "rejudges", **body)
+    await reply(interaction, f"Rejudge `{rejudge.id}`: {rejudge.count} submissions run again …")
+    await _settle(interaction, api, rejudge.id, reason)
 
 
 @app_commands.command(name="settle-rejudge", description="Apply or discard a rejudge")
@@ -206,10 +198,10 @@ async def settle(interaction: BotInteraction, rejudge_id: Id, reason: Reason) ->
 
 
 async def _settle(
-    interaction: BotInteraction, user: DiscordUser, identity: str, reason: str
+    interaction: BotInteraction, api: PlatformApi, identity: str, reason: str
 ) -> None:
     """Wait for the preview of a rejudge, show it, and apply or discard the rejudge."""
-    rejudge = await _wait_for_preview(interaction, user, identity)
+    rejudge = await _wait_for_preview(api, identity)
     if rejudge.state == "running":
         progress = f"{rejudge.judged} of {rejudge.count} are judged"
         text = f"{progress}. Use `/moderate settle-rejudge` with `{identity}` later."
@@ -218,25 +210,22 @@ async def _settle(
     if rejudge.state != "previewed":
         message = f"rejudge {identity} is already {rejudge.state}"
         raise Refused("wrong_state", message, "rejudge_id")
-    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
-    lines = [f"Rejudge `{identity}`:", *_change_lines(rejudge)]
-    await interaction.edit_original_response(content="\n".join(lines), view=view)
-    action = "apply" if await view.answered() else "discard"
-    if action == "discard" and view.is_late:
+    question = "\n".join([f"Rejudge `{identity}`:", *_change_lines(rejudge)])
+    is_applied = await Confirmation(interaction, "Apply", "Discard", ASKED_S_MAX).ask(question)
+    if is_applied is None:
         text = f"No answer; use `/moderate settle-rejudge` with `{identity}` to decide later."
         await reply(interaction, text)
         return
-    await run_decision(interaction, user, ("admin", "rejudges", identity, action), reason=reason)
-    outcome = "applied: it counts now" if action == "apply" else "discarded: nothing changed"
+    action = "apply" if is_applied else "discard"
+    await run_decision(api, "admin", "rejudges", identity, action, reason=reason)
+    outcome = "applied: it counts now" if is_applied else "discarded: nothing changed"
     await reply(interaction, f"Rejudge `{identity}` is {outcome}.")
 
 
-async def _wait_for_preview(
-    interaction: BotInteraction, user: DiscordUser, identity: str
-) -> FullRejudge:
+async def _wait_for_preview(api: PlatformApi, identity: str) -> FullRejudge:
     until = time.monotonic() + PREVIEW_S_MAX
     while True:
-        rejudge = await interaction.client.api.get(user, FullRejudge, "admin", "rejudges", identity)
+        rejudge = await api.get(FullRejudge, "admin", "rejudges", identity)
         if rejudge.state != "running" or time.monotonic() > until:
             return rejudge
         await asyncio.sleep(LOOK_S)
@@ -269,34 +258,30 @@ async def audit(
     leaderboard_name: Named | None = None,
 ) -> None:
     """List the events with their actors and reasons."""
-    user = await defer_for_role(interaction, *MAY)
+    api = await defer_for_role(interaction, *MAY)
     if (submission is None) == (leaderboard_name is None):
         reason = "choose either `submission` or `leaderboard_name`"
         raise Refused("invalid_request", reason, "submission")
     if submission is not None:
-        await record_access(interaction, user, f"submission {submission}", LOOKED)
-        api, path = interaction.client.api, ("submissions", submission)
-        history = await api.get(user, FullSubmission, *path)
+        await record_access(interaction, api, f"submission {submission}")
+        history = await api.get(FullSubmission, "submissions", submission)
         events = map(event_line, history.timeline)
-        await reply_with_lines(interaction, [standing_line(history), *events], "")
+        await reply_with_lines(interaction, [standing_line(history), *events])
         return
     slug = str(leaderboard_name).strip().lower()
-    await interaction.client.api.get(user, FullProblem, "problems", slug)
-    await record_access(interaction, user, slug, LOOKED)
-    actions = await _list_actions(interaction, user, slug)
-    lines = [action_line(action) for action in actions]
+    await api.get(FullProblem, "problems", slug)
+    await record_access(interaction, api, slug)
+    lines = [action_line(action) for action in await _list_actions(api, slug)]
     nothing = f"The searched part of the log has no operator's action on `{slug}`."
     await reply_with_lines(interaction, lines, nothing)
 
 
-async def _list_actions(
-    interaction: BotInteraction, user: DiscordUser, slug: str
-) -> list[OperatorAct]:
+async def _list_actions(api: PlatformApi, slug: str) -> list[OperatorAct]:
     """Return the operators' actions on a leaderboard, newest first."""
     actions: list[OperatorAct] = []
     query: dict[str, str | int] = {"limit": PAGE}
     for _ in range(PAGES_MAX):
-        page = await interaction.client.api.get(user, OperatorActs, "admin", "audit", **query)
+        page = await api.get(OperatorActs, "admin", "audit", **query)
         actions += [
             action
             for action in page.items

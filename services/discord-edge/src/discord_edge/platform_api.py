@@ -5,9 +5,10 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -76,88 +77,75 @@ class SubmissionRequest:
 class PlatformApi:
     """The API over one HTTP client, which authenticates with the edge's own token.
 
-    `public_url` is the platform's public address without a trailing slash; empty if unknown.
+    `public_url` is the platform's public address without a trailing slash; empty if unknown. With
+    a `user`, the requests are that user's; otherwise they are anonymous. `key` makes each POST
+    idempotent.
     """
 
     client: httpx.AsyncClient
     public_url: str = ""
+    user: DiscordUser | None = None
+    key: str = ""
 
-    async def get(
-        self, user: DiscordUser | None, model: type[T], *path: str | int, **query: str | int
-    ) -> T:
+    def on_behalf_of(self, user: DiscordUser | None, key: str = "") -> "PlatformApi":
+        """Return the API for the requests of a user, under an idempotency key."""
+        return replace(self, user=user, key=key)
+
+    def with_key(self, key: str) -> "PlatformApi":
+        """Return the API under another idempotency key, for one of several POSTs."""
+        return replace(self, key=key)
+
+    def link(self, path: str) -> str:
+        """Return the public address of a path; empty if unknown."""
+        return f"{self.public_url}{path}" if self.public_url else ""
+
+    async def get(self, model: type[T], *path: str | int, **query: str | int) -> T:
         """Read under /v1. Raises `Refused` and `Failed`."""
-        return _decode(await self._send(user, "GET", _v1_path(path), params=query), model)
+        return _decode(await self._send("GET", _v1_path(path), params=query), model)
 
-    async def get_file(self, user: DiscordUser | None, path: str) -> bytes:
+    async def get_if_known(self, model: type[T], *path: str | int) -> T | None:
+        """Read as `get`; None if the platform does not know the user."""
+        try:
+            return await self.get(model, *path)
+        except Refused as refused:
+            if refused.code == NOBODY:
+                return None
+            raise
+
+    async def get_file(self, path: str) -> bytes:
         """Download a small file. Errors as `get`."""
-        response = await self._send(user, "GET", path)
+        response = await self._send("GET", path)
         _check_success(response)
         return response.content
 
-    async def submit(
-        self, user: DiscordUser, request: SubmissionRequest, key: str
-    ) -> SubmissionReceipts:
+    async def submit(self, request: SubmissionRequest) -> SubmissionReceipts:
         """Send a submission request, and return its receipts. Errors as `get`."""
         fields = {"problem": request.problem, "mode": request.mode, "gpu": list(request.gpus)}
         response = await self._send(
-            user,
             "POST",
             "/v1/submissions",
             data=fields | ({"case": str(request.case)} if request.case else {}),
             files={"file": (request.name, request.source, MEDIA[suffix(request.name)])},
-            headers={"Idempotency-Key": key},
         )
         return _decode(response, SubmissionReceipts)
 
-    async def post(
-        self, user: DiscordUser, model: type[T], key: str, *path: str | int, **body: object
-    ) -> T:
-        """Send a POST under /v1, idempotent by key. Errors as `get`."""
-        return await self.request(user, model, "POST", *path, key=key, **body)
-
-    async def request(
-        self,
-        user: DiscordUser,
-        model: type[T],
-        method: str,
-        *path: str | int,
-        key: str,
-        **body: object,
-    ) -> T:
-        """Send any request under /v1, idempotent by key; `object` accepts any response.
-
-        Errors as `get`.
-        """
-        headers = {"Idempotency-Key": key} if method == "POST" else {}
-        response = await self._send(user, method, _v1_path(path), json=body, headers=headers)
-        return _decode(response, model)
+    async def request(self, model: type[T], method: str, *path: str | int, **body: object) -> T:
+        """Send any request under /v1; `object` accepts any response. Errors as `get`."""
+        return _decode(await self._send(method, _v1_path(path), json=body), model)
 
     async def publish(
-        self,
-        user: DiscordUser,
-        key: str,
-        fields: Mapping[str, object],
-        files: Mapping[str, bytes],
+        self, fields: Mapping[str, object], files: Mapping[str, bytes]
     ) -> PublishedVersion:
         """Publish a version of a problem. Errors as `get`."""
-        response = await self._send(
-            user,
-            "POST",
-            "/v1/problems",
-            data=fields,
-            files=[("files", item) for item in files.items()],
-            headers={"Idempotency-Key": key},
-        )
+        uploads = [("files", item) for item in files.items()]
+        response = await self._send("POST", "/v1/problems", data=fields, files=uploads)
         return _decode(response, PublishedVersion)
 
-    async def post_slow(
-        self, user: DiscordUser, path: str, bytes_max: int, **body: object
-    ) -> bytes:
+    async def post_slow(self, path: str, bytes_max: int, **body: object) -> bytes:
         """Send a POST that may take two minutes, and return the answer. Errors as `get`."""
         timeout = httpx.Timeout(SLOW_S, connect=CONNECT_S)
-        stream = self.client.stream(
-            "POST", path, json=body, headers=_user_headers(user), timeout=timeout
-        )
+        headers = self._user_headers()
+        stream = self.client.stream("POST", path, json=body, headers=headers, timeout=timeout)
         try:
             async with asyncio.timeout(SLOW_S), stream as response:
                 if not response.is_success:
@@ -167,11 +155,9 @@ class PlatformApi:
         except (httpx.TransportError, TimeoutError) as error:
             raise Failed(f"the platform does not answer: {type(error).__name__}") from error
 
-    async def events(
-        self, user: DiscordUser, number: int, after: int
-    ) -> AsyncIterator[StreamEvent]:
+    async def events(self, number: int, after: int) -> AsyncIterator[StreamEvent]:
         """Stream a submission's events after a sequence. Errors as `get`."""
-        headers = _user_headers(user) | {"Accept": "text/event-stream"}
+        headers = self._user_headers() | {"Accept": "text/event-stream"}
         headers |= {"Last-Event-ID": str(after)} if after else {}
         timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
         path = f"/v1/submissions/{number}/events"
@@ -187,14 +173,22 @@ class PlatformApi:
         except (httpx.TransportError, SSEError) as error:
             raise Failed(f"the stream was cut: {error}") from error
 
-    async def _send(
-        self, user: DiscordUser | None, method: str, path: str, **options: Any
-    ) -> httpx.Response:
-        headers = _user_headers(user) | options.pop("headers", {})
+    async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        key = {"Idempotency-Key": self.key} if method == "POST" else {}
+        headers = self._user_headers() | key
         try:
             return await self.client.request(method, path, headers=headers, **options)
         except httpx.TransportError as error:
             raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+
+    def _user_headers(self) -> dict[str, str]:
+        """Return the headers that name the user on whose behalf the edge calls."""
+        if self.user is None:
+            return {}
+        headers = {"Warpboard-Discord-User": str(self.user.id)}
+        name, roles = quote(self.user.name[:NAME_LENGTH_MAX], safe=""), ",".join(self.user.roles)
+        headers |= {"Warpboard-Discord-Name": name} if name else {}
+        return headers | ({"Warpboard-Discord-Roles": roles} if roles else {})
 
 
 async def _read_body(response: httpx.Response, bytes_max: int) -> bytes:
@@ -205,16 +199,6 @@ async def _read_body(response: httpx.Response, bytes_max: int) -> bytes:
         if len(body) > bytes_max:
             raise Refused("too_large", f"the answer has more than {bytes_max:,} bytes")
     return bytes(body)
-
-
-def _user_headers(user: DiscordUser | None) -> dict[str, str]:
-    """Return the headers that name the user on whose behalf the edge calls."""
-    if user is None:
-        return {}
-    headers = {"Warpboard-Discord-User": str(user.id)}
-    name = quote(user.name[:NAME_LENGTH_MAX], safe="")
-    headers |= {"Warpboard-Discord-Name": name} if name else {}
-    return headers | ({"Warpboard-Discord-Roles": ",".join(user.roles)} if user.roles else {})
 
 
 def _v1_path(parts: tuple[str | int, ...]) -> str:
@@ -279,23 +263,17 @@ class PlatformReader:
     async def read_as_of(
         self, sequence: int, model: type[T], *path: str, **query: str | int
     ) -> T | None:
-        """Read what is public, as of an event or later; None if it is not public.
-
-        Raises `Failed`.
-        """
+        """Read as `read`, as of an event or later."""
         await self.wait_for_event(sequence)
         return await self.read(model, *path, **query)
 
-    async def read(self, model: type[T], *path: str, **query: str | int) -> T | None:
-        """Read what is public now; None if the read is refused. Raises `Failed`."""
-        return await self.read_for(None, model, *path, **query)
+    async def read(self, model: type[T], *path: str | int, **query: str | int) -> T | None:
+        """Read what the API's user, or else everybody, may see now; None if it is refused.
 
-    async def read_for(
-        self, user: DiscordUser | None, model: type[T], *path: str | int, **query: str | int
-    ) -> T | None:
-        """Read for a user; None if the read is refused. Raises `Failed`."""
+        Raises `Failed`.
+        """
         try:
-            return await self.api.get(user, model, *path, **query)
+            return await self.api.get(model, *path, **query)
         except Refused as refused:
             if refused.retry_after_s is not None:
                 raise Failed(f"too many requests: {refused.reason}") from refused
@@ -311,7 +289,7 @@ class PlatformReader:
 
     async def _read_progress(self) -> int:
         try:
-            return (await self.api.get(None, Problems, "problems", limit=1)).as_of
+            return (await self.api.get(Problems, "problems", limit=1)).as_of
         except Refused as refused:
             raise Failed(f"the problems cannot be listed: {refused.reason}") from refused
 
@@ -330,23 +308,17 @@ class ReadCache:
         """Return the last answer to a read under /v1; None if none arrives within half a second."""
         key = (user.id if user else None, path, tuple(sorted(query.items())))
         if self._age_s(key) > FRESH_S and key not in self._reads and len(self._reads) < ASKED_MAX:
-            task = asyncio.create_task(self._read(key, user, model, path, query))
+            read = partial(self.api.on_behalf_of(user).get, model, *path, **query)
+            task = asyncio.create_task(self._store(key, read))
             self._reads[key] = task
             task.add_done_callback(lambda _: self._reads.pop(key, None))
         if self._age_s(key) > OLD_S and key in self._reads:
             await asyncio.wait({self._reads[key]}, timeout=WAIT_S_MAX)
         return None if self._age_s(key) > OLD_S else self._answers[key][1]
 
-    async def _read(
-        self,
-        key: Key,
-        user: DiscordUser | None,
-        model: type[Any],
-        path: tuple[str | int, ...],
-        query: dict[str, str | int],
-    ) -> None:
+    async def _store(self, key: Key, read: Callable[[], Awaitable[Any]]) -> None:
         try:
-            answer = await self.api.get(user, model, *path, **query)
+            answer = await read()
         except (Refused, Failed) as error:
             _log.info("no completions are available: %s", error)
             return

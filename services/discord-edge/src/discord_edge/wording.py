@@ -1,12 +1,14 @@
 """Text on Discord: escaped foreign text, problem statements, refusals and completions."""
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import zip_longest
 
 from shared.errors import Refused
-from shared.presentation.units import escape_control_characters
+from shared.presentation.units import escape_control_characters, one_line
 
 CONTENT_MAX = 1900
 MARKDOWN = re.compile(r"([\\*_~|>#\[\]()`-])")
@@ -28,9 +30,18 @@ def escaped(text: str, length_max: int = 200) -> str:
     >>> escaped("**bold** @everyone"), escaped("a\n`b`", 3)
     ('\\*\\*bold\\*\\* @\u200beveryone', 'a …')
     """
-    line = " ".join(escape_control_characters(text).split())
-    cut = line if len(line) <= length_max else line[: length_max - 1] + "…"
-    return MARKDOWN.sub(r"\\\1", cut).replace("@", f"@{NOWHERE}").replace("<", f"<{NOWHERE}")
+    inactive = MARKDOWN.sub(r"\\\1", one_line(text, length_max)).replace("<", f"<{NOWHERE}")
+    return without_mentions(inactive)
+
+
+def without_mentions(text: str) -> str:
+    """Return text that mentions nobody but looks the same."""
+    return text.replace("@", f"@{NOWHERE}")
+
+
+def shorten(text: str, chars_max: int) -> str:
+    """Return a text of at most so many characters; `…` marks that it is cut."""
+    return text if len(text) <= chars_max else text[: chars_max - 1] + MORE
 
 
 def fenced(text: str) -> str:
@@ -45,6 +56,25 @@ def fenced(text: str) -> str:
     return f"```text\n{inner}\n```"
 
 
+def discord_time(at: datetime, style: str) -> str:
+    """Format a time so that Discord shows it in the reader's time zone; style R is relative.
+
+    >>> discord_time(datetime.fromisoformat("1970-01-01T00:01:40Z"), "R")
+    '<t:100:R>'
+    """
+    return f"<t:{int(at.timestamp())}:{style}>"
+
+
+def deadline_time(at: datetime) -> str:
+    """Format a deadline as a date and as the time until then."""
+    return f"{discord_time(at, 'F')} ({discord_time(at, 'R')})"
+
+
+def message_nonce(name: str) -> str:
+    """Return the nonce of the message with a name, by which Discord detects repeats."""
+    return hashlib.sha256(name.encode()).hexdigest()[:24]
+
+
 def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
     """Explain a refusal in a sentence or two, with an id for questions to operators.
 
@@ -55,7 +85,7 @@ def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
     """
     wait_s = refused.retry_after_s
     retry = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
-    reason = escape_control_characters(refused.reason).replace("@", f"@{NOWHERE}").rstrip(".")
+    reason = without_mentions(escape_control_characters(refused.reason)).rstrip(".")
     return f"Not done: {reason[:1500]}.{retry} `{refused.code}` · `{identity}`"
 
 
@@ -74,14 +104,12 @@ def render_statement(text: str, length_max: int) -> str:
     for block in _render_blocks(text.splitlines()):
         # The sign and its empty line must fit after any block but the last.
         if len(block) + 2 + len(MORE) > chars_left:
-            return "\n\n".join([*blocks, MORE if blocks else _cut_block(block, chars_left)])
+            is_cut = not blocks and FENCE not in block
+            cut = block[: max(0, chars_left - len(MORE))] if is_cut else ""
+            return "\n\n".join([*blocks, cut + MORE])
         blocks.append(block)
         chars_left -= len(block) + 2
     return "\n\n".join(blocks)
-
-
-def _cut_block(block: str, chars_max: int) -> str:
-    return MORE if FENCE in block else block[: max(0, chars_max - len(MORE))] + MORE
 
 
 def _render_blocks(lines: Sequence[str]) -> Iterator[str]:
@@ -121,17 +149,17 @@ def _render_block(lines: list[str]) -> str:
 
 
 def _render_table(lines: Sequence[str]) -> str:
-    rows = [_split_cells(line) for line in lines if not TABLE_RULE.match(line)]
+    rows = [
+        [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
+        for line in lines
+        if not TABLE_RULE.match(line)
+    ]
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     padded = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         for row in rows
     )
     return _code_block([row.rstrip() for row in padded])
-
-
-def _split_cells(line: str) -> list[str]:
-    return [cell.strip().replace("`", "") for cell in line.strip().strip("|").split("|")]
 
 
 def _code_block(lines: Sequence[str]) -> str:

@@ -175,17 +175,6 @@ class History(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
 
 
-class PersonalHistory(ApiModel, frozen=True, kw_only=True):
-    """Every ranked submission of a participant on a leaderboard, newest first."""
-
-    participant: str
-    problem: str
-    gpu: str
-    problem_version: int
-    items: list[PersonalRecord]
-    as_of: SequenceNumber
-
-
 class ComparedSubmission(ApiModel, frozen=True, kw_only=True):
     """One of two compared submissions."""
 

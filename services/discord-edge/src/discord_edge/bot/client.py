@@ -8,7 +8,6 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,29 +15,51 @@ import aiohttp
 import discord
 from discord import app_commands
 from discord.ext import commands
+from psycopg_pool import AsyncConnectionPool
 
-from discord_edge import accounts, admin, agents, moderation, participants, quotas
+from discord_edge import accounts, admin, agents, moderation, participants
 from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
-from discord_edge.bot.interactions import BotBase, BotInteraction, reply_with_error
-from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
+from discord_edge.bot.interactions import BotInteraction, reply_with_error
+from discord_edge.bot.messages import (
+    ApplicationEmojis,
+    DiscordMessageHistory,
+    translate_discord_errors,
+)
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
-from discord_edge.leaderboards.commands import ping
-from discord_edge.leaderboards.pages import PageButton
-from discord_edge.metrics import BROKEN, FAILED, LATE, NEW, REFUSED, RESUMED, EdgeMetrics
-from discord_edge.platform_api import PlatformApi, ReadCache
-from discord_edge.postgres import PostgresTrackedSubmissions
+from discord_edge.leaderboards.commands import PageButton, ping
+from discord_edge.metrics import (
+    BROKEN,
+    FAILED,
+    LATE,
+    NEW,
+    NONE,
+    REFUSED,
+    RESUMED,
+    EdgeMetrics,
+    status_class,
+)
+from discord_edge.notifications.announcer import ForumMatcher
+from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
+from discord_edge.notifications.messenger import DirectMessenger, MessageSender
+from discord_edge.platform_api import PlatformApi, PlatformReader, ReadCache
+from discord_edge.postgres import (
+    PostgresLedger,
+    PostgresRepositoryUpdates,
+    PostgresTrackedSubmissions,
+)
 from discord_edge.problems import commands as problems
 from discord_edge.problems import publishing
-from discord_edge.settings import PREFIX
+from discord_edge.problems.repository_updates import RepositoryPublisher
+from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
 from discord_edge.submissions.cancellation import CancelButton
 from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
-from discord_edge.submissions.threads import DiscordSubmissionThreads
-from discord_edge.submissions.tracker import SubmissionTracker, ThreadOpener
+from discord_edge.submissions.threads import DiscordSubmissionThreads, ThreadOpener
+from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
-from shared.lifecycle import Lifecycle
+from shared.lifecycle import Lifecycle, run_until_first
 
 CALLBACK = re.compile(r"/interactions/(\d+)/[^/]+/callback$")
 # More than can be open at once, because each expires after three seconds.
@@ -94,7 +115,6 @@ def build_command_groups(
                 "Run the platform",
                 *admin.COMMANDS,
                 *participants.COMMANDS,
-                *quotas.COMMANDS,
                 *publishing.ADMIN_COMMANDS,
                 *(publishing.LOCAL_COMMANDS if has_local else ()),
                 is_public=False,
@@ -133,10 +153,10 @@ def interaction_name(interaction: BotInteraction) -> str:
 class BotMonitor:
     """Observes one bot without changing its behaviour."""
 
-    def __init__(self, bot: BotBase, metrics: EdgeMetrics) -> None:
+    def __init__(self, bot: "EdgeBot", metrics: EdgeMetrics) -> None:
         self._metrics = metrics
         self._open: OrderedDict[int, tuple[str, float]] = OrderedDict()
-        metrics.watch_tracked_count(lambda: len(bot.tracker.tasks))
+        metrics.tracked.set_function(lambda: len(bot.tracker.tasks))
         for listener in (
             self.on_ready,
             self.on_resumed,
@@ -145,24 +165,28 @@ class BotMonitor:
             self.on_interaction_failed,
         ):
             bot.add_listener(listener)
-        bot.http.http_trace = self._trace()
+        bot.http.http_trace = trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(self._count_response)
+        trace.on_request_exception.append(self._count_exception)
 
     async def on_ready(self) -> None:
         """Count a new session."""
-        self._metrics.connected(NEW)
+        self._metrics.up.set(1)
+        self._metrics.sessions.labels(NEW).inc()
 
     async def on_resumed(self) -> None:
         """Count a resumed session."""
-        self._metrics.connected(RESUMED)
+        self._metrics.up.set(1)
+        self._metrics.sessions.labels(RESUMED).inc()
 
     async def on_disconnect(self) -> None:
         """Note the lost connection."""
-        self._metrics.disconnected()
+        self._metrics.up.set(0)
 
     async def on_interaction(self, interaction: BotInteraction) -> None:
         """Count an interaction; Discord waits three seconds for its first answer."""
         name = interaction_name(interaction)
-        self._metrics.interaction_received(name)
+        self._metrics.interactions.labels(name).inc()
         self._open[interaction.id] = name, time.monotonic()
         if len(self._open) > OPEN_MAX:
             self._open.popitem(last=False)
@@ -171,47 +195,34 @@ class BotMonitor:
         self, interaction: BotInteraction, error: BaseException
     ) -> None:
         """Count a failed interaction; the bot itself explains the error."""
-        outcome = REFUSED if isinstance(error, Refused | discord.app_commands.CheckFailure) else ""
-        outcome = outcome or (FAILED if isinstance(error, Failed) else BROKEN)
-        self._metrics.interaction_failed(interaction_name(interaction), outcome)
-
-    def _trace(self) -> aiohttp.TraceConfig:
-        trace = aiohttp.TraceConfig()
-        trace.on_request_end.append(self._count_response)
-        trace.on_request_exception.append(self._count_exception)
-        return trace
+        match error:
+            case Refused() | app_commands.CheckFailure():
+                outcome = REFUSED
+            case Failed():
+                outcome = FAILED
+            case _:
+                outcome = BROKEN
+        self._metrics.failures.labels(interaction_name(interaction), outcome).inc()
 
     async def _count_response(
         self, _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
     ) -> None:
-        self._metrics.rest_answered(params.response.status)
+        status = params.response.status
+        self._metrics.answers.labels(status_class(status)).inc()
         callback = CALLBACK.search(params.url.path)
         if callback is None:
             return
         name, began = self._open.pop(int(callback[1]), ("", 0.0))
-        if name and params.response.status < 300:
-            self._metrics.acknowledged(time.monotonic() - began)
-        elif name and params.response.status == 404:
-            self._metrics.interaction_failed(name, LATE)
+        if name and status < 300:
+            self._metrics.acknowledged.observe(time.monotonic() - began)
+        elif name and status == 404:
+            self._metrics.failures.labels(name, LATE).inc()
 
     async def _count_exception(self, *_: Any) -> None:
-        self._metrics.rest_answered(None)
+        self._metrics.answers.labels(NONE).inc()
 
 
-@dataclass(frozen=True)
-class Dependencies:
-    """The services and settings that the bot needs."""
-
-    api: PlatformApi
-    leaderboards: LeaderboardCache
-    submissions: PostgresTrackedSubmissions
-    guild: int
-    channel_ids: frozenset[int]
-    role_names: Mapping[int, str]
-    per_problem: bool = False
-
-
-class EdgeCommandTree(app_commands.CommandTree[BotBase]):
+class EdgeCommandTree(app_commands.CommandTree["EdgeBot"]):
     """The commands; errors are explained in a sentence without internal details."""
 
     async def on_error(
@@ -221,10 +232,12 @@ class EdgeCommandTree(app_commands.CommandTree[BotBase]):
         await reply_with_error(interaction, getattr(error, "original", error))
 
 
-class EdgeBot(BotBase):
-    """The bot; it needs no privileged intent, and mentions nobody by default."""
+class EdgeBot(commands.Bot):
+    """The bot with its services; it needs no privileged intent, and mentions nobody by default."""
 
-    def __init__(self, dependencies: Dependencies) -> None:
+    def __init__(
+        self, settings: Settings, api: PlatformApi, connections: AsyncConnectionPool
+    ) -> None:
         super().__init__(
             command_prefix=commands.when_mentioned,
             help_command=None,
@@ -232,24 +245,41 @@ class EdgeBot(BotBase):
             tree_cls=EdgeCommandTree,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        api, self._submissions = dependencies.api, dependencies.submissions
-        self.api, self.leaderboards = api, dependencies.leaderboards
-        self.guild_id, self.role_names = dependencies.guild, dependencies.role_names
-        self.channel_ids = dependencies.channel_ids
+        self.settings, self.api = settings, api
         self.app_emojis = ApplicationEmojis()
-        threads = DiscordSubmissionThreads(self, self.app_emojis)
-        opener = ThreadOpener(api, threads, self._submissions, dependencies.per_problem)
-        self.tracker = SubmissionTracker(api, threads, self._submissions, opener)
+        self.leaderboards = LeaderboardCache(api)
+        self.trends = RankTrends()
         self.cache = ReadCache(api)
-        self.trends = RankTrends(api)
+        self._submissions = PostgresTrackedSubmissions(connections)
+        ledger = PostgresLedger(connections)
+        threads = DiscordSubmissionThreads(self, self.app_emojis)
+        per_problem = settings.threads == PER_PROBLEM
+        self.tracker = SubmissionTracker(ThreadOpener(api, threads, self._submissions, per_problem))
+        self.channels = DiscordPublicChannels(self, settings.guild, ledger)
+        self.messenger = DirectMessenger(
+            PlatformReader(api),
+            self.leaderboards,
+            DiscordDirectMessages(self),
+            MessageSender(ledger, DiscordMessageHistory(self)),
+        )
+        self.sender = SubmissionSender(
+            api, self._submissions, self.tracker.track, self.messenger.notify_refused
+        )
+        updates = PostgresRepositoryUpdates(connections)
+        self.publisher = RepositoryPublisher(api, updates, self.messenger)
+        # Only a bot that makes announcements has a forum.
+        self.forum_matcher = (
+            ForumMatcher(api, self.leaderboards, self.channels, ledger) if settings.public else None
+        )
 
     async def setup_hook(self) -> None:
         """Register buttons and commands, and resume open work, before the gateway connects."""
         self.add_dynamic_items(PageButton, CancelButton, ResubmitButton, CompareButton)
-        guild = discord.Object(self.guild_id)
+        guild = discord.Object(self.settings.guild)
         # An earlier attempt to log in may have added the commands already.
         self.tree.clear_commands(guild=guild)
-        roles, has_local = set(self.role_names.values()), self.problems_folder is not None
+        roles = set(self.settings.role_names.values())
+        has_local = self.settings.problems_folder is not None
         for group in build_command_groups(roles, has_local=has_local):
             self.tree.add_command(group, guild=guild)
         self.tree.add_command(ping, guild=guild)
@@ -303,20 +333,13 @@ class EdgeBot(BotBase):
             raise Failed("Discord's gateway does not answer") from error
 
     async def run_until(self, token: str, life: Lifecycle) -> None:
-        """Serve until the process is to stop."""
-        running = asyncio.create_task(self._serve(token, life))
-        stopping = asyncio.create_task(life.stopping.wait())
+        """Serve until the process is to stop; the next process resumes the open work."""
         try:
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
+            await run_until_first(self._serve(token, life), life.stopping.wait())
         finally:
-            stopping.cancel()
             for service in (self.sender, self.tracker, self.publisher):
-                await service.stop()
+                await service.tasks.stop()
             await self.close()
-            running.cancel()
-            await asyncio.gather(running, stopping, return_exceptions=True)
 
 
 def startup_error_text(error: BaseException) -> str:

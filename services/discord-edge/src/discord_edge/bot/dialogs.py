@@ -1,6 +1,5 @@
-"""Questions to one user: a choice from a menu, or a confirmation."""
+"""Questions to one user: a choice from a menu, a confirmation, or a form."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,13 +11,28 @@ MENU_S_MAX = 120.0
 OPTIONS_MAX = 25
 
 
-class _Select(discord.ui.Select["GpuMenu"]):
-    async def callback(self, interaction: discord.Interaction[Any]) -> None:
-        assert self.view is not None, "a select belongs to a view"
-        await self.view.choose(interaction)
+class Question(discord.ui.View):
+    """A question that only the user of the interaction may answer, within a time."""
+
+    def __init__(self, asked_by: BotInteraction, wait_s: float) -> None:
+        super().__init__(timeout=wait_s)
+        self.asked_by = asked_by
+
+    async def interaction_check(self, interaction: discord.Interaction[Any]) -> bool:
+        """Allow the owner only, and tell others that they may not answer."""
+        is_owner = interaction.user.id == self.asked_by.user.id
+        if not is_owner:
+            await reply_with_error(interaction, NOT_YOURS)
+        return is_owner
+
+    async def on_error(
+        self, interaction: discord.Interaction[Any], error: Exception, _: discord.ui.Item[Any]
+    ) -> None:
+        """Explain the error."""
+        await reply_with_error(interaction, error)
 
 
-class GpuMenu(discord.ui.View):
+class GpuMenu(Question):
     """Asks for GPU types, or for other names that `placeholder` describes."""
 
     def __init__(
@@ -28,99 +42,74 @@ class GpuMenu(discord.ui.View):
         choices_max: int = OPTIONS_MAX,
         placeholder: str = "GPU types",
     ) -> None:
-        super().__init__(timeout=MENU_S_MAX)
-        self.owner, app_emojis = interaction.user.id, interaction.client.app_emojis
+        super().__init__(interaction, MENU_S_MAX)
         self.choice: tuple[str, ...] = ()
-        options = [
+        app_emojis = interaction.client.app_emojis
+        self.select.options = [
             discord.SelectOption(
                 label=name[:100], value=name[:100], emoji=app_emojis.vendor_emoji(name)
             )
             for name in list(names)[:OPTIONS_MAX]
         ]
-        self.select = _Select(
-            placeholder=placeholder,
-            min_values=1,
-            max_values=min(choices_max, len(options)),
-            options=options,
-        )
-        self.add_item(self.select)
-        self._closed = asyncio.Event()
+        self.select.max_values = min(choices_max, len(self.select.options))
+        self.select.placeholder = placeholder
 
-    async def choose(self, interaction: BotInteraction) -> None:
+    @discord.ui.select(cls=discord.ui.Select["GpuMenu"])
+    async def select(
+        self, interaction: BotInteraction, select: discord.ui.Select["GpuMenu"]
+    ) -> None:
         """Store the choice and close the menu."""
-        self.choice, self.select.disabled = tuple(self.select.values), True
+        self.choice, select.disabled = tuple(select.values), True
         text = f"{', '.join(self.choice)} …"
         await interaction.response.edit_message(content=text, view=self)
-        self._closed.set()
         self.stop()
 
-    async def interaction_check(self, interaction: discord.Interaction[Any]) -> bool:
-        """Allow the owner only, and tell others that they may not choose."""
-        if interaction.user.id != self.owner:
-            await reply_with_error(interaction, NOT_YOURS)
-        return interaction.user.id == self.owner
-
-    async def on_timeout(self) -> None:
-        """Close the menu without a choice."""
-        self.select.disabled = True
-        self._closed.set()
-
-    async def on_error(
-        self, interaction: discord.Interaction[Any], error: Exception, _: discord.ui.Item[Any]
-    ) -> None:
-        """Explain the error."""
-        await reply_with_error(interaction, error)
-
-    async def answered(self) -> tuple[str, ...]:
-        """Wait for the choice; empty after two minutes."""
-        await self._closed.wait()
+    async def ask(self, text: str, late_text: str = "") -> tuple[str, ...]:
+        """Return the choice; empty after two minutes, when `late_text` replaces the question."""
+        await self.asked_by.edit_original_response(content=text, view=self)
+        is_late = await self.wait()
+        if is_late and late_text:
+            self.select.disabled = True
+            await self.asked_by.edit_original_response(content=late_text, view=self)
         return self.choice
 
 
-class _ChoiceButton(discord.ui.Button["ConfirmationView"]):
-    def __init__(self, label: str, *, is_yes: bool) -> None:
-        style = discord.ButtonStyle.danger if is_yes else discord.ButtonStyle.secondary
-        super().__init__(label=label, style=style)
-        self.is_yes = is_yes
+class Confirmation(Question):
+    """Asks yes or no."""
 
-    async def callback(self, interaction: discord.Interaction[Any]) -> None:
-        assert self.view is not None, "a button belongs to a view"
-        await self.view.choose(interaction, is_yes=self.is_yes)
+    def __init__(self, interaction: BotInteraction, yes: str, no: str, wait_s: float) -> None:
+        super().__init__(interaction, wait_s)
+        self.accept.label, self.decline.label = yes, no
+        self.is_yes = False
 
+    @discord.ui.button(style=discord.ButtonStyle.danger)
+    async def accept(
+        self, interaction: BotInteraction, _: discord.ui.Button["Confirmation"]
+    ) -> None:
+        """Store the answer yes, and remove the buttons."""
+        self.is_yes = True
+        await self.decline.callback(interaction)
 
-class ConfirmationView(discord.ui.View):
-    """Asks one user yes or no; no answer in time means no."""
-
-    def __init__(self, owner: int, yes: str, no: str, wait_s: float) -> None:
-        super().__init__(timeout=wait_s)
-        self.owner, self.is_yes, self.is_late = owner, False, False
-        self._closed = asyncio.Event()
-        self.add_item(_ChoiceButton(yes, is_yes=True))
-        self.add_item(_ChoiceButton(no, is_yes=False))
-
-    async def choose(self, interaction: discord.Interaction[Any], *, is_yes: bool) -> None:
-        """Store the answer and remove the buttons."""
-        self.is_yes = is_yes
+    @discord.ui.button()
+    async def decline(
+        self, interaction: BotInteraction, _: discord.ui.Button["Confirmation"]
+    ) -> None:
+        """Remove the buttons."""
         await interaction.response.edit_message(view=None)
-        self._closed.set()
         self.stop()
 
-    async def interaction_check(self, interaction: discord.Interaction[Any]) -> bool:
-        """Allow the owner only."""
-        return interaction.user.id == self.owner
+    async def ask(self, text: str, embed: discord.Embed | None = None) -> bool | None:
+        """Return whether the answer is yes; None if there is no answer in time."""
+        shown = discord.utils.MISSING if embed is None else embed
+        await self.asked_by.edit_original_response(content=text, embed=shown, view=self)
+        return None if await self.wait() else self.is_yes
 
-    async def on_timeout(self) -> None:
-        """Close the question without an answer."""
-        self.is_late = True
-        self._closed.set()
 
-    async def on_error(
-        self, interaction: discord.Interaction[Any], error: Exception, _: discord.ui.Item[Any]
+class Form(discord.ui.Modal):
+    """A modal that explains its errors."""
+
+    async def on_error(  # type: ignore[override]
+        self, interaction: BotInteraction, error: Exception
     ) -> None:
         """Explain the error."""
         await reply_with_error(interaction, error)
-
-    async def answered(self) -> bool:
-        """Wait for the answer, and return whether it is yes."""
-        await self._closed.wait()
-        return self.is_yes

@@ -1,26 +1,21 @@
-"""The bot as commands see it, and the replies to an interaction, errors included."""
+"""Interactions: their user, the platform's API for that user, and the replies, errors included."""
 
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import aiohttp
 import discord
 from discord import app_commands
-from discord.ext import commands
 
-from discord_edge.bot.messages import ApplicationEmojis
-from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
-from discord_edge.notifications.announcer import ForumMatcher
-from discord_edge.platform_api import DiscordUser, PlatformApi, ReadCache
-from discord_edge.problems.repository_updates import RepositoryPublisher
-from discord_edge.submissions.sender import SubmissionSender
-from discord_edge.submissions.tracker import SubmissionTracker
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.wording import refusal_text
 from shared.errors import Failed, Refused
+
+if TYPE_CHECKING:
+    from discord_edge.bot.client import EdgeBot
 
 # Unknown interaction, unknown webhook, expired token: the user can no longer see an answer.
 UNHEARD = (10062, 10015, 50027)
@@ -30,39 +25,27 @@ UPDATES = (
     discord.InteractionResponseType.deferred_message_update,
 )
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
+Choices = list[app_commands.Choice[str]]
+BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
 NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
 
 _log = logging.getLogger(__name__)
 
 
-class BotBase(commands.Bot):
-    """The bot with the services that its commands use."""
-
-    api: PlatformApi
-    leaderboards: LeaderboardCache
-    cache: ReadCache
-    tracker: SubmissionTracker
-    sender: SubmissionSender
-    publisher: RepositoryPublisher
-    trends: RankTrends
-    app_emojis: ApplicationEmojis
-    # The channels where users may submit; empty for all.
-    channel_ids: frozenset[int]
-    guild_id: int
-    # The platform roles by the ids of the server roles that grant them.
-    role_names: Mapping[int, str]
-    # Only for a bot that makes announcements, and so has a forum.
-    forum_matcher: ForumMatcher | None = None
-    # A folder of this machine with problems in development.
-    problems_folder: Path | None = None
-
-
-BotInteraction = discord.Interaction[BotBase]
-
-
 def interaction_user(interaction: BotInteraction) -> DiscordUser:
     """Return the user of an interaction."""
     return DiscordUser(interaction.user.id, interaction.user.name)
+
+
+def user_api(interaction: BotInteraction) -> PlatformApi:
+    """Return the platform's API for the user of an interaction, whose id is the key."""
+    user = interaction_user(interaction)
+    return interaction.client.api.on_behalf_of(user, str(interaction.id))
+
+
+def name_choices(names: Iterable[str]) -> Choices:
+    """Return names as the completions of an option."""
+    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
 
 
 async def reply(

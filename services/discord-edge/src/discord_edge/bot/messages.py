@@ -4,8 +4,8 @@ import io
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
@@ -130,42 +130,56 @@ def is_own(client: discord.Client, author: int | None) -> bool:
     return client.user is not None and client.user.id == author
 
 
+@asynccontextmanager
+async def connected(client: discord.Client) -> AsyncIterator[None]:
+    """Wait until the client is ready; then raise `Refused` or `Failed` for discord.py's errors."""
+    await client.wait_until_ready()
+    with translate_discord_errors():
+        yield
+
+
+async def open_direct_channel(client: discord.Client, user_id: str) -> str:
+    """Return the channel of the direct messages with a user. Raises `Refused` and `Failed`."""
+    async with connected(client):
+        user = await client.fetch_user(int(user_id))
+        return str((await user.create_dm()).id)
+
+
 async def find_own_message(
-    client: discord.Client, room: str, matches: Callable[[discord.Message], bool]
+    client: discord.Client,
+    room: str,
+    matches: Callable[[discord.Message], bool],
+    after: discord.Object | None = None,
 ) -> str | None:
     """Return the id of the bot's own recent message that matches. Raises discord.py's errors."""
     channel = client.get_partial_messageable(int(room))
-    async for message in channel.history(limit=SEARCHED_MAX):
+    async for message in channel.history(limit=SEARCHED_MAX, after=after):
         if is_own(client, message.author.id) and matches(message):
             return str(message.id)
     return None
 
 
 class DiscordMessageHistory:
-    """`MessageHistory` over a client that connects later."""
+    """The messages that a channel already has. Methods raise `Refused` and `Failed`."""
 
     def __init__(self, client: discord.Client) -> None:
         self._client = client
 
     async def newest_message(self, room: str) -> str:
         """Return the id of the newest message by anybody; "0" if there is none."""
-        await self._client.wait_until_ready()
-        channel = self._client.get_partial_messageable(int(room))
-        with translate_discord_errors():
+        async with connected(self._client):
+            channel = self._client.get_partial_messageable(int(room))
             async for message in channel.history(limit=1):
                 return str(message.id)
         return "0"
 
     async def find_message(self, room: str, pending: PendingMessage) -> str | None:
         """Return the id of the bot's own message with this text, after the given one."""
-        await self._client.wait_until_ready()
-        channel, text = self._client.get_partial_messageable(int(room)), pending.text.strip()
-        after = discord.Object(int(pending.after))
-        with translate_discord_errors():
-            async for message in channel.history(limit=SEARCHED_MAX, after=after):
-                if is_own(self._client, message.author.id) and message.content == text:
-                    return str(message.id)
-        return None
+        text, after = pending.text.strip(), discord.Object(int(pending.after))
+        async with connected(self._client):
+            return await find_own_message(
+                self._client, room, lambda message: message.content == text, after
+            )
 
 
 def source_file(answer: bytes, name: str) -> list[discord.File]:

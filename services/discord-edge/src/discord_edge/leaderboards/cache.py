@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.platform_api import PlatformApi
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problem, Problems
 from shared.errors import Failed, Refused
@@ -46,7 +46,7 @@ class LeaderboardCache:
         problems: dict[str, Problem] = {}
         query: dict[str, str | int] = {"state": "all", "limit": 100}
         for _ in range(PAGES_MAX):
-            page = await self.api.get(None, Problems, "problems", **query)
+            page = await self.api.get(Problems, "problems", **query)
             problems |= {problem.slug: problem for problem in page.items}
             if not page.next_cursor:
                 break
@@ -64,49 +64,46 @@ class LeaderboardCache:
             return list(self.known[slug].gpus)
         return sorted({gpu for board in self.known.values() for gpu in board.gpus})
 
-    async def get(self, user: DiscordUser, slug: str) -> Problem:
-        """Return the problem of a leaderboard that a user may see, even a closed one.
+    async def get(self, api: PlatformApi, slug: str) -> Problem:
+        """Return the problem of a leaderboard that the API's user may see, even a closed one.
 
         Raises `Refused` and `Failed`.
         """
         if slug in self.known:
             return self.known[slug]
-        return await self.api.get(user, FullProblem, "problems", slug)
+        return await api.get(FullProblem, "problems", slug)
 
 
 @dataclass
 class RankTrends:
     """Ranks of a week ago by participant, as far as the platform keeps the past."""
 
-    api: PlatformApi
     wait_s: float = WAIT_S
     tasks: dict[tuple[str, str], tuple[float, "asyncio.Task[Ranks]"]] = field(default_factory=dict)
 
-    async def past_ranks(self, user: DiscordUser, slug: str, gpu: str) -> Ranks:
+    async def past_ranks(self, api: PlatformApi, slug: str, gpu: str) -> Ranks:
         """Return the past ranks on a leaderboard that the user may see; empty if unknown."""
-        task = self._read_task(user, slug, gpu)
+        task = self._read_task(api, slug, gpu)
         await asyncio.wait({task}, timeout=self.wait_s)
         return task.result() if task.done() and not task.cancelled() else {}
 
-    def _read_task(self, user: DiscordUser, slug: str, gpu: str) -> "asyncio.Task[Ranks]":
+    def _read_task(self, api: PlatformApi, slug: str, gpu: str) -> "asyncio.Task[Ranks]":
         now = time.monotonic()
         cached = self.tasks.get((slug, gpu))
         if cached is not None and now - cached[0] < KEPT_S:
             return cached[1]
         if len(self.tasks) >= KEPT_MAX:
             self.tasks.pop(next(iter(self.tasks)))
-        task = asyncio.create_task(self._read(user, slug, gpu), name=f"trend {slug} {gpu}")
+        task = asyncio.create_task(self._read(api, slug, gpu), name=f"trend {slug} {gpu}")
         self.tasks[slug, gpu] = (now, task)
         return task
 
-    async def _read(self, user: DiscordUser, slug: str, gpu: str) -> Ranks:
+    async def _read(self, api: PlatformApi, slug: str, gpu: str) -> Ranks:
         ago = datetime.now(UTC) - timedelta(seconds=AGO_S)
         at = ago.replace(minute=0, second=0, microsecond=0)
         path = ("leaderboards", slug, gpu)
         try:
-            board = await self.api.get(
-                user, Leaderboard, *path, as_of=at.isoformat(), limit=ENTRIES_MAX
-            )
+            board = await api.get(Leaderboard, *path, as_of=at.isoformat(), limit=ENTRIES_MAX)
         except Refused as refused:
             _log.info("the leaderboard %s on %s has no trend: %s", slug, gpu, refused.reason)
             return {}

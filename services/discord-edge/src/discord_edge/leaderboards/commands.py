@@ -1,31 +1,52 @@
-"""The commands of `/leaderboard` that show rankings, queues and help, and `/ping`."""
+"""The commands of `/leaderboard` that show rankings, queues and help, with their pages."""
 
+import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import discord
 from discord import app_commands
 
 from discord_edge.bot.dialogs import GpuMenu
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+    reply_on_error,
+    user_api,
+)
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import platform_roles, reply_with_lines
-from discord_edge.leaderboards.pages import AT_VERSION, fetch_page, page_buttons
-from discord_edge.leaderboards.tables import queue_line
-from discord_edge.submissions.commands import (
-    Choices,
-    complete_gpus,
-    complete_leaderboards,
+from discord_edge.leaderboards.tables import (
+    Page,
+    leaderboards_page,
+    other_versions_text,
+    personal_page,
+    queue_line,
+    rank_labels,
+    ranking_page,
 )
+from discord_edge.platform_api import PlatformApi
+from discord_edge.submissions.commands import complete_gpus, complete_leaderboards
+from discord_edge.submissions.report_buttons import fetch_own_history
 from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
-from shared.api.leaderboards import LeaderboardMembership
-from shared.api.problems import Problem
+from shared.api.leaderboards import Leaderboard, LeaderboardMembership, Leaderboards
+from shared.api.problems import Problem, Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
 
 Command = app_commands.Command[Any, ..., Any]
+BACK, NEXT = "◀", "▶"
+ENTRIES_MAX = 100
+# Separates a GPU type from a problem version in the id of a button.
+AT_VERSION = "@"
+# Discord's limit for the id of a button.
+ID_LENGTH_MAX = 100
 
 
 async def complete_topics(interaction: BotInteraction, typed: str) -> Choices:
@@ -34,7 +55,7 @@ async def complete_topics(interaction: BotInteraction, typed: str) -> Choices:
     names = {command.qualified_name for command in commands}
     names |= {command.parent.qualified_name for command in commands if command.parent is not None}
     matches = match_names(typed.lstrip("/"), sorted(names))
-    return [app_commands.Choice(name=name, value=name) for name in matches]
+    return name_choices(matches)
 
 
 @app_commands.command(name="help", description="What the bot can do")
@@ -58,7 +79,7 @@ async def help_(interaction: BotInteraction, topic: str | None = None) -> None:
 def _visible_commands(interaction: BotInteraction) -> list[Command]:
     """Return the commands that Discord shows to the user."""
     has_role = bool(platform_roles(interaction))
-    tree, guild = interaction.client.tree, discord.Object(interaction.client.guild_id)
+    tree, guild = interaction.client.tree, discord.Object(interaction.client.settings.guild)
     return [
         command
         for command in tree.walk_commands(guild=guild)
@@ -87,7 +108,7 @@ async def ping(interaction: BotInteraction) -> None:
     await interaction.response.defer(ephemeral=True, thinking=True)
     text = f"Pong: Discord in {1000 * interaction.client.latency:.0f} ms, "
     try:
-        await interaction.client.api.get(None, IntakeStatus, "intake")
+        await interaction.client.api.get(IntakeStatus, "intake")
         text += f"the platform in {1000 * (time.monotonic() - began):.0f} ms."
     except (Refused, Failed):
         text += "the platform does not answer at the moment."
@@ -128,9 +149,8 @@ async def personal(
 async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100]) -> None:
     """Become a member of closed leaderboards."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    user, key = interaction_user(interaction), str(interaction.id)
-    path = ("user", "join")
-    joined = await interaction.client.api.post(user, LeaderboardMembership, key, *path, code=code)
+    api = user_api(interaction)
+    joined = await api.request(LeaderboardMembership, "POST", "user", "join", code=code)
     slugs = ", ".join(f"`{slug}`" for slug in joined.leaderboards)
     await reply(interaction, f"You can now see {slugs}.")
 
@@ -140,20 +160,17 @@ async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100
 async def queue(interaction: BotInteraction, gpu: str | None = None) -> None:
     """Show the queues and the user's own open submissions."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
-    all_gpus = interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
-    lines = [
-        queue_line(name, await api.get(user, QueueOfGpu, "queue", name))
-        for name in ([gpu] if gpu else all_gpus)
-    ]
+    gpus = [gpu] if gpu else interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
+    api = user_api(interaction)
+    lines = [queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
     lines += await _open_submission_lines(interaction)
     await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
 
 
 async def _open_submission_lines(interaction: BotInteraction) -> list[str]:
-    user, path = interaction_user(interaction), ("me", "submissions")
+    api = user_api(interaction)
     try:
-        page = await interaction.client.api.get(user, OwnSubmissions, *path, state="open", limit=10)
+        page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
     except Refused:
         return []
     return [
@@ -163,6 +180,105 @@ async def _open_submission_lines(interaction: BotInteraction) -> list[str]:
     ]
 
 
+async def fetch_page(
+    interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
+) -> Page:
+    """Build a page from the current data, with its time. Raises `Refused` and `Failed`."""
+    api = user_api(interaction)
+    if kind == "list":
+        page = await _leaderboards_page(interaction, api, slug, number)
+    elif kind == "show":
+        page = await _ranking_page(interaction, api, slug, gpu, number)
+    else:
+        submissions = await fetch_own_history(api, slug, gpu)
+        board = await api.get(Leaderboard, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
+        ranks = rank_labels(board.items)
+        page = personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
+    return replace(page, card=replace(page.card, at=time.time()))
+
+
+async def _leaderboards_page(
+    interaction: BotInteraction, api: PlatformApi, state: str, number: int
+) -> Page:
+    """List the leaderboards that a user may see, with the user's own best scores."""
+    # The cache contains public leaderboards only.
+    visible = await api.get(Problems, "problems", state="all", limit=ENTRIES_MAX)
+    problems = interaction.client.leaderboards.known | {
+        problem.slug: problem for problem in visible.items
+    }
+    matching = [
+        problem for _, problem in sorted(problems.items()) if state in ("all", problem.state)
+    ]
+    versions = {problem.slug: problem.problem_version for problem in visible.items}
+    best = {
+        (board.problem, board.gpu): board.own_us
+        for board in (await api.get(Leaderboards, "leaderboards")).items
+        if board.own_us is not None and board.problem_version == versions.get(board.problem)
+    }
+    paused = (await interaction.client.api.get(IntakeStatus, "intake")).paused
+    return leaderboards_page(matching, number, paused or "", best)
+
+
+async def _ranking_page(
+    interaction: BotInteraction, api: PlatformApi, slug: str, gpu: str, number: int
+) -> Page:
+    """Show a ranking, with the changes since a week ago if they are known."""
+    gpu, _, version_text = gpu.partition(AT_VERSION)
+    version = {"version": int(version_text)} if version_text.isdecimal() else {}
+    path = ("leaderboards", slug, gpu)
+    board = await api.get(Leaderboard, *path, limit=ENTRIES_MAX, **version)
+    # Only after this read succeeded, which shows that the user may see the leaderboard.
+    before = {} if version else await interaction.client.trends.past_ranks(api, slug, gpu)
+    title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
+    page = ranking_page(title, board.items, number, f"event {board.as_of}", before)
+    if board.items or not board.other_versions:
+        return page
+    body = other_versions_text(board.problem_version, board.other_versions)
+    return replace(page, card=replace(page.card, body=body))
+
+
+def page_buttons(kind: str, slug: str, gpu: str, page: Page) -> discord.ui.View | None:
+    """Return the buttons of a page; None for a single page or names too long for an id."""
+    if page.count == 1 or len(f"page:{kind}:{slug}:{gpu}:{page.count}") > ID_LENGTH_MAX:
+        return None
+    view = discord.ui.View(timeout=None)
+    for label, number in ((BACK, page.number - 1), (NEXT, page.number + 1)):
+        is_off = not 0 <= number < page.count
+        view.add_item(PageButton(f"{kind}:{slug}:{gpu}", number, label, is_off=is_off))
+    return view
+
+
+class PageButton(
+    discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]],
+    template=r"page:(?P<where>(?:list|show|own):[a-z0-9_.-]*:[A-Za-z0-9_.@-]*):(?P<number>-?\d+)",
+):
+    """A button whose id names the page that it leads to."""
+
+    def __init__(self, where: str, number: int, label: str = "…", *, is_off: bool = False) -> None:
+        self.where, self.number = where, number
+        custom_id = f"page:{where}:{number}"
+        super().__init__(discord.ui.Button(label=label, custom_id=custom_id, disabled=is_off))
+
+    @classmethod
+    async def from_custom_id(
+        cls,
+        interaction: discord.Interaction[Any],  # noqa: ARG003 - the library's
+        item: discord.ui.Item[Any],  # noqa: ARG003
+        match: re.Match[str],
+    ) -> "PageButton":
+        """Restore the button of a message, however old."""
+        return cls(match["where"], int(match["number"]))
+
+    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+        """Turn the page."""
+        async with reply_on_error(interaction):
+            await interaction.response.defer()
+            kind, slug, gpu = self.where.split(":")
+            page = await fetch_page(interaction, kind, slug, gpu, self.number)
+            view = page_buttons(kind, slug, gpu, page)
+            await interaction.edit_original_response(embed=build_embed(page.card), view=view)
+
+
 async def _show_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str | None, version: int | None = None
 ) -> None:
@@ -170,8 +286,7 @@ async def _show_page(
     await interaction.response.defer(ephemeral=True, thinking=True)
     slug = slug.strip().lower()
     if gpu is None:
-        user = interaction_user(interaction)
-        problem = await interaction.client.leaderboards.get(user, slug)
+        problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
         gpus = problem.gpus
         gpu = gpus[0] if len(gpus) == 1 else await _choose_gpu(interaction, problem)
         if not gpu:
@@ -188,14 +303,8 @@ async def _choose_gpu(interaction: BotInteraction, problem: Problem) -> str:
     if not problem.gpus:
         raise Refused("unknown_gpu", f"`{problem.slug}` has no GPU type")
     menu = GpuMenu(interaction, problem.gpus, choices_max=1)
-    text = f"Which GPU type of `{problem.slug}`?"
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        text = "Nothing was chosen within two minutes."
-        await interaction.edit_original_response(content=text, view=menu)
-        return ""
-    return choice[0]
+    late_text = "Nothing was chosen within two minutes."
+    return "".join(await menu.ask(f"Which GPU type of `{problem.slug}`?", late_text))
 
 
-COMMANDS: Commands = (*(list_, show, personal, join, queue, help_),)
+COMMANDS: Commands = (list_, show, personal, join, queue, help_)

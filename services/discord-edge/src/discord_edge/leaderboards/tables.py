@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from discord_edge.cards import Card
-from discord_edge.wording import escaped, fenced
+from discord_edge.wording import discord_time, escaped, fenced, shorten
 from shared.api.leaderboards import Entry, OtherVersion, PersonalRecord
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
@@ -72,7 +72,8 @@ def ranking_page(
         for entry in entries
     ]
     headings = ("rank", *(["week"] if before else []), "participant", "score", "id")
-    return _table_page(title, headings, rows, (number, note), _pooled_notes(entries))
+    page = paginate(title, [""] * len(rows), number, note)
+    return _with_table(page, headings, rows, _pooled_notes(entries))
 
 
 def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:
@@ -103,12 +104,12 @@ def personal_page(
     title: str,
     submissions: Sequence[PersonalRecord],
     number: int,
-    ranks: Mapping[int, str] | None = None,
+    ranks: Mapping[int, str],
 ) -> Page:
     """Show a user's ranked submissions, newest first, with the ranks of those that count."""
     rows = [
         (
-            (ranks or {}).get(submission.number, NO_VALUE),
+            ranks.get(submission.number, NO_VALUE),
             f"#{submission.number}",
             time_text(submission.score_us),
             one_line(submission.name or NO_VALUE, 12),
@@ -117,25 +118,18 @@ def personal_page(
         )
         for submission in submissions
     ]
-    return _table_page(
-        title,
-        ("rank", "id", "score", "file", "verdict", "day"),
-        rows,
-        (number, ""),
-        _pooled_notes(submissions),
-    )
+    headings = ("rank", "id", "score", "file", "verdict", "day")
+    page = paginate(title, [""] * len(rows), number)
+    return _with_table(page, headings, rows, _pooled_notes(submissions))
 
 
-def _table_page(
-    title: str,
+def _with_table(
+    page: Page,
     headings: Sequence[str],
     rows: Sequence[tuple[str, ...]],
-    number_and_note: tuple[int, str],
-    row_notes: Sequence[str] = (),
+    row_notes: Sequence[str],
 ) -> Page:
-    """Build a page of rows with the notes on them below."""
-    number, note = number_and_note
-    page = paginate(title, [""] * len(rows), number, note)
+    """Return a page with its part of the rows, and with the notes on them below."""
     if not rows:
         return page
     first = page.number * ROWS
@@ -145,12 +139,9 @@ def _table_page(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in page_rows
     ]
-    table = "\n".join(
-        line if len(line) <= WIDTH_MAX else line[: WIDTH_MAX - 1] + "…" for line in lines
-    )
+    table = "\n".join(shorten(line, WIDTH_MAX) for line in lines)
     notes = [row_note for row_note in row_notes[first : first + ROWS] if row_note]
-    card = Card(page.card.title, "\n".join((fenced(table), *notes)), footer=page.card.footer)
-    return Page(card, page.number, page.count)
+    return replace(page, card=replace(page.card, body="\n".join((fenced(table), *notes))))
 
 
 def leaderboards_page(
@@ -169,14 +160,13 @@ def leaderboards_page(
             (
                 f"**{escaped(problem.slug)}**",
                 _state_text(problem),
-                ", ".join(_gpu_text(problem.slug, gpu, scores) for gpu in problem.gpus)
+                ", ".join(_gpu_text(gpu, scores.get((problem.slug, gpu))) for gpu in problem.gpus)
                 or "no GPU type",
             )
         )
         for problem in problems
     ]
-    cut = [line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…" for line in lines]
-    page = paginate("Leaderboards", cut, number)
+    page = paginate("Leaderboards", [shorten(line, LINE_MAX) for line in lines], number)
     if not paused:
         return page
     banner = f"⛔ submissions are stopped: {escaped(paused, 150)}"
@@ -184,8 +174,7 @@ def leaderboards_page(
     return replace(page, card=card)
 
 
-def _gpu_text(slug: str, gpu: str, best: Mapping[tuple[str, str], float]) -> str:
-    score_us = best.get((slug, gpu))
+def _gpu_text(gpu: str, score_us: float | None) -> str:
     return escaped(gpu, 40) + (f" (you: {time_text(score_us)})" if score_us is not None else "")
 
 
@@ -193,8 +182,7 @@ def _state_text(problem: Problem) -> str:
     is_active = problem.state == "active"
     if problem.deadline_at is None:
         return "open" if is_active else problem.state
-    at = int(problem.deadline_at.timestamp())
-    return f"{'closes' if is_active else 'closed'} <t:{at}:R>"
+    return f"{'closes' if is_active else 'closed'} {discord_time(problem.deadline_at, 'R')}"
 
 
 def queue_line(gpu: str, queue: QueueOfGpu) -> str:

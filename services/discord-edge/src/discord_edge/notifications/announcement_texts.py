@@ -6,12 +6,19 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from discord_edge.wording import CONTENT_MAX, NOWHERE, escaped, render_statement
+from discord_edge.wording import (
+    CONTENT_MAX,
+    deadline_time,
+    escaped,
+    render_statement,
+    without_mentions,
+)
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.problems import FullProblem
 from shared.presentation.units import (
     TIED_LEGEND,
+    count_text,
     escape_control_characters,
     interval_text,
     pooled_text,
@@ -23,6 +30,7 @@ MEDALS = ("🥇", "🥈", "🥉")
 TOP_RANK_MAX = 10
 STATEMENT_MAX = 1200
 NAME_MAX = 100
+UNNAMED = "an unnamed participant"
 ACTIVE = "active"
 HIDDEN = "hidden"
 BEGINNER = "beginner"
@@ -40,7 +48,7 @@ class ProblemSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     slug: str
     title: str
-    number: int
+    problem_version: int
     gpus: list[str]
     state: str
     deadline_at: datetime | None = None
@@ -57,21 +65,12 @@ class ProblemSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarize_problem(problem: FullProblem, rejudge: str = "") -> ProblemSummary:
     """Return what the forum post of a problem shows; `rejudge` is about its last rejudge."""
-    return ProblemSummary(
-        slug=problem.slug,
-        title=problem.title,
-        number=problem.problem_version,
-        gpus=problem.gpus,
-        state=problem.state,
-        deadline_at=problem.deadline_at,
-        statement=problem.statement,
-        tags=problem.tags,
-        rejudge=rejudge,
-    )
+    summary = msgspec.convert(problem, ProblemSummary, from_attributes=True)
+    return msgspec.structs.replace(summary, rejudge=rejudge)
 
 
 def _participant(entry: Entry) -> str:
-    return escaped(entry.participant or "an unnamed participant", 60)
+    return escaped(entry.participant or UNNAMED, 60)
 
 
 def result_line(entry: Entry, board: Leaderboard) -> str:
@@ -105,9 +104,7 @@ def slower_result_line(entry: Entry, board: Leaderboard, number: int, score_us: 
 
 def thread_name(entry: Entry, board: Leaderboard) -> str:
     """Name the thread below the announcement of a ranked result."""
-    name = " ".join(
-        escape_control_characters(entry.participant or "an unnamed participant").split()
-    )[:50]
+    name = " ".join(escape_control_characters(entry.participant or UNNAMED).split())[:50]
     return f"{board.problem} · {name} · {board.gpu}"[:NAME_MAX]
 
 
@@ -160,19 +157,18 @@ def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
 
 def rejudge_text(rejudge: RejudgeSummary, reason: str) -> str:
     """Announce that the results of a rejudge now count."""
-    submissions = f"{rejudge.count} submission{'s were' if rejudge.count != 1 else ' was'}"
-    results = "results" if rejudge.changed_count != 1 else "result"
+    submissions = count_text(rejudge.count, "submission was", "submissions were")
     suffix = f" {escaped(reason, 300)}" if reason else ""
     return (
         f"Rejudged under version {rejudge.to_version}: {submissions} run again, "
-        f"and {rejudge.changed_count} {results} changed.{suffix}"
+        f"and {count_text(rejudge.changed_count, 'result')} changed.{suffix}"
     )
 
 
 def post_text(summary: ProblemSummary) -> str:
     """Render the first message of a problem's forum post."""
     head = [
-        f"**{escaped(summary.title, 150)}** · `{summary.slug}`, version {summary.number}",
+        f"**{escaped(summary.title, 150)}** · `{summary.slug}`, version {summary.problem_version}",
         f"{_state(summary)} · GPU types: {escaped(', '.join(summary.gpus) or 'none', 150)}",
         *([summary.rejudge] if summary.rejudge else []),
     ]
@@ -181,7 +177,7 @@ def post_text(summary: ProblemSummary) -> str:
     )
     # Escaping may double what surrounds the statement; the statement gets the remaining space.
     chars_max = min(STATEMENT_MAX, CONTENT_MAX - len("\n".join([*head, "", "", commands])))
-    statement = escape_control_characters(summary.statement).replace("@", f"@{NOWHERE}")
+    statement = without_mentions(escape_control_characters(summary.statement))
     return "\n".join([*head, "", render_statement(statement, chars_max), "", commands])
 
 
@@ -190,38 +186,31 @@ def _state(summary: ProblemSummary) -> str:
         return "No longer public"
     if summary.state != ACTIVE:
         return "Closed: it no longer takes submissions"
-    if summary.deadline_at is None:
-        return "Open"
-    at = int(summary.deadline_at.timestamp())
-    return f"Open until <t:{at}:F> (<t:{at}:R>)"
+    deadline_at = summary.deadline_at
+    return "Open" if deadline_at is None else f"Open until {deadline_time(deadline_at)}"
 
 
 def changes_text(before: ProblemSummary, after: ProblemSummary) -> str:
     """Announce what changed about a problem; empty if nothing worth a message did.
 
-    >>> sort = ProblemSummary(slug="sort", title="Sort", number=1, gpus=["H100"], state="active")
-    >>> changes_text(sort, msgspec.structs.replace(sort, number=2))
+    >>> sort = ProblemSummary(slug="sort", title="Sort", problem_version=1, gpus=[], state="active")
+    >>> changes_text(sort, msgspec.structs.replace(sort, problem_version=2))
     'Version 2 is out.'
     """
     changes: list[str] = []
     if after.state != before.state:
         changes.append(f"{_state(after)}.")
     elif after.deadline_at != before.deadline_at:
-        changes.append(_deadline_change(after))
-    if after.number != before.number:
-        changes.append(f"Version {after.number} is out.")
+        at = after.deadline_at
+        no_deadline = "There is no longer a deadline."
+        changes.append(no_deadline if at is None else f"The deadline is now {deadline_time(at)}.")
+    if after.problem_version != before.problem_version:
+        changes.append(f"Version {after.problem_version} is out.")
     if sorted(after.gpus) != sorted(before.gpus):
         changes.append(f"The GPU types are now: {escaped(', '.join(after.gpus) or 'none', 200)}.")
     if not changes and (after.title, after.statement) != (before.title, before.statement):
         changes.append("The description changed.")
     return "\n".join(changes)
-
-
-def _deadline_change(summary: ProblemSummary) -> str:
-    if summary.deadline_at is None:
-        return "There is no longer a deadline."
-    at = int(summary.deadline_at.timestamp())
-    return f"The deadline is now <t:{at}:F> (<t:{at}:R>)."
 
 
 class PodiumUpdate(NamedTuple):

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -28,14 +26,13 @@ from discord_edge.notifications.announcement_texts import (
     summarize_problem,
     thread_name,
 )
+from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.direct_message_texts import OFF
-from discord_edge.notifications.messenger import (
-    DirectMessenger,
-    message_nonce,
-)
+from discord_edge.notifications.messenger import DirectMessenger
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
+from discord_edge.wording import message_nonce
 from shared import subjects
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
@@ -78,48 +75,20 @@ SUBMISSION_FACTS = (
 _log = logging.getLogger(__name__)
 
 
-class PublicChannels(Protocol):
-    """The channels that everybody sees.
-
-    Every method raises `Failed` for what may work later and `Refused` for what never will.
-    """
-
-    async def results_channel(self) -> str:
-        """Return the channel where results and podiums are announced."""
-        ...
-
-    async def start_thread(self, message: str, name: str) -> str:
-        """Start a thread at an announcement, and return its id."""
-        ...
-
-    async def send(self, thread: str, text: str, nonce: str) -> str:
-        """Send a message to a channel, thread or post, once per nonce, and return its id."""
-        ...
-
-    async def open_post(self, name: str, text: str, *, is_first: bool) -> str:
-        """Return the post with a name; a new one mentions its subscribers if it is the first."""
-        ...
-
-    async def edit_post(self, thread: str, text: str) -> None:
-        """Replace the first message of a post."""
-        ...
-
-
 @dataclass(frozen=True)
 class ForumMatcher:
     """Matches posts with public problems; problems that are not public have no post."""
 
     api: PlatformApi
     leaderboards: LeaderboardCache
-    # Returns the names of the bot's own posts by their ids. Raises `Refused` and `Failed`.
-    list_posts: Callable[[], Awaitable[dict[str, str]]]
+    channels: DiscordPublicChannels
     ledger: PostgresLedger
 
     async def match(self) -> list[PostMatch]:
         """Match all posts and problems. Raises `Refused` and `Failed`."""
         # The cached leaderboards may be two seconds old.
         await self.leaderboards.refresh()
-        posts, recorded = await self.list_posts(), {}
+        posts, recorded = await self.channels.posts(), {}
         problems = sorted(self.leaderboards.known)
         for slug in problems:
             post = await self.ledger.problem_post(slug)
@@ -131,7 +100,7 @@ class ForumMatcher:
         """Record the newly paired posts. Raises `Refused` and `Failed`."""
         for match in matches:
             if match.kind == "paired" and match.post is not None:
-                problem = await self.api.get(None, FullProblem, "problems", match.problem)
+                problem = await self.api.get(FullProblem, "problems", match.problem)
                 post = ProblemPost(match.post, summarize_problem(problem))
                 await self.ledger.save_problem_post(match.problem, post)
 
@@ -143,7 +112,11 @@ class Announcer:
     """
 
     def __init__(
-        self, messenger: DirectMessenger, channels: PublicChannels, *, has_podiums: bool = False
+        self,
+        messenger: DirectMessenger,
+        channels: DiscordPublicChannels,
+        *,
+        has_podiums: bool = False,
     ) -> None:
         """Announce in public what `messenger` tells participants."""
         self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums
@@ -173,7 +146,8 @@ class Announcer:
                 update = PodiumUpdate(slug, identity, recorded.seq, is_record, before)
                 await self._ledger.add_podium_update(update)
             case ProblemPublished() | LeaderboardChanged() | LeaderboardArchived():
-                await self._announce_problem(identity, recorded.seq)
+                async with self._lock:
+                    await self._announce_problem(identity, recorded.seq)
             case RejudgeApplied(reason=reason):
                 async with self._lock:
                     await self._announce_rejudge(identity, recorded.seq, reason)
@@ -190,7 +164,8 @@ class Announcer:
                 for update in await self._ledger.due_podium_updates(PODIUM_EVERY_S, PODIUM_QUIET_S):
                     await self._announce_podium(update)
                 for slug in await self._expired_problems():
-                    await self._announce_problem(slug, 0)
+                    async with self._lock:
+                        await self._announce_problem(slug, 0)
                 await self._messenger.notify_deadlines()
             except (Failed, Refused) as error:
                 _log.warning("the announcements are retried later: %s", error)
@@ -241,16 +216,13 @@ class Announcer:
                 f"thread:{entry.submission}",
                 lambda: self._channels.start_thread(message, title),
             )
-            details = result_details(entry) + await self._public_times(entry)
+            details = result_details(entry)
+            submission = await self._reader.read(FullSubmission, "submissions", entry.number)
+            if submission and (table := public_times(submission)):
+                details += f"\n{table}"
             await self._send(f"detail:{entry.submission}", thread, details)
         except Refused as refused:
             _log.warning("the result of #%d has no thread: %s", entry.number, refused.reason)
-
-    async def _public_times(self, entry: Entry) -> str:
-        """Return the timed cases of an entry, as far as they are public. Raises `Failed`."""
-        submission = await self._reader.read(FullSubmission, "submissions", str(entry.number))
-        table = public_times(submission) if submission is not None else ""
-        return f"\n{table}" if table else ""
 
     async def _send(self, name: str, room: str, text: str) -> str:
         """Send a message under a name once, and return its id. Raises `Refused` and `Failed`."""
@@ -280,10 +252,6 @@ class Announcer:
 
     async def _announce_problem(self, slug: str, sequence: int) -> None:
         """Update a problem's forum post, and announce what changed."""
-        async with self._lock:
-            await self._compare_with_post(slug, sequence)
-
-    async def _compare_with_post(self, slug: str, sequence: int) -> None:
         post = await self._ledger.problem_post(slug)
         problem = await self._reader.read_as_of(sequence, FullProblem, "problems", slug)
         if post is None:

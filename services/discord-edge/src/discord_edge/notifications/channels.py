@@ -9,14 +9,19 @@ from typing import Literal, NamedTuple
 import discord
 from discord.ext import commands
 
+from discord_edge.bot.dialogs import Form
 from discord_edge.bot.interactions import (
     BotInteraction,
-    interaction_user,
     reply,
     reply_on_error,
-    reply_with_error,
+    user_api,
 )
-from discord_edge.bot.messages import is_own, translate_discord_errors
+from discord_edge.bot.messages import (
+    connected,
+    is_own,
+    open_direct_channel,
+    translate_discord_errors,
+)
 from discord_edge.notifications.direct_message_texts import Notice
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.report_buttons import SubmissionButton
@@ -138,7 +143,11 @@ class ServerSetup:
 
 
 class DiscordPublicChannels:
-    """`PublicChannels` over a client that connects later; only first posts mention a role."""
+    """The channels that everybody sees, over a client that connects later.
+
+    Only first posts mention a role. Methods raise `Failed` for what may work later and `Refused`
+    for what never will.
+    """
 
     def __init__(self, client: discord.Client, guild: int, ledger: PostgresLedger) -> None:
         self._client, self._guild, self._ledger = client, guild, ledger
@@ -250,7 +259,7 @@ class DiscordPublicChannels:
         return self._channels
 
 
-class AppealModal(discord.ui.Modal, title="Appeal"):
+class AppealModal(Form, title="Appeal"):
     """Asks why a decision should be reviewed again."""
 
     text: discord.ui.TextInput["AppealModal"] = discord.ui.TextInput(
@@ -266,17 +275,10 @@ class AppealModal(discord.ui.Modal, title="Appeal"):
     async def on_submit(self, interaction: BotInteraction) -> None:  # type: ignore[override]
         """File the appeal."""
         await interaction.response.defer(ephemeral=True, thinking=True)
-        api, user = interaction.client.api, interaction_user(interaction)
         path = ("submissions", self.number, "appeal")
-        await api.post(user, object, str(interaction.id), *path, text=self.text.value)
+        await user_api(interaction).request(object, "POST", *path, text=self.text.value)
         text = f"Filed: #{self.number} will be reviewed again, and you will be notified."
         await reply(interaction, text)
-
-    async def on_error(  # type: ignore[override]
-        self, interaction: BotInteraction, error: Exception
-    ) -> None:
-        """Explain the error."""
-        await reply_with_error(interaction, error)
 
 
 class AppealButton(SubmissionButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
@@ -291,7 +293,7 @@ class AppealButton(SubmissionButton, template=r"appeal:(?P<number>[0-9]{1,15})")
 
 
 class DiscordDirectMessages:
-    """`DirectMessages` over a client that connects later."""
+    """Messages to one participant. Methods raise `Refused` and `Failed`."""
 
     def __init__(self, client: commands.Bot) -> None:
         self._client = client
@@ -299,24 +301,17 @@ class DiscordDirectMessages:
 
     async def open_channel(self, user_id: str) -> str:
         """Return the channel of the direct messages with a user."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
-            user = await self._client.fetch_user(int(user_id))
-            return str((await user.create_dm()).id)
+        return await open_direct_channel(self._client, user_id)
 
     async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
         """Send a message that mentions only this user, once per nonce, and return its id."""
-        await self._client.wait_until_ready()
         channel = self._client.get_partial_messageable(int(room))
         mentions = discord.AllowedMentions(users=[discord.Object(int(user_id))])
-        view = discord.ui.View(timeout=None)
+        view = discord.utils.MISSING
         if notice.appeal is not None:
-            view.add_item(AppealButton(notice.appeal))
-        with translate_discord_errors():
+            view = discord.ui.View(timeout=None).add_item(AppealButton(notice.appeal))
+        async with connected(self._client):
             message = await channel.send(
-                notice.text,
-                nonce=nonce,
-                allowed_mentions=mentions,
-                view=discord.utils.MISSING if notice.appeal is None else view,
+                notice.text, nonce=nonce, allowed_mentions=mentions, view=view
             )
             return str(message.id)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from discord_edge.wording import escaped
+from discord_edge.wording import deadline_time, escaped
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.preferences import DiscordParticipant, SubmissionOwner
 from shared.events import (
@@ -96,8 +96,7 @@ def overtaken_text(overtaken: Entry, entry: Entry, board: Leaderboard) -> str:
 
 def deadline_text(slug: str, deadline_at: datetime) -> str:
     """Say that a leaderboard closes soon."""
-    at = int(deadline_at.timestamp())
-    return f"`{slug}` takes submissions until <t:{at}:F> (<t:{at}:R>)."
+    return f"`{slug}` takes submissions until {deadline_time(deadline_at)}."
 
 
 def leaderboard_label(problem: str, gpu: str) -> str:

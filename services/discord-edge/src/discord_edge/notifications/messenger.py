@@ -1,16 +1,16 @@
 """Notifies participants about their own submissions, by direct message or in a thread."""
 
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from discord_edge.background import retry_until_done
+from discord_edge.bot.messages import DiscordMessageHistory
 from discord_edge.leaderboards.cache import LeaderboardCache
 from discord_edge.notifications.announcement_texts import ACTIVE
+from discord_edge.notifications.channels import DiscordDirectMessages
 from discord_edge.notifications.direct_message_texts import (
     THREAD,
     Notice,
@@ -27,8 +27,8 @@ from discord_edge.platform_api import DiscordUser, PlatformReader
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
-from discord_edge.wording import escaped, refusal_text
-from shared.api.leaderboards import Entry, Leaderboard, PersonalHistory
+from discord_edge.wording import escaped, message_nonce, refusal_text
+from shared.api.leaderboards import Entry, History, Leaderboard
 from shared.api.preferences import DiscordParticipant, DiscordParticipants, SubmissionOwner
 from shared.api.submissions import FullSubmission
 from shared.clock import now
@@ -45,35 +45,6 @@ NEAR_HELD_MAX = 10_000
 _log = logging.getLogger(__name__)
 
 
-class MessageHistory(Protocol):
-    """The messages that a channel already has. Errors as `PublicChannels`."""
-
-    async def newest_message(self, room: str) -> str:
-        """Return the id of the newest message by anybody; "0" if there is none."""
-        ...
-
-    async def find_message(self, room: str, pending: PendingMessage) -> str | None:
-        """Return the id of the bot's own message with this text, after the given one."""
-        ...
-
-
-class DirectMessages(Protocol):
-    """Messages to one participant. Errors as `PublicChannels`."""
-
-    async def open_channel(self, user_id: str) -> str:
-        """Return the channel of the direct messages with a user."""
-        ...
-
-    async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
-        """Send a message that mentions only this user, once per nonce, and return its id."""
-        ...
-
-
-def message_nonce(name: str) -> str:
-    """Return the nonce for the message with a name."""
-    return hashlib.sha256(name.encode()).hexdigest()[:24]
-
-
 @dataclass(frozen=True)
 class MessageSender:
     """Creates and sends each thing once, even if the process is killed in between.
@@ -82,7 +53,7 @@ class MessageSender:
     """
 
     ledger: PostgresLedger
-    history: MessageHistory
+    history: DiscordMessageHistory
 
     async def create_once(self, name: str, create: Callable[[], Awaitable[str]]) -> str:
         """Return the id of what was created under a name, or create it.
@@ -118,7 +89,7 @@ class DirectMessenger:
 
     reader: PlatformReader
     leaderboards: LeaderboardCache
-    channels: DirectMessages
+    channels: DiscordDirectMessages
     sender: MessageSender
     sent_deadlines: set[str] = field(default_factory=set)
     _checked_at: float = field(default=-NEAR_EVERY_S)
@@ -159,8 +130,8 @@ class DirectMessenger:
     async def _notify_finished(self, recorded: RecordedEvent, owner: SubmissionOwner) -> None:
         assert owner.discord is not None, "only users of Discord choose this notification"
         await self.reader.wait_for_event(recorded.seq)
-        user = DiscordUser(int(owner.discord))
-        submission = await self.reader.read_for(user, FullSubmission, "submissions", owner.number)
+        api = self.reader.api.on_behalf_of(DiscordUser(int(owner.discord)))
+        submission = await PlatformReader(api).read(FullSubmission, "submissions", owner.number)
         if submission is None:
             _log.warning(
                 "no notification that #%d finished: its owner may not see it", owner.number
@@ -180,7 +151,7 @@ class DirectMessenger:
             return
         path = ("participants", entry.participant, "history")
         query = {"problem": board.problem, "gpu": board.gpu}
-        history = await self.reader.read(PersonalHistory, *path, **query)
+        history = await self.reader.read(History, *path, **query)
         if history is None:
             return
         scores = [

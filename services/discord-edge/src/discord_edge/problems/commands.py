@@ -7,11 +7,18 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, Commands, interaction_user, reply
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+    user_api,
+)
 from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
 from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
-from discord_edge.submissions.commands import Choices, complete_leaderboards
-from discord_edge.wording import escaped, match_names, render_statement
+from discord_edge.submissions.commands import complete_leaderboards
+from discord_edge.wording import escaped, match_names, render_statement, without_mentions
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
@@ -104,13 +111,11 @@ async def complete_languages(interaction: BotInteraction, typed: str) -> Choices
     slug = str(getattr(interaction.namespace, "leaderboard_name", None) or "").strip().lower()
     leaderboard = interaction.client.leaderboards.known.get(slug)
     languages = leaderboard.languages or [PYTHON] if leaderboard else list(SUFFIXES)
-    names = match_names(typed, languages)
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    return name_choices(match_names(typed, languages))
 
 
 async def _fetch_problem(interaction: BotInteraction, slug: str) -> FullProblem:
-    user = interaction_user(interaction)
-    return await interaction.client.api.get(user, FullProblem, "problems", slug.strip().lower())
+    return await user_api(interaction).get(FullProblem, "problems", slug.strip().lower())
 
 
 async def _add_files(
@@ -118,14 +123,12 @@ async def _add_files(
 ) -> Card:
     """Return a card with a problem's public files, as far as Discord accepts them."""
     urls = {file.name: file.url for file in problem.files}
-    api, user = interaction.client.api, interaction_user(interaction)
-    attachments = []
+    api, attachments = user_api(interaction), []
     for place, (name, url) in enumerate((name, urls[name]) for name in names if name in urls):
         # Discord has no folders.
         base_name = PurePosixPath(name).name[:NAME_LENGTH_MAX]
-        data = await api.get_file(user, url) if place < FILES_MAX else None
-        link = f"{api.public_url}{url}" if api.public_url else ""
-        attachments.append(Attachment(base_name, data, link=link))
+        data = await api.get_file(url) if place < FILES_MAX else None
+        attachments.append(Attachment(base_name, data, link=api.link(url)))
     card = replace(card, files=(*card.files, *attachments))
     return fit_attachments(card, interaction.filesize_limit)
 
@@ -136,14 +139,13 @@ async def _harness_files(
     """Return the zip of the newest harness code, if there is one."""
     if not codes:
         return ()
-    api, code = interaction.client.api, codes[0]
+    api, code = user_api(interaction), codes[0]
     try:
-        data = await api.get_file(interaction_user(interaction), code.url)
+        data = await api.get_file(code.url)
     except Refused:
         # The zip was deleted; the rest of the answer is still useful.
         return ()
-    link = f"{api.public_url}{code.url}" if api.public_url else ""
-    return (Attachment(code.name, data, len(data), link),)
+    return (Attachment(code.name, data, len(data), api.link(code.url)),)
 
 
 @app_commands.command(name="task", description="The task of a leaderboard, with its files")
@@ -153,7 +155,7 @@ async def task(interaction: BotInteraction, leaderboard_name: str) -> None:
     await interaction.response.defer(ephemeral=True, thinking=True)
     problem = await _fetch_problem(interaction, leaderboard_name)
     text = problem.statement or problem.description or "No description."
-    body = render_statement(escape_control_characters(text).replace("@", "@\u200b"), BODY_MAX)
+    body = render_statement(without_mentions(escape_control_characters(text)), BODY_MAX)
     card = Card(problem.title or problem.slug, body, footer=f"version {problem.problem_version}")
     card = await _add_files(interaction, card, problem, [file.name for file in problem.files])
     await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
@@ -174,7 +176,7 @@ async def template(
     if language not in starts:
         raise Refused("unknown_template", f"`{slug}` has templates in {', '.join(starts)}")
     start = starts[language]
-    data = await interaction.client.api.get_file(interaction_user(interaction), start.url)
+    data = await user_api(interaction).get_file(start.url)
     file = discord_file(f"{slug}{PurePosixPath(start.name).suffix}", data)
     text = f"Start `{slug}` from this file."
     await interaction.edit_original_response(content=text, attachments=[file])
@@ -208,8 +210,7 @@ async def eval_code(
     await interaction.response.defer(ephemeral=True, thinking=True)
     problem = await _fetch_problem(interaction, leaderboard_name)
     chosen_language = choose_language(problem, language)
-    user = interaction_user(interaction)
-    harnesses = await interaction.client.api.get(user, Harnesses, "harnesses")
+    harnesses = await user_api(interaction).get(Harnesses, "harnesses")
     codes = select_harnesses(harnesses, problem.gpus)
     templates = set(problem.templates.values())
     names = [file.name for file in problem.files if file.name not in templates]
@@ -220,4 +221,4 @@ async def eval_code(
     await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
 
 
-COMMANDS: Commands = (*(task, template, reference, eval_code),)
+COMMANDS: Commands = (task, template, reference, eval_code)

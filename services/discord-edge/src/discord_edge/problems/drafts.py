@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from discord_edge.cards import GREY, Card
-from discord_edge.wording import escaped
+from discord_edge.wording import discord_time, escaped
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
@@ -196,7 +196,7 @@ def deadline_text(at: datetime | None) -> str:
     >>> deadline_text(None)
     'never'
     """
-    return "never" if at is None else f"<t:{int(at.timestamp())}:F>"
+    return "never" if at is None else discord_time(at, "F")
 
 
 def draft_card(draft: ProblemDraft) -> Card:

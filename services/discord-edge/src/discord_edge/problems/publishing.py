@@ -9,11 +9,17 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import ConfirmationView, GpuMenu
-from discord_edge.bot.interactions import BotInteraction, Commands, reply, reply_with_error
+from discord_edge.bot.dialogs import Confirmation, Form, GpuMenu
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    Choices,
+    Commands,
+    name_choices,
+    reply,
+)
 from discord_edge.bot.messages import build_embed
 from discord_edge.bot.staff import (
-    LOOKED,
+    ADMIN,
     Named,
     Reason,
     complete_any_leaderboard,
@@ -25,7 +31,7 @@ from discord_edge.bot.staff import (
     require_role,
     run_decision,
 )
-from discord_edge.platform_api import DiscordUser
+from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
 from discord_edge.problems.drafts import (
     ProblemDraft,
@@ -38,14 +44,14 @@ from discord_edge.problems.drafts import (
     problem_files,
 )
 from discord_edge.problems.repository_updates import (
-    is_idle,
     plan_lines,
+    read_version,
     request_update,
     solution_lines,
 )
 from discord_edge.submissions.commands import complete_gpus
 from discord_edge.submissions.reply import parent_channel
-from discord_edge.wording import CONTENT_MAX, escaped, match_names
+from discord_edge.wording import CONTENT_MAX, escaped, match_names, without_mentions
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
 from shared.api.problems import FullProblem
 from shared.clock import now
@@ -60,7 +66,6 @@ REASON_LENGTH_MAX = 400
 DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
 Visibility = Literal["public", "closed"]
-ADMIN = "admin"
 SUFFIX = "-dev"
 DAYS = 365
 UNCHECKED = "published from a development folder with /admin create-local"
@@ -90,27 +95,22 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
 ) -> None:
     """Read the files, ask for GPU types, show a preview, and publish."""
-    user = await defer_for_role(interaction, *MAY)
+    api = await defer_for_role(interaction, *MAY)
     slug, ends_at = leaderboard_name.strip().lower(), parse_closing_time(deadline, now())
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
-    files = add_description(
-        await _read_files(reference_code), description, is_checked=report is not None
-    )
+    check_upload(reference_code.filename, reference_code.size)
+    data = await read_attachment(reference_code, "reference_code")
+    files = await asyncio.to_thread(problem_files, reference_code.filename, data)
+    files = add_description(files, description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     check = None if report is None else await _read_report(report, slug, version.digest)
     draft = ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
     gpus = await _choose_gpus(interaction, draft)
     if not gpus:
         return
-    await _publish(interaction, user, replace(draft, gpus=gpus), files)
-
-
-async def _read_files(file: discord.Attachment) -> dict[str, bytes]:
-    check_upload(file.filename, file.size)
-    data = await read_attachment(file, "reference_code")
-    return await asyncio.to_thread(problem_files, file.filename, data)
+    await _publish(interaction, api, replace(draft, gpus=gpus), files)
 
 
 async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:
@@ -129,33 +129,29 @@ async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tupl
     gpus = tuple(dict.fromkeys(gpus))
     if len(gpus) == 1:
         return gpus
-    menu = GpuMenu(interaction, gpus)
     text = f"Which GPU types does `{draft.version.slug}` take? Choose within two minutes."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
+    choice = await GpuMenu(interaction, gpus).ask(text)
     if not choice:
         await reply(interaction, "Nothing was chosen within two minutes, so nothing is published.")
     return choice
 
 
 async def _publish(
-    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
 ) -> None:
-    view = ConfirmationView(interaction.user.id, "Publish", "Discard", ASKED_S_MAX)
-    embed = build_embed(draft_card(draft))
-    await interaction.edit_original_response(content="Publish this?", embed=embed, view=view)
-    if not await view.answered():
+    confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
+    if not await confirmation.ask("Publish this?", build_embed(draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
         return
-    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    published = await api.publish(draft.fields, files)
     slug, number = draft.version.slug, published.problem_version
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
     lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
     lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
-    await reply(interaction, "\n".join(lines)[:1900].replace("@", "@\u200b"))
+    await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
 
 
-class ArchiveModal(discord.ui.Modal):
+class ArchiveModal(Form):
     """Asks for the name of the leaderboard to archive, and for a reason."""
 
     def __init__(self, slug: str, *roles: str, is_forced: bool) -> None:
@@ -172,32 +168,24 @@ class ArchiveModal(discord.ui.Modal):
 
     async def on_submit(self, interaction: discord.Interaction[Any]) -> None:
         """Archive the leaderboard if its name was typed."""
-        user = await defer_for_role(interaction, *self.roles)
+        api = await defer_for_role(interaction, *self.roles)
         if self.typed_name.value.strip().lower() != self.slug:
             reason = f"you did not type `{self.slug}`, so nothing was archived"
             raise Refused("not_confirmed", reason, "leaderboard_name")
-        if not self.is_forced:
-            await _check_unused(interaction, user, self.slug)
+        if not self.is_forced and await _has_entries(api, self.slug):
+            reason = f"`{self.slug}` has entries: use `force` to archive it anyway"
+            raise Refused("has_submissions", reason, "force")
         path = ("admin", "leaderboards", self.slug, "archive")
-        note = await run_decision(interaction, user, path, reason=self.reason.value)
+        note = await run_decision(api, *path, reason=self.reason.value)
         text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
         await reply(interaction, text)
 
-    async def on_error(  # type: ignore[override]
-        self, interaction: discord.Interaction[Any], error: Exception
-    ) -> None:
-        """Explain the error."""
-        await reply_with_error(interaction, error)
 
-
-async def _check_unused(interaction: BotInteraction, user: DiscordUser, slug: str) -> None:
-    """Raise `Refused` `has_submissions` for a leaderboard with entries."""
-    api = interaction.client.api
-    for gpu in (await api.get(user, LeaderboardSettings, "leaderboards", slug)).gpus:
-        board = await api.get(user, Leaderboard, "leaderboards", slug, gpu, limit=1)
-        if board.items:
-            reason = f"`{slug}` has entries: use `force` to archive it anyway"
-            raise Refused("has_submissions", reason, "force")
+async def _has_entries(api: PlatformApi, slug: str) -> bool:
+    for gpu in (await api.get(LeaderboardSettings, "leaderboards", slug)).gpus:
+        if (await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).items:
+            return True
+    return False
 
 
 async def confirm_archive(
@@ -217,17 +205,14 @@ async def delete(interaction: BotInteraction, leaderboard_name: Named, force: bo
     await confirm_archive(interaction, leaderboard_name, *MAY, is_forced=force)
 
 
-async def complete_folders(
-    interaction: BotInteraction, typed: str
-) -> list[app_commands.Choice[str]]:
+async def complete_folders(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the folders with problems, for users who may publish them."""
-    root = interaction.client.problems_folder
+    root = interaction.client.settings.problems_folder
     if root is None or ADMIN not in platform_roles(interaction):
         return []
     folders = await asyncio.to_thread(find_task_folders, root)
     names = [folder.relative_to(root).as_posix() for folder in folders]
-    names = match_names(typed, [name for name in names if len(name) <= 100])
-    return [app_commands.Choice(name=name, value=name) for name in names]
+    return name_choices(match_names(typed, names))
 
 
 @app_commands.command(name="create-local", description="Publish a folder of the bot's machine")
@@ -241,8 +226,8 @@ async def create_local(
     interaction: BotInteraction, directory: str, gpu: str | None = None, closed: bool = False
 ) -> None:
     """Publish a folder under its name with the suffix -dev, unchecked, for a year."""
-    user = await defer_for_role(interaction, ADMIN)
-    root = interaction.client.problems_folder
+    api = await defer_for_role(interaction, ADMIN)
+    root = interaction.client.settings.problems_folder
     folder = await asyncio.to_thread(_find_folder, root, directory.strip())
     slug = f"{folder.name.lower()}{SUFFIX}"
     files = await asyncio.to_thread(read_problem_files, folder, root)
@@ -251,7 +236,7 @@ async def create_local(
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
     draft = ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
-    await _publish_local(interaction, user, draft, files)
+    await _publish_local(interaction, api, draft, files)
 
 
 def _find_folder(root: Path | None, directory: str) -> Path:
@@ -265,9 +250,9 @@ def _find_folder(root: Path | None, directory: str) -> Path:
 
 
 async def _publish_local(
-    interaction: BotInteraction, user: DiscordUser, draft: ProblemDraft, files: dict[str, bytes]
+    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
 ) -> None:
-    published = await interaction.client.api.publish(user, str(interaction.id), draft.fields, files)
+    published = await api.publish(draft.fields, files)
     state = "published" if published.is_new else "already exists"
     version = f"**{escaped(draft.version.slug)}** version {published.problem_version}"
     await reply(interaction, f"{version} {state}; it closes {deadline_text(draft.ends_at)}.")
@@ -292,7 +277,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     dry_run: bool = True,
 ) -> None:
     """Show what would be published, ask, and publish it."""
-    user = await defer_for_role(interaction, ADMIN)
+    api = await defer_for_role(interaction, ADMIN)
     if force and problem_set is None:
         reason = "`force` may remove leaderboard entries: name the contest in `problem_set`"
         raise Refused("invalid_request", reason, "problem_set")
@@ -300,20 +285,23 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     body |= {"problem_set": problem_set.strip() if problem_set else None, "force": force}
     body |= {"visibility": "closed"} if closed else {}
     action = "looked at what it would publish" if dry_run else "published from it"
-    await record_access(interaction, user, repository_name.strip(), action)
-    api, publisher = interaction.client.api, interaction.client.publisher
-    plan = await request_update(api, user, body, is_dry=True)
+    await record_access(interaction, api, repository_name.strip(), action)
+    plan = await request_update(api, body, is_dry=True)
     lines = plan_lines(plan)
-    if dry_run or is_idle(plan):
-        await reply_with_lines(interaction, [*lines, "Nothing was published."], "")
+    if dry_run or not (plan.created or plan.updated):
+        await reply_with_lines(interaction, [*lines, "Nothing was published."])
         return
-    before = await publisher.read_versions(user, plan)
-    if not await _confirm(interaction, lines):
+    before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
+    question = "\n".join([*lines, "Publish this?"])
+    if len(question) > CONTENT_MAX:
+        question = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
+    if not await Confirmation(interaction, "Apply", "Discard", ASKED_S_MAX).ask(question):
         await reply(interaction, "Discarded: nothing was published.")
         return
+    assert api.user is not None, "an operator is a user"
     channel = str(parent_channel(interaction))
-    update = RepositoryUpdate(str(interaction.id), user, channel, body, before)
-    await publisher.publish(
+    update = RepositoryUpdate(api.key, api.user, channel, body, before)
+    await interaction.client.publisher.publish(
         update, lambda lines, is_over: _show_progress(interaction, lines, is_over=is_over)
     )
 
@@ -323,17 +311,8 @@ async def _show_progress(interaction: BotInteraction, lines: list[str], *, is_ov
     if interaction.is_expired():
         return False
     if is_over:
-        return await reply_with_lines(interaction, lines, "")
+        return await reply_with_lines(interaction, lines)
     return await reply(interaction, "\n".join(lines))
-
-
-async def _confirm(interaction: BotInteraction, lines: list[str]) -> bool:
-    text = "\n".join([*lines, "Publish this?"])
-    if len(text) > CONTENT_MAX:
-        text = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
-    view = ConfirmationView(interaction.user.id, "Apply", "Discard", ASKED_S_MAX)
-    await interaction.edit_original_response(content=text, view=view)
-    return await view.answered()
 
 
 @app_commands.command(name="verify-task", description="The results of a problem's own solutions")
@@ -345,9 +324,9 @@ async def verify_task(
     mode: Literal["all", "correct", "wrong", "baseline"] = "all",
 ) -> None:
     """List the results of the solutions on the author's machine; their sources stay private."""
-    user, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
-    await record_access(interaction, user, slug, LOOKED)
-    problem = await interaction.client.api.get(user, FullProblem, "problems", slug)
+    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    await record_access(interaction, api, slug)
+    problem = await api.get(FullProblem, "problems", slug)
     check = problem.check
     head = f"**{escaped(slug)}** version {problem.problem_version}"
     if check.state != "clean":
@@ -360,7 +339,7 @@ async def verify_task(
         *(f"⚠ {escaped(warning)}" for warning in check.warnings),
         f"Only their author has the solutions: {CHECK_COMMAND} runs them again there.",
     ]
-    await reply_with_lines(interaction, lines, "")
+    await reply_with_lines(interaction, lines)
 
 
 # For authors; for admins; and for admins of a bot with a folder of problems in development.

@@ -11,7 +11,7 @@ import msgspec
 from discord_edge.background import PAUSE_S_MIN, BackgroundTasks, retry_until_done
 from discord_edge.notifications.direct_message_texts import Notice
 from discord_edge.notifications.messenger import DirectMessenger
-from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresRepositoryUpdates, RepositoryUpdate
 from discord_edge.wording import CONTENT_MAX, escaped, refusal_text
 from shared.api.problems import FullProblem, SolutionFound
@@ -61,15 +61,23 @@ async def show_nothing(_: list[str], __: bool) -> bool:
 
 
 async def request_update(
-    api: PlatformApi, user: DiscordUser, body: Mapping[str, object], *, is_dry: bool
+    api: PlatformApi, body: Mapping[str, object], *, is_dry: bool
 ) -> RepositoryOutcome:
     """Publish a repository, or only plan it. Raises `Refused` and `Failed`."""
     path = "/admin/update-problems"
-    data = await api.post_slow(user, path, ANSWER_BYTES_MAX, **body, dry_run=is_dry)
+    data = await api.post_slow(path, ANSWER_BYTES_MAX, **body, dry_run=is_dry)
     try:
         return msgspec.json.decode(data, type=RepositoryOutcome)
     except msgspec.DecodeError as error:
         raise Failed(f"the platform's answer about the problems cannot be read: {error}") from error
+
+
+async def read_version(api: PlatformApi, slug: str) -> int:
+    """Return the newest version of a problem, 0 for none. Raises `Failed`."""
+    try:
+        return (await api.get(FullProblem, "problems", slug)).problem_version
+    except Refused:
+        return 0
 
 
 @dataclass
@@ -81,11 +89,6 @@ class RepositoryPublisher:
     messenger: DirectMessenger
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
-    async def read_versions(self, user: DiscordUser, plan: RepositoryOutcome) -> dict[str, int]:
-        """Return the newest versions of the planned problems, 0 for none. Raises `Failed`."""
-        names = [*plan.created, *plan.updated]
-        return {name: await self._read_version(user, name) for name in names}
-
     async def publish(self, update: RepositoryUpdate, show: ShowProgress) -> None:
         """Publish in the background. Raises `Failed`, and then nothing is published."""
         await self.updates.add(update)
@@ -96,15 +99,11 @@ class RepositoryPublisher:
         for update in await self.updates.list_open():
             self._start(update, show_nothing)
 
-    async def stop(self) -> None:
-        """Stop; the next process resumes."""
-        await self.tasks.stop()
-
     def _start(self, update: RepositoryUpdate, show: ShowProgress) -> None:
         self.tasks.start(self._run(update, show), f"publish {update.key}")
 
     async def _run(self, update: RepositoryUpdate, show: ShowProgress) -> None:
-        lines, summary = await _UpdateRun(self, update, show).run()
+        lines, summary = await _UpdateRun(self.api, update, show).run()
         if not await show(lines, True):
             await self._send_result(update, lines, summary)
         await retry_until_done(lambda: self.updates.remove(update.key))
@@ -134,31 +133,12 @@ class RepositoryPublisher:
             _log.warning("update %s cannot be reported: %s", update.key, refused.reason)
             return ""
 
-    async def _read_version(self, user: DiscordUser, slug: str) -> int:
-        try:
-            return (await self.api.get(user, FullProblem, "problems", slug)).problem_version
-        except Refused:
-            return 0
-
-    async def find_published(self, update: RepositoryUpdate, pending: list[str]) -> list[str]:
-        """Return the pending problems that have a newer version than before."""
-        published = []
-        for name in pending[:LOOKED_MAX]:
-            try:
-                if await self._read_version(update.user, name) > update.before[name]:
-                    published.append(name)
-            except Failed:
-                break
-        return published
-
 
 class _UpdateRun:
     """Publishes one repository."""
 
-    def __init__(
-        self, publisher: RepositoryPublisher, update: RepositoryUpdate, show: ShowProgress
-    ) -> None:
-        self._publisher, self._update, self._show = publisher, update, show
+    def __init__(self, api: PlatformApi, update: RepositoryUpdate, show: ShowProgress) -> None:
+        self._api, self._update, self._show = api.on_behalf_of(update.user), update, show
         self._published: list[str] = []
         self._progress_at = time.monotonic()
 
@@ -187,10 +167,10 @@ class _UpdateRun:
 
     async def _request_until_done(self) -> RepositoryOutcome:
         """Return the answer to the last of as many attempts as it takes."""
-        api, update, pause_s = self._publisher.api, self._update, PAUSE_S_MIN
+        update, pause_s = self._update, PAUSE_S_MIN
         while True:
             try:
-                return await request_update(api, update.user, update.body, is_dry=False)
+                return await request_update(self._api, update.body, is_dry=False)
             except Failed as failed:
                 # Published problems stay published, so the next attempt continues from there.
                 _log.warning("update %s is tried again: %s", update.key, failed)
@@ -210,13 +190,19 @@ class _UpdateRun:
 
     async def _find_published(self) -> bool:
         """Whether more problems are published than at the last check."""
-        pending = [name for name in self._update.before if name not in self._published]
-        published = await self._publisher.find_published(self._update, pending)
-        new = [name for name in published if name not in self._published]
-        self._published += new
-        if new:
-            self._progress_at = time.monotonic()
-        return bool(new)
+        before = self._update.before
+        pending = [name for name in before if name not in self._published]
+        published_count = len(self._published)
+        for name in pending[:LOOKED_MAX]:
+            try:
+                version = await read_version(self._api, name)
+            except Failed:
+                break
+            # The request and the progress look at the same time.
+            if version > before[name] and name not in self._published:
+                self._published.append(name)
+                self._progress_at = time.monotonic()
+        return len(self._published) > published_count
 
     def _published_lines(self) -> list[str]:
         outcome = merge_attempts(RepositoryOutcome(), self._update.before, self._published)
@@ -227,15 +213,6 @@ class _UpdateRun:
 
     def _count(self) -> str:
         return f"{len(self._published)} of {len(self._update.before)} published"
-
-
-def is_idle(plan: RepositoryOutcome) -> bool:
-    """Whether there is nothing to publish.
-
-    >>> is_idle(RepositoryOutcome()), is_idle(RepositoryOutcome(created=["copy"]))
-    (True, False)
-    """
-    return not (plan.created or plan.updated)
 
 
 def plan_lines(plan: RepositoryOutcome) -> list[str]:

@@ -13,10 +13,10 @@ from discord_edge.bot.interactions import (
     NOT_YOURS,
     UNHEARD,
     BotInteraction,
-    interaction_user,
     reply,
     reply_on_error,
     reply_with_error,
+    user_api,
 )
 from discord_edge.submissions.models import TrackedSubmission
 from shared.errors import Failed, Refused
@@ -65,13 +65,13 @@ class CancelButton(
                 await self._cancel(interaction)
 
     async def _cancel(self, interaction: BotInteraction) -> None:
-        tracker, path = interaction.client.tracker, ("submissions", self.number, "cancel")
+        tracker = interaction.client.tracker
         # Status edits that happen meanwhile keep the button disabled.
         tracker.set_cancelling(self.number, is_cancelling=True)
         try:
             await self._disable(interaction)
-            user = interaction_user(interaction)
-            await interaction.client.api.post(user, object, str(interaction.id), *path)
+            path = ("submissions", self.number, "cancel")
+            await user_api(interaction).request(object, "POST", *path)
         except Exception as error:
             tracker.set_cancelling(self.number, is_cancelling=False)
             code = getattr(error, "code", "")

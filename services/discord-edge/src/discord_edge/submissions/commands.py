@@ -1,6 +1,7 @@
 """The commands of participants about submissions: submit, show, cancel and compare."""
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import discord
 from discord import app_commands
@@ -8,26 +9,27 @@ from discord import app_commands
 from discord_edge.bot.dialogs import OPTIONS_MAX, GpuMenu
 from discord_edge.bot.interactions import (
     BotInteraction,
+    Choices,
     Commands,
     interaction_user,
+    name_choices,
     reply,
-    reply_with_error,
+    user_api,
 )
 from discord_edge.bot.messages import build_embed, build_files, source_file
 from discord_edge.bot.staff import read_attachment
 from discord_edge.cards import fit_attachments
 from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.models import (
-    Status,
     check_attachment,
     choose_gpus,
     choose_leaderboard,
+    first_status,
 )
 from discord_edge.submissions.reply import parent_channel, submit_and_reply
-from discord_edge.submissions.report import comparison_card, fetch_report
-from discord_edge.submissions.report_buttons import fetch_own_submission
+from discord_edge.submissions.report import fetch_report
+from discord_edge.submissions.report_buttons import fetch_own_submission, reply_with_comparison
 from discord_edge.wording import CHOICES_MAX, match_gpu_list, match_names
-from shared.api.leaderboards import Comparison
 from shared.api.problems import Problem
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
@@ -43,41 +45,29 @@ OPTION_TEXTS = {
     "leaderboard_name": "The leaderboard, if your file does not name it",
     "gpu": "GPU types, separated by commas",
 }
-Choices = list[app_commands.Choice[str]]
 Case = app_commands.Range[int, 1, 1000]
 OWN_MAX = 50
+NOT_CHOSEN = "Nothing was chosen within two minutes, so nothing is submitted."
 Numbers = list[app_commands.Choice[int]]
-
-
-class SubmitOptions(NamedTuple):
-    """The options beside the file; the file itself may contain the missing ones."""
-
-    leaderboard: str | None
-    gpu: str | None
-    case: int | None = None
 
 
 async def complete_open_leaderboards(interaction: BotInteraction, typed: str) -> Choices:
     """Complete the leaderboards that take submissions."""
     slugs = interaction.client.leaderboards.open_slugs
-    return _choices(match_names(typed, slugs))
+    return name_choices(match_names(typed, slugs))
 
 
 async def complete_leaderboards(interaction: BotInteraction, typed: str) -> Choices:
     """Complete all public leaderboards, including ended ones."""
     slugs = sorted(interaction.client.leaderboards.known)
-    return _choices(match_names(typed, slugs))
+    return name_choices(match_names(typed, slugs))
 
 
 async def complete_gpus(interaction: BotInteraction, typed: str) -> Choices:
     """Complete a comma-separated list of the chosen leaderboard's GPU types."""
     slug = getattr(interaction.namespace, "leaderboard_name", None)
     gpus = interaction.client.leaderboards.gpus(slug)
-    return _choices(match_gpu_list(typed, gpus))
-
-
-def _choices(names: list[str]) -> Choices:
-    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
+    return name_choices(match_gpu_list(typed, gpus))
 
 
 def submit_commands() -> list[app_commands.Command[Any, ..., Any]]:
@@ -95,7 +85,7 @@ def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
         leaderboard_name: str | None = None,
         gpu: str | None = None,
     ) -> None:
-        await _defer_and_submit(interaction, mode, script, SubmitOptions(leaderboard_name, gpu))
+        await _submit(interaction, mode, script, leaderboard_name=leaderboard_name, gpu=gpu)
 
     return submit
 
@@ -111,44 +101,40 @@ async def profile(
     case: Case | None = None,
 ) -> None:
     """Profile a file, with one case or all."""
-    options = SubmitOptions(leaderboard_name, gpu, case)
-    await _defer_and_submit(interaction, "profile", script, options)
+    options = {"leaderboard_name": leaderboard_name, "gpu": gpu}
+    await _submit(interaction, "profile", script, **options, case=case or 0)
 
 
-async def _defer_and_submit(
-    interaction: BotInteraction, mode: str, script: discord.Attachment, options: SubmitOptions
+async def _submit(  # noqa: PLR0913 - each is an option on Discord
+    interaction: BotInteraction,
+    mode: str,
+    script: discord.Attachment,
+    *,
+    leaderboard_name: str | None,
+    gpu: str | None,
+    case: int = 0,
 ) -> None:
+    """Submit a file; the options are optional because the file may name them."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    try:
-        await _submit(interaction, mode, script, options)
-    except (Refused, Failed) as error:
-        await reply_with_error(interaction, error)
-
-
-async def _submit(
-    interaction: BotInteraction, mode: str, script: discord.Attachment, options: SubmitOptions
-) -> None:
     _check_channel(interaction)
     check_attachment(script.filename, script.size)
     source = await read_attachment(script, "script")
-    slug = choose_leaderboard(options.leaderboard, source)
+    slug = choose_leaderboard(leaderboard_name, source)
     slug = slug or await _ask_for_leaderboard(interaction)
     if not slug:
         return
-    problem = await interaction.client.leaderboards.get(interaction_user(interaction), slug)
-    gpus = choose_gpus(options.gpu, source, problem.slug, problem.gpus)
+    problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
+    gpus = choose_gpus(gpu, source, problem.slug, problem.gpus)
     gpus = gpus or await _ask_for_gpus(interaction, problem)
     if not gpus:
         return
-    request = SubmissionRequest(
-        problem.slug, mode, gpus, script.filename, source, options.case or 0
-    )
+    request = SubmissionRequest(problem.slug, mode, gpus, script.filename, source, case)
     await submit_and_reply(interaction, request)
 
 
 def _check_channel(interaction: BotInteraction) -> None:
     """Raise `Refused` outside of the channels for submissions."""
-    allowed = interaction.client.channel_ids
+    allowed = interaction.client.settings.channel_ids
     if allowed and parent_channel(interaction) not in allowed:
         channels = " or ".join(f"<#{identity}>" for identity in sorted(allowed))
         raise Refused("wrong_channel", f"submit in {channels}")
@@ -159,15 +145,10 @@ async def _ask_for_leaderboard(interaction: BotInteraction) -> str:
     slugs = interaction.client.leaderboards.open_slugs
     if not slugs:
         raise Refused("unknown_leaderboard", "no leaderboard takes submissions at the moment")
-    menu = GpuMenu(interaction, slugs, 1, "Leaderboards")
     text = "For which leaderboard is this? Choose within two minutes."
     if len(slugs) > OPTIONS_MAX:
         text += f" These are the first {OPTIONS_MAX}; name others as `leaderboard_name`."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        await _report_no_choice(interaction, menu)
-    return choice[0] if choice else ""
+    return "".join(await GpuMenu(interaction, slugs, 1, "Leaderboards").ask(text, NOT_CHOSEN))
 
 
 async def _ask_for_gpus(interaction: BotInteraction, problem: Problem) -> tuple[str, ...]:
@@ -175,18 +156,8 @@ async def _ask_for_gpus(interaction: BotInteraction, problem: Problem) -> tuple[
     if not problem.gpus:
         reason = f"`{problem.slug}` takes no submissions at the moment"
         raise Refused("unknown_gpu", reason)
-    menu = GpuMenu(interaction, problem.gpus)
     text = f"Where should `{problem.slug}` run your file? Choose within two minutes."
-    await interaction.edit_original_response(content=text, view=menu)
-    choice = await menu.answered()
-    if not choice:
-        await _report_no_choice(interaction, menu)
-    return choice
-
-
-async def _report_no_choice(interaction: BotInteraction, menu: GpuMenu) -> None:
-    text = "Nothing was chosen within two minutes, so nothing is submitted."
-    await interaction.edit_original_response(content=text, view=menu)
+    return await GpuMenu(interaction, problem.gpus).ask(text, NOT_CHOSEN)
 
 
 async def complete_own_submissions(interaction: BotInteraction, typed: str) -> Numbers:
@@ -219,23 +190,17 @@ async def _complete_submissions(
 async def get_submission(interaction: BotInteraction, submission_id: int) -> None:
     """Show a submission's status, or its report with the source."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    api, user = interaction.client.api, interaction_user(interaction)
+    api = user_api(interaction)
     submission = await fetch_own_submission(interaction, submission_id)
     if not submission.is_over:
-        status = Status(
-            submission.number,
-            submission.problem,
-            submission.mode,
-            submission.gpu,
-            now=submission_progress(submission).sentence,
-        )
-        await reply(interaction, status.text)
+        progress = submission_progress(submission).sentence
+        await reply(interaction, replace(first_status(submission), now=progress).text)
         return
-    report = await fetch_report(api, user, submission)
+    report = await fetch_report(api, submission)
     card = fit_attachments(report, interaction.filesize_limit)
     files = build_files(card)
     try:
-        source = await api.get_file(user, f"/v1/submissions/{submission_id}?source=true")
+        source = await api.get_file(f"/v1/submissions/{submission_id}?source=true")
     except (Refused, Failed):
         source = b""
     files += source_file(source, submission.name)
@@ -248,8 +213,7 @@ async def cancel(interaction: BotInteraction, submission_id: int) -> None:
     """Cancel a submission."""
     await interaction.response.defer(ephemeral=True, thinking=True)
     await fetch_own_submission(interaction, submission_id)
-    user, path = interaction_user(interaction), ("submissions", submission_id, "cancel")
-    await interaction.client.api.post(user, object, str(interaction.id), *path)
+    await user_api(interaction).request(object, "POST", "submissions", submission_id, "cancel")
     await reply(interaction, f"Submission **#{submission_id}** is being cancelled.")
 
 
@@ -258,9 +222,7 @@ async def cancel(interaction: BotInteraction, submission_id: int) -> None:
 async def compare(interaction: BotInteraction, a: int, b: int) -> None:
     """Show the ratio of each case, with the diff of the sources as a file."""
     await interaction.response.defer(ephemeral=True, thinking=True)
-    user = interaction_user(interaction)
-    card = comparison_card(await interaction.client.api.get(user, Comparison, "compare", a=a, b=b))
-    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+    await reply_with_comparison(interaction, a, b)
 
 
 COMMANDS: Commands = (get_submission, cancel, compare)

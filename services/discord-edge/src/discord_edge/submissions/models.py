@@ -1,5 +1,6 @@
 """Submissions as the bot knows them: what is submitted, sent, tracked and shown."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 from discord_edge.platform_api import DiscordUser, SubmissionRequest
 from discord_edge.wording import CONTENT_MAX, escaped
 from shared.api.queues import Queue
-from shared.api.submissions import Progress, StageResult
+from shared.api.submissions import FullSubmission, Progress, StageResult
 from shared.errors import Refused
 from shared.presentation.report_parts import TITLES, queue_text, run_progress
 from shared.presentation.units import seconds_text
@@ -166,6 +167,11 @@ class Status:
         return f"{GOOD_MARK if self.is_good else BAD_MARK} {self.now}"
 
 
+def first_status(submission: TrackedSubmission | FullSubmission) -> Status:
+    """Return the status of a submission of which nothing is known yet."""
+    return Status(submission.number, submission.problem, submission.mode, submission.gpu)
+
+
 def evolve(status: Status, kind: str, data: Mapping[str, Any]) -> Status:
     """Apply one event or notice of the stream to a status; unknown kinds change nothing."""
     place = max(status.place, int(data.get("id") or 0))
@@ -173,17 +179,12 @@ def evolve(status: Status, kind: str, data: Mapping[str, Any]) -> Status:
         return replace(status, place=place, is_cancelling=True)
     if data.get("is_over"):
         return replace(status, place=place, now="finished; the report follows")
-    stages = _read_stages(data)
-    done_stages = tuple(map(_stage_line, stages)) if stages else status.done
+    # Progress notices and the end of a run contain the finished stages.
+    stages: list[StageResult] = []
+    with contextlib.suppress(msgspec.ValidationError):
+        stages = msgspec.convert(data.get("stages", ()), list[StageResult])
+    done_stages = tuple(map(_stage_line, stages)) or status.done
     return replace(status, place=place, done=done_stages, now=_current_text(status, kind, data))
-
-
-def _read_stages(data: Mapping[str, Any]) -> list[StageResult]:
-    """Return the finished stages that progress notices and the end of a run contain."""
-    try:
-        return msgspec.convert(data.get("stages", ()), list[StageResult])
-    except msgspec.ValidationError:
-        return []
 
 
 def _stage_line(stage: StageResult) -> str:
@@ -198,11 +199,9 @@ def _current_text(status: Status, kind: str, data: Mapping[str, Any]) -> str:
         return f"assigned to agent {agent}" if agent else "assigned to an agent"
     if kind == "RunCompleted":
         return f"verdict: {escaped(str(data.get('verdict') or ''), 60)}"
-    try:
+    with contextlib.suppress(msgspec.ValidationError):
         if kind == "queue":
             return escaped(queue_text(msgspec.convert(data, Queue)).whole)
         if kind == "progress":
             return escaped(run_progress(msgspec.convert(data, Progress)).sentence)
-    except msgspec.ValidationError:
-        pass
     return _TEXTS.get(kind, status.now)

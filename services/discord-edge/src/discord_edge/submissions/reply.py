@@ -3,17 +3,27 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import discord
 
-from discord_edge.bot.interactions import BotInteraction, interaction_user, reply, reply_with_error
+from discord_edge.bot.dialogs import Question
+from discord_edge.bot.interactions import (
+    BotInteraction,
+    interaction_user,
+    reply,
+    user_api,
+)
 from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.cards import Attachment, Card
 from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.cancellation import cancel_buttons
-from discord_edge.submissions.models import PendingSubmission, Status, TrackedSubmission
-from discord_edge.wording import CONTENT_MAX, escaped
+from discord_edge.submissions.models import (
+    PendingSubmission,
+    Status,
+    TrackedSubmission,
+    first_status,
+)
+from discord_edge.wording import CONTENT_MAX, escaped, shorten, without_mentions
 from shared.api.preferences import Consent
 from shared.errors import Refused
 
@@ -32,13 +42,10 @@ ENDS = "This answer is no longer updated: follow it there."
 ENDS_ALONE = "This answer is no longer updated: use `/leaderboard get-submission`."
 
 
-class _ConsentView(discord.ui.View):
-    """Accept or decline, for one user; no answer in time declines."""
+class _ConsentView(Question):
+    """Accept or decline; no answer in time declines."""
 
-    def __init__(self, owner: int) -> None:
-        super().__init__(timeout=ASKED_S_MAX)
-        self.owner, self.is_given = owner, False
-        self.closed = asyncio.Event()
+    is_given = False
 
     @discord.ui.button(label="Accept", style=discord.ButtonStyle.primary)
     async def accept(
@@ -55,49 +62,37 @@ class _ConsentView(discord.ui.View):
 
     async def _close(self, interaction: BotInteraction, text: str) -> None:
         await interaction.response.edit_message(content=text, view=None)
-        self.closed.set()
         self.stop()
-
-    async def interaction_check(self, interaction: discord.Interaction[Any]) -> bool:
-        return interaction.user.id == self.owner
-
-    async def on_timeout(self) -> None:
-        self.closed.set()
-
-    async def on_error(
-        self, interaction: discord.Interaction[Any], error: Exception, _: discord.ui.Item[Any]
-    ) -> None:
-        await reply_with_error(interaction, error)
 
 
 async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     """Ask for consent, and return whether the user gave it. Raises `Refused` and `Failed`."""
-    api, user = interaction.client.api, interaction_user(interaction)
-    consent = await api.get(user, Consent, "problems", slug, "consent")
+    api, path = user_api(interaction), ("problems", slug, "consent")
+    consent = await api.get(Consent, *path)
     text = consent.text
-    body = text.replace("@", "@\u200b")
+    body = without_mentions(text)
     is_long = len(body) > TEXT_MAX
     card = Card(
         title=f"{slug} asks that you accept this",
-        body=body[: TEXT_MAX - 1] + "…" if is_long else body,
+        body=shorten(body, TEXT_MAX),
         footer="the full text is in the file" if is_long else "",
         files=(Attachment("consent.md", text.encode()),) if is_long else (),
     )
-    view = _ConsentView(interaction.user.id)
+    view = _ConsentView(interaction, ASKED_S_MAX)
     await interaction.edit_original_response(
         content="Before your first submission:",
         embed=build_embed(card),
         attachments=build_files(card),
         view=view,
     )
-    await view.closed.wait()
+    await view.wait()
     if not view.is_given:
         if not interaction.is_expired():
             text = "Not accepted, so nothing is submitted."
             await interaction.edit_original_response(content=text, view=None)
         return False
-    path = ("problems", slug, "consent")
-    await api.post(user, object, f"{interaction.id}-consent", *path, digest=consent.digest)
+    consent_api = api.with_key(f"{api.key}-consent")
+    await consent_api.request(object, "POST", *path, digest=consent.digest)
     return True
 
 
@@ -145,12 +140,7 @@ class _StatusReply:
         self, interaction: BotInteraction, submissions: Sequence[TrackedSubmission], name: str
     ) -> None:
         self._interaction, self._submissions, self._name = interaction, submissions, name
-        self._statuses = {
-            submission.number: Status(
-                submission.number, submission.problem, submission.mode, submission.gpu
-            )
-            for submission in submissions
-        }
+        self._statuses = {submission.number: first_status(submission) for submission in submissions}
         self._room: str | None = None
         self._changed, self._all_over = asyncio.Event(), asyncio.Event()
 
@@ -166,18 +156,13 @@ class _StatusReply:
         left = self._interaction.expires_at - discord.utils.utcnow()
         try:
             async with asyncio.timeout(max(0.0, left.total_seconds() - LEFT_S)):
-                await self._update_until_over()
+                while await self._show() and not self._all_over.is_set():
+                    await self._changed.wait()
+                    self._changed.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._all_over.wait(), EDIT_EVERY_S)
         except TimeoutError:
             await self._show(ENDS if self._room else ENDS_ALONE)
-
-    async def _update_until_over(self) -> None:
-        while await self._show():
-            if self._all_over.is_set():
-                return
-            await self._changed.wait()
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_over.wait(), EDIT_EVERY_S)
 
     async def _show(self, last_line: str = "") -> bool:
         """Show the current statuses, and return whether the reply arrived."""

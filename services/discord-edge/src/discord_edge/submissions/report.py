@@ -1,5 +1,6 @@
 """The report on a finished submission, and the comparison of two."""
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
@@ -16,8 +17,8 @@ from discord_edge.cards import (
     Attachment,
     Card,
 )
-from discord_edge.platform_api import DiscordUser, PlatformApi
-from discord_edge.wording import CONTENT_MAX, escaped, fenced
+from discord_edge.platform_api import PlatformApi
+from discord_edge.wording import CONTENT_MAX, escaped, fenced, shorten
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import File, FullSubmission
 from shared.errors import Refused
@@ -188,8 +189,7 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
     fitting: list[str] = []
     chars_left = chars_max
     for line in lines:
-        short = escape_control_characters(line)
-        short = short if len(short) <= LINE_MAX else short[: LINE_MAX - 1] + "…"
+        short = shorten(escape_control_characters(line), LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left < 0:
             break
@@ -197,10 +197,10 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
     return fitting, len(lines) - len(fitting)
 
 
-def public_times(submission: FullSubmission, chars_max: int = CONTENT_MAX) -> str:
+def public_times(submission: FullSubmission) -> str:
     """Render the timed cases of a ranked result for everybody; empty if there are none."""
     # A block of nothing but backticks grows by half.
-    lines, dropped_count = _fit_lines(time_lines(submission.cases), chars_max // 2)
+    lines, dropped_count = _fit_lines(time_lines(submission.cases), CONTENT_MAX // 2)
     if not lines:
         return ""
     more = [f"… {dropped_count} more lines"] if dropped_count else []
@@ -214,7 +214,7 @@ def comparison_card(comparison: Comparison) -> Card:
     body = "\n".join(map(_compared_case_line, rows))
     return Card(
         title=f"#{comparison.b.number} compared with #{comparison.a.number}",
-        body=fenced(body if len(body) <= CARD_MAX else body[: CARD_MAX - 1] + "…"),
+        body=fenced(shorten(body, CARD_MAX)),
         footer="a ratio under 1 means that the second submission is faster",
         files=(Attachment("difference.diff", diff.encode()),) if diff else (),
     )
@@ -240,30 +240,25 @@ def _compared_verdict(verdict: str | None) -> str:
     return "not run" if verdict is None else verdict_text(verdict)
 
 
-async def fetch_report(api: PlatformApi, user: DiscordUser, submission: FullSubmission) -> Card:
+async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
     """Build the report on a finished submission, with its files. Raises `Failed`."""
     result = msgspec.json.encode(msgspec.structs.replace(submission, source=None))
     attachments: list[Attachment] = []
     bytes_left = TOGETHER_BYTES_MAX
     for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
         fits = file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX
-        attachments.append(await _attach(api, user, submission.number, file, is_fetched=fits))
+        attachments.append(await _attach(api, submission.number, file, is_fetched=fits))
         bytes_left -= len(attachments[-1].data or b"")
     # Files for people come before files for programs.
     attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
     return report_card(submission, attachments)
 
 
-async def _attach(
-    api: PlatformApi, user: DiscordUser, number: int, file: File, *, is_fetched: bool
-) -> Attachment:
+async def _attach(api: PlatformApi, number: int, file: File, *, is_fetched: bool) -> Attachment:
     path = f"/v1/submissions/{number}/files/{quote(file.name, safe='')}"
     data = None
     if is_fetched:
-        try:
-            data = await api.get_file(user, path)
-        except Refused:
-            # The file was deleted; the rest of the report is still worth sending.
-            data = None
-    link = f"{api.public_url}{path}" if api.public_url else ""
-    return Attachment(file.name, data, file.bytes, link)
+        # The file may have been deleted; the rest of the report is still worth sending.
+        with contextlib.suppress(Refused):
+            data = await api.get_file(path)
+    return Attachment(file.name, data, file.bytes, api.link(path))

@@ -6,14 +6,14 @@ from typing import Any
 
 import discord
 
-from discord_edge.bot.interactions import BotInteraction, interaction_user, reply_on_error
+from discord_edge.bot.interactions import BotInteraction, reply_on_error, user_api
 from discord_edge.bot.messages import build_embed, build_files
-from discord_edge.platform_api import NOBODY, SubmissionRequest
+from discord_edge.platform_api import NOBODY, PlatformApi, SubmissionRequest
 from discord_edge.submissions.models import TrackedSubmission
 from discord_edge.submissions.reply import submit_and_reply
 from discord_edge.submissions.report import comparison_card
 from shared.api.accounts import CurrentAccount
-from shared.api.leaderboards import Comparison, PersonalHistory
+from shared.api.leaderboards import Comparison, History, PersonalRecord
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 
@@ -46,11 +46,11 @@ class SubmissionButton(discord.ui.DynamicItem[Button], template="(?!)"):
 
 async def fetch_own_submission(interaction: BotInteraction, number: int) -> FullSubmission:
     """Return the user's own submission. Raises the same `Refused` for others' and unknown ones."""
-    user = interaction_user(interaction)
+    api = user_api(interaction)
     unknown = Refused("unknown_submission", f"you have no submission {number}")
     try:
-        me = await interaction.client.api.get(user, CurrentAccount, "me")
-        submission = await interaction.client.api.get(user, FullSubmission, "submissions", number)
+        me = await api.get(CurrentAccount, "me")
+        submission = await api.get(FullSubmission, "submissions", number)
     except Refused as refused:
         if refused.code in (NOBODY, "unknown_submission", "not_found", "no_access"):
             raise unknown from refused
@@ -86,7 +86,17 @@ class ResubmitButton(
         async with reply_on_error(interaction):
             await interaction.response.defer(ephemeral=True, thinking=True)
             submission = await fetch_own_submission(interaction, self.number)
-            await _resubmit(interaction, submission, self.case)
+            path = ("submissions", self.number)
+            with_source = await user_api(interaction).get(FullSubmission, *path, source="true")
+            request = SubmissionRequest(
+                problem=submission.problem,
+                mode=submission.mode,
+                gpus=(submission.gpu,),
+                name=submission.name,
+                source=(with_source.source or "").encode(),
+                case=self.case,
+            )
+            await submit_and_reply(interaction, request)
 
 
 class CompareButton(SubmissionButton, template=r"best:(?P<number>[0-9]{1,15})"):
@@ -102,43 +112,34 @@ class CompareButton(SubmissionButton, template=r"best:(?P<number>[0-9]{1,15})"):
             await _compare_with_best(interaction, submission)
 
 
-async def _resubmit(interaction: BotInteraction, submission: FullSubmission, case: int) -> None:
-    path = ("submissions", submission.number)
-    user = interaction_user(interaction)
-    with_source = await interaction.client.api.get(user, FullSubmission, *path, source="true")
-    request = SubmissionRequest(
-        problem=submission.problem,
-        mode=submission.mode,
-        gpus=(submission.gpu,),
-        name=submission.name,
-        source=(with_source.source or "").encode(),
-        case=case,
-    )
-    await submit_and_reply(interaction, request)
+async def fetch_own_history(api: PlatformApi, problem: str, gpu: str) -> list[PersonalRecord]:
+    """Return the user's own ranked submissions; empty for an unknown user."""
+    me = await api.get_if_known(CurrentAccount, "me")
+    if me is None:
+        return []
+    path = ("participants", me.name, "history")
+    return (await api.get(History, *path, problem=problem, gpu=gpu)).items
 
 
 async def _compare_with_best(interaction: BotInteraction, submission: FullSubmission) -> None:
-    number, best = submission.number, await _find_best(interaction, submission)
-    if best == number:
-        raise Refused("is_best", f"#{best} is your best there")
-    user = interaction_user(interaction)
-    card = comparison_card(
-        await interaction.client.api.get(user, Comparison, "compare", a=best, b=number)
-    )
-    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
-
-
-async def _find_best(interaction: BotInteraction, submission: FullSubmission) -> int:
-    """Return the number of the user's best on the same leaderboard. Raises `Refused`."""
-    api, user = interaction.client.api, interaction_user(interaction)
+    """Compare with the user's best on the same leaderboard. Raises `Refused` if it is the best."""
+    api, number = user_api(interaction), submission.number
     problem, gpu = submission.problem, submission.gpu
-    me = await api.get(user, CurrentAccount, "me")
-    path = ("participants", me.name, "history")
-    history = await api.get(user, PersonalHistory, *path, problem=problem, gpu=gpu)
-    counting = [record for record in history.items if record.counts]
+    history = await fetch_own_history(api, problem, gpu)
+    counting = [record for record in history if record.counts]
     if not counting:
         raise Refused("no_best", f"you have no ranked time for {problem} on {gpu} yet")
-    return min(counting, key=lambda record: record.score_us or math.inf).number
+    best = min(counting, key=lambda record: record.score_us or math.inf).number
+    if best == number:
+        raise Refused("is_best", f"#{best} is your best there")
+    await reply_with_comparison(interaction, best, number)
+
+
+async def reply_with_comparison(interaction: BotInteraction, a: int, b: int) -> None:
+    """Show the ratio of each case of two submissions, with the diff of the sources as a file."""
+    comparison = await user_api(interaction).get(Comparison, "compare", a=a, b=b)
+    card = comparison_card(comparison)
+    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
 
 
 def report_buttons(submission: TrackedSubmission) -> discord.ui.View:

@@ -1,5 +1,9 @@
 """Threads and messages about submissions, sent with the bot's own token, which never expires."""
 
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import discord
@@ -9,22 +13,37 @@ from discord_edge.bot.messages import (
     ApplicationEmojis,
     build_embed,
     build_files,
+    connected,
     find_own_message,
     is_own,
-    translate_discord_errors,
+    open_direct_channel,
 )
 from discord_edge.cards import Card, fit_attachments
+from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
 from discord_edge.submissions.models import Status, TrackedSubmission
 from discord_edge.submissions.report_buttons import report_buttons
+from shared.api.preferences import Preferences
 from shared.errors import Refused
 
 ARCHIVE_MINUTES: Literal[1440] = 1440
 TOO_MANY_THREADS = 160006
+THREAD_NAME_MAX = 100
+# Discord allows 1000; the remaining ones are for other uses of the server.
+ACTIVE_MAX = 900
+# The values of the preference `threads`; any other value means one thread per command.
+DEFAULT: Literal["default"] = "default"
+PER_PROBLEM = "per_problem"
+
+_log = logging.getLogger(__name__)
 
 
 class DiscordSubmissionThreads:
-    """`SubmissionThreads` over a client that connects later."""
+    """Threads and messages, over a client that connects later.
+
+    Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
+    """
 
     def __init__(self, client: discord.Client, app_emojis: ApplicationEmojis) -> None:
         self._client, self._app_emojis = client, app_emojis
@@ -33,15 +52,13 @@ class DiscordSubmissionThreads:
 
     async def count_active(self, channel: str) -> int:
         """Return how many threads are open on the server, as far as Discord told us."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
+        async with connected(self._client):
             guild = getattr(await self._fetch_channel(channel), "guild", None)
         return len(guild.threads) if isinstance(guild, discord.Guild) else 0
 
     async def reopen(self, room: str, submission: TrackedSubmission) -> None:
         """Reopen a thread for its user; direct messages and locked threads are refused."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
+        async with connected(self._client):
             thread = await self._fetch_channel(room)
             if not isinstance(thread, discord.Thread) or thread.locked:
                 raise Refused("discord_refused", "not a thread, or a locked one")
@@ -52,9 +69,7 @@ class DiscordSubmissionThreads:
 
     async def open(self, submission: TrackedSubmission, name: str) -> str:
         """Open a private thread, or fall back to the user's direct messages. Returns its id."""
-        await self._client.wait_until_ready()
-        user = discord.Object(int(submission.person))
-        with translate_discord_errors():
+        async with connected(self._client):
             parent = await self._fetch_channel(submission.channel)
             if not isinstance(parent, discord.TextChannel):
                 return await self.direct_channel(submission)
@@ -65,7 +80,7 @@ class DiscordSubmissionThreads:
                     raise
                 self._uncertain_names.discard(name)
                 return await self.direct_channel(submission)
-            await thread.add_user(user)
+            await thread.add_user(discord.Object(int(submission.person)))
         return str(thread.id)
 
     async def _find_or_create_thread(
@@ -92,18 +107,14 @@ class DiscordSubmissionThreads:
 
     async def direct_channel(self, submission: TrackedSubmission) -> str:
         """Return the channel of the user's direct messages."""
-        await self._client.wait_until_ready()
-        with translate_discord_errors():
-            user = await self._client.fetch_user(int(submission.person))
-            return str((await user.create_dm()).id)
+        return await open_direct_channel(self._client, submission.person)
 
     async def send_status(
         self, room: str, text: str, nonce: str, submission: TrackedSubmission
     ) -> str:
         """Send the status message with its cancel button, unless it exists; return its id."""
-        await self._client.wait_until_ready()
         channel, view = self._channel(room), cancel_buttons([submission])
-        with translate_discord_errors():
+        async with connected(self._client):
             # Discord remembers a nonce for minutes, and may be away for longer.
             existing = await find_own_message(
                 self._client, room, lambda message: has_cancel_button(message, submission)
@@ -115,10 +126,9 @@ class DiscordSubmissionThreads:
         self, room: str, message: str, status: Status, submission: TrackedSubmission
     ) -> None:
         """Show the current status; the cancel button disappears once it makes no sense."""
-        await self._client.wait_until_ready()
-        partial = self._channel(room).get_partial_message(int(message))
-        text = self._app_emojis.insert(status.text)
-        with translate_discord_errors():
+        async with connected(self._client):
+            partial = self._channel(room).get_partial_message(int(message))
+            text = self._app_emojis.insert(status.text)
             if status.is_over:
                 await partial.edit(content=text, view=None)
             elif status.is_cancelling:
@@ -131,18 +141,18 @@ class DiscordSubmissionThreads:
         self, room: str, card: Card, nonce: str, submission: TrackedSubmission
     ) -> str:
         """Send the report, unless it exists, and return its id."""
-        await self._client.wait_until_ready()
-        channel = self._channel(room)
-        with translate_discord_errors():
+        async with connected(self._client):
             existing = await find_own_message(
-                self._client, room, lambda message: _title(message) == card.title
+                self._client,
+                room,
+                lambda message: [embed.title for embed in message.embeds[:1]] == [card.title],
             )
             if existing is not None:
                 return existing
             card = fit_attachments(card, self._file_bytes_max(room))
             embed = build_embed(card)
             embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
-            message = await channel.send(
+            message = await self._channel(room).send(
                 embed=embed,
                 files=build_files(card),
                 nonce=nonce,
@@ -152,10 +162,9 @@ class DiscordSubmissionThreads:
 
     async def close(self, room: str) -> None:
         """Close a thread; a message reopens it. Direct messages stay as they are."""
-        await self._client.wait_until_ready()
-        thread = self._client.get_channel(int(room))
-        if isinstance(thread, discord.Thread) and not thread.archived:
-            with translate_discord_errors():
+        async with connected(self._client):
+            thread = self._client.get_channel(int(room))
+            if isinstance(thread, discord.Thread) and not thread.archived:
                 await thread.edit(archived=True)
 
     def _file_bytes_max(self, room: str) -> int:
@@ -172,5 +181,93 @@ class DiscordSubmissionThreads:
         return channel or await self._client.fetch_channel(int(identity))
 
 
-def _title(message: discord.Message) -> str | None:
-    return message.embeds[0].title if message.embeds else None
+def thread_name(submissions: Sequence[TrackedSubmission]) -> str:
+    """Name the thread of a command; the number makes the name unique.
+
+    >>> thread_name([TrackedSubmission(7, "1", "2", "sort", "CPU", "test")])
+    '#7 sort test CPU'
+    """
+    first = submissions[0]
+    gpus = " ".join(submission.gpu for submission in submissions)
+    return f"#{first.number} {first.problem} {first.mode} {gpus}"[:THREAD_NAME_MAX]
+
+
+def shared_thread_name(first: TrackedSubmission) -> str:
+    """Name the thread of a user and problem after its first submission.
+
+    >>> shared_thread_name(TrackedSubmission(7, "1", "2", "sort", "CPU", "test"))
+    'sort since #7'
+    """
+    since = f" since #{first.number}"
+    return first.problem[: THREAD_NAME_MAX - len(since)] + since
+
+
+@dataclass(frozen=True)
+class ThreadOpener:
+    """Finds or opens threads, and stores their ids.
+
+    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
+    that is close to Discord's limit of active threads, all users have.
+    """
+
+    api: PlatformApi
+    threads: DiscordSubmissionThreads
+    submissions: PostgresTrackedSubmissions
+    per_problem: bool = False
+    # Late submissions take turns, so that those of one command open one thread.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def open_thread(
+        self, submissions: Sequence[TrackedSubmission]
+    ) -> list[TrackedSubmission]:
+        """Return the submissions of a command with their stored thread.
+
+        Raises `Refused` and `Failed`.
+        """
+        first = submissions[0]
+        if await self._is_shared(first):
+            thread = await self._reopen_previous(first)
+            thread = thread or await self.threads.open(first, shared_thread_name(first))
+        else:
+            thread = await self.threads.open(first, thread_name(submissions))
+        for submission in submissions:
+            await self.submissions.save(submission.number, "thread", thread)
+        return [replace(submission, thread=thread) for submission in submissions]
+
+    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
+        """Return a submission with its thread, which could not be opened with its command.
+
+        Raises `Refused` and `Failed`.
+        """
+        async with self.lock:
+            group = await self.submissions.list_group(submission.first)
+            thread = next((other.thread for other in group if other.thread is not None), None)
+            if thread is None:
+                group = await self.open_thread(group)
+                return next(other for other in group if other.number == submission.number)
+            await self.submissions.save(submission.number, "thread", thread)
+            return replace(submission, thread=thread)
+
+    async def _is_shared(self, submission: TrackedSubmission) -> bool:
+        """Whether the thread is shared by all submissions of the user and problem."""
+        if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
+            return True
+        api = self.api.on_behalf_of(DiscordUser(int(submission.person)))
+        try:
+            choice = (await api.get(Preferences, "me", "preferences")).threads
+        except Refused as refused:
+            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
+            choice = DEFAULT
+        return self.per_problem if choice == DEFAULT else choice == PER_PROBLEM
+
+    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
+        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
+        thread = await self.submissions.find_previous_thread(submission)
+        if thread is None:
+            return None
+        try:
+            await self.threads.reopen(thread, submission)
+        except Refused as refused:
+            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
+            return None
+        return thread

@@ -1,202 +1,130 @@
-"""Reports on submissions until they finish: each message once, even if the process is killed."""
+"""Sends submissions and reports on them until they finish, each once, even after a kill."""
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
 
 from discord_edge.background import PAUSE_S_MAX, PAUSE_S_MIN, BackgroundTasks, retry_until_done
-from discord_edge.cards import Card
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
-from discord_edge.submissions.models import Status, TrackedSubmission, evolve
+from discord_edge.submissions.models import (
+    PendingSubmission,
+    Status,
+    TrackedSubmission,
+    evolve,
+    first_status,
+)
 from discord_edge.submissions.report import fetch_report, headline, is_good
-from discord_edge.wording import escaped
-from shared.api.preferences import Preferences
+from discord_edge.submissions.threads import ThreadOpener
+from discord_edge.wording import escaped, message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
 
 # Called with each status and the channel of its message, "" for none; it never fails.
 StatusListener = Callable[[Status, str], None]
-THREAD_NAME_MAX = 100
-# Discord allows 1000; the remaining ones are for other uses of the server.
-ACTIVE_MAX = 900
-# The values of the preference `threads`; any other value means one thread per command.
-DEFAULT: Literal["default"] = "default"
-PER_PROBLEM = "per_problem"
 # Edits count towards the same rate limit as all other messages of the channel.
 EDIT_EVERY_S = 2.0
 # Longer than any submission may take; afterwards it is no longer tracked.
 FOLLOW_S_MAX = 48 * 3600.0
+# How long a user may watch a command in progress.
+SEND_S_MAX = 30.0
+SendTask = asyncio.Task[list[TrackedSubmission]]
 
 _log = logging.getLogger(__name__)
 
 
-class SubmissionThreads(Protocol):
-    """The threads of submissions.
+@dataclass
+class SubmissionSender:
+    """Stores each request until its answer is stored, and repeats it until there is an answer.
 
-    Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
-    """
-
-    async def count_active(self, channel: str) -> int:
-        """Return how many threads are open on the server of a channel."""
-        ...
-
-    async def reopen(self, room: str, submission: TrackedSubmission) -> None:
-        """Reopen a thread for its user; direct messages and locked threads are refused."""
-        ...
-
-    async def open(self, submission: TrackedSubmission, name: str) -> str:
-        """Open a private thread, or fall back to the user's direct messages. Returns its id."""
-        ...
-
-
-class SubmissionMessages(Protocol):
-    """The messages about submissions, in threads or direct. Errors as `SubmissionThreads`."""
-
-    async def direct_channel(self, submission: TrackedSubmission) -> str:
-        """Return the channel of the user's direct messages."""
-        ...
-
-    async def send_status(
-        self, room: str, text: str, nonce: str, submission: TrackedSubmission
-    ) -> str:
-        """Send the status message with its cancel button, once per nonce, and return its id."""
-        ...
-
-    async def edit_status(
-        self, room: str, message: str, status: Status, submission: TrackedSubmission
-    ) -> None:
-        """Show the current status; the cancel button disappears once it makes no sense."""
-        ...
-
-    async def send_report(
-        self, room: str, card: Card, nonce: str, submission: TrackedSubmission
-    ) -> str:
-        """Send the report, unless it is there already, and return its id."""
-        ...
-
-    async def close(self, room: str) -> None:
-        """Close a thread; a message reopens it. Direct messages stay as they are."""
-        ...
-
-
-def thread_name(submissions: Sequence[TrackedSubmission]) -> str:
-    """Name the thread of a command; the number makes the name unique.
-
-    >>> thread_name([TrackedSubmission(7, "1", "2", "sort", "CPU", "test")])
-    '#7 sort test CPU'
-    """
-    first = submissions[0]
-    gpus = " ".join(submission.gpu for submission in submissions)
-    return f"#{first.number} {first.problem} {first.mode} {gpus}"[:THREAD_NAME_MAX]
-
-
-def shared_thread_name(first: TrackedSubmission) -> str:
-    """Name the thread of a user and problem after its first submission.
-
-    >>> shared_thread_name(TrackedSubmission(7, "1", "2", "sort", "CPU", "test"))
-    'sort since #7'
-    """
-    since = f" since #{first.number}"
-    return first.problem[: THREAD_NAME_MAX - len(since)] + since
-
-
-@dataclass(frozen=True)
-class ThreadOpener:
-    """Finds or opens threads, and stores their ids.
-
-    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
-    that is close to Discord's limit of active threads, all users have.
+    When an answer comes too late for its command, `on_accepted` tracks the submissions and
+    `on_refused` notifies the user.
     """
 
     api: PlatformApi
-    threads: SubmissionThreads
     submissions: PostgresTrackedSubmissions
-    per_problem: bool = False
-    # Late submissions take turns, so that those of one command open one thread.
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    on_accepted: Callable[[list[TrackedSubmission]], Awaitable[None]]
+    on_refused: Callable[[PendingSubmission, Refused], Awaitable[None]]
+    send_s_max: float = SEND_S_MAX
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
-    async def open_thread(
-        self, submissions: Sequence[TrackedSubmission]
-    ) -> list[TrackedSubmission]:
-        """Return the submissions of a command with their stored thread.
+    async def send(self, pending: PendingSubmission) -> list[TrackedSubmission] | None:
+        """Send a request under its key, and return the submissions that ingest accepted.
 
-        Raises `Refused` and `Failed`.
+        None means that there is no answer yet; the user is notified later. Raises `Refused` and
+        `Failed`.
         """
-        first = submissions[0]
-        if await self._is_shared(first):
-            thread = await self._reopen_previous(first)
-            thread = thread or await self.threads.open(first, shared_thread_name(first))
-        else:
-            thread = await self.threads.open(first, thread_name(submissions))
+        await self.submissions.add_pending(pending)
+        task = asyncio.create_task(self._submit(pending), name=f"send {pending.key}")
+        await asyncio.wait({task}, timeout=self.send_s_max)
+        if task.done():
+            try:
+                return task.result()
+            except Refused:
+                await retry_until_done(lambda: self.submissions.remove_pending(pending.key))
+                raise
+        # Ingest may have accepted it already: giving up would make the user send it twice.
+        self._finish_later(pending, task)
+        return None
+
+    async def resume(self) -> None:
+        """Repeat the requests of a killed process. Raises `Failed`."""
+        for pending in await self.submissions.list_pending():
+            task = asyncio.create_task(self._submit(pending), name=f"send {pending.key}")
+            self._finish_later(pending, task)
+
+    async def _submit(self, pending: PendingSubmission) -> list[TrackedSubmission]:
+        api = self.api.on_behalf_of(pending.user, pending.key)
+        receipts = await retry_until_done(lambda: api.submit(pending.request))
+        submissions = [
+            TrackedSubmission(
+                number=receipt.number,
+                person=str(pending.user.id),
+                channel=pending.channel,
+                problem=pending.request.problem,
+                gpu=receipt.gpu,
+                mode=pending.request.mode,
+                first=receipts.submissions[0].number,
+                case=pending.request.case,
+            )
+            for receipt in receipts.submissions
+        ]
+        await retry_until_done(lambda: self._store(pending, submissions))
+        return submissions
+
+    async def _store(
+        self, pending: PendingSubmission, submissions: Sequence[TrackedSubmission]
+    ) -> None:
         for submission in submissions:
-            await self.submissions.save(submission.number, "thread", thread)
-        return [replace(submission, thread=thread) for submission in submissions]
+            await self.submissions.add(submission)
+        await self.submissions.remove_pending(pending.key)
 
-    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
-        """Return a submission with its thread, which could not be opened with its command.
+    def _finish_later(self, pending: PendingSubmission, task: SendTask) -> None:
+        self.tasks.start(self._finish(pending, task), f"late {pending.key}")
 
-        Raises `Refused` and `Failed`.
-        """
-        async with self.lock:
-            group = await self.submissions.list_group(submission.first)
-            thread = next((other.thread for other in group if other.thread is not None), None)
-            if thread is None:
-                group = await self.open_thread(group)
-                return next(other for other in group if other.number == submission.number)
-            await self.submissions.save(submission.number, "thread", thread)
-            return replace(submission, thread=thread)
-
-    async def _is_shared(self, submission: TrackedSubmission) -> bool:
-        """Whether the thread is shared by all submissions of the user and problem."""
-        if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
-            return True
-        user = DiscordUser(int(submission.person))
+    async def _finish(self, pending: PendingSubmission, task: SendTask) -> None:
         try:
-            choice = (await self.api.get(user, Preferences, "me", "preferences")).threads
+            submissions = await task
         except Refused as refused:
-            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
-            choice = DEFAULT
-        return self.per_problem if choice == DEFAULT else choice == PER_PROBLEM
-
-    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
-        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
-        thread = await self.submissions.find_previous_thread(submission)
-        if thread is None:
-            return None
-        try:
-            await self.threads.reopen(thread, submission)
-        except Refused as refused:
-            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
-            return None
-        return thread
+            _log.warning("command %s was refused: %s", pending.key, refused)
+            await self.on_refused(pending, refused)
+            # Only after the user was notified: Discord may be away longer than this process lives.
+            await retry_until_done(lambda: self.submissions.remove_pending(pending.key))
+        else:
+            await self.on_accepted(submissions)
 
 
 def _ignore_status(_: Status, __: str) -> None:
     pass
 
 
-def submission_nonce(number: int, message: str) -> str:
-    """Return the nonce of a message about a submission, by which Discord detects repeats.
-
-    >>> len(submission_nonce(1207, "report"))
-    24
-    """
-    return hashlib.sha256(f"{number}:{message}".encode()).hexdigest()[:24]
-
-
 @dataclass
 class SubmissionTracker:
     """Tracks every open submission in a task of its own."""
 
-    api: PlatformApi
-    messages: SubmissionMessages
-    submissions: PostgresTrackedSubmissions
     opener: ThreadOpener
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     _trackers: dict[int, "_Tracker"] = field(default_factory=dict)
@@ -204,7 +132,7 @@ class SubmissionTracker:
 
     async def resume(self) -> None:
         """Track the submissions that the previous process left open. Raises `Failed`."""
-        for submission in self._claim(await self.submissions.list_open()):
+        for submission in self._claim(await self.opener.submissions.list_open()):
             self._start(submission, _ignore_status)
 
     async def track(
@@ -241,10 +169,6 @@ class SubmissionTracker:
     def _start(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         self.tasks.start(self._track(submission, listener), f"follow {submission.number}")
 
-    async def stop(self) -> None:
-        """Stop; the next process resumes."""
-        await self.tasks.stop()
-
     async def _track(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         number = submission.number
         end_reason, tracker = "told", _Tracker(self, submission, listener)
@@ -259,7 +183,7 @@ class SubmissionTracker:
             end_reason = "too_long"
         finally:
             del self._trackers[number]
-        await retry_until_done(lambda: self.submissions.save(number, "ended", end_reason))
+        await retry_until_done(lambda: self.opener.submissions.save(number, "ended", end_reason))
         self._numbers.discard(number)
         await self._close_if_idle(tracker.room)
 
@@ -267,10 +191,10 @@ class SubmissionTracker:
         """Close a thread that has no open submissions."""
         if not thread:
             return
-        open_submissions = await retry_until_done(self.submissions.list_open)
+        open_submissions = await retry_until_done(self.opener.submissions.list_open)
         if not any(submission.thread == thread for submission in open_submissions):
             with contextlib.suppress(Refused):
-                await retry_until_done(lambda: self.messages.close(thread))
+                await retry_until_done(lambda: self.opener.threads.close(thread))
 
 
 class _Tracker:
@@ -279,13 +203,11 @@ class _Tracker:
     def __init__(
         self, tracker: SubmissionTracker, submission: TrackedSubmission, listener: StatusListener
     ) -> None:
-        self._api, self._messages = tracker.api, tracker.messages
-        self._submissions, self._opener = tracker.submissions, tracker.opener
+        self._opener = opener = tracker.opener
+        self._api = opener.api.on_behalf_of(DiscordUser(int(submission.person)))
+        self._messages, self._submissions = opener.threads, opener.submissions
         self._submission, self._listener = submission, listener
-        self._user = DiscordUser(int(submission.person))
-        self._status = Status(
-            submission.number, submission.problem, submission.mode, submission.gpu
-        )
+        self._status = first_status(submission)
         self._shown_text, self.room, self._is_cancelling = "", "", False
         self._changed = asyncio.Event()
 
@@ -300,7 +222,7 @@ class _Tracker:
             editing.cancel()
             await asyncio.gather(editing, return_exceptions=True)
         path = ("submissions", self._submission.number)
-        result = await retry_until_done(lambda: self._api.get(self._user, FullSubmission, *path))
+        result = await retry_until_done(lambda: self._api.get(FullSubmission, *path))
         text, good = escaped(headline(result)), is_good(result)
         self._set_status(replace(self._status, now=text, is_over=True, is_good=good))
         if message:
@@ -327,8 +249,8 @@ class _Tracker:
         """Send the report once, and edit the status message a last time. Raises `Refused`."""
         submission = self._submission
         if submission.report is None:
-            card = await retry_until_done(lambda: fetch_report(self._api, self._user, result))
-            nonce = submission_nonce(submission.number, "report")
+            card = await retry_until_done(lambda: fetch_report(self._api, result))
+            nonce = message_nonce(f"{submission.number}:report")
             report = await self._send(
                 lambda room: self._messages.send_report(room, card, nonce, submission)
             )
@@ -365,7 +287,7 @@ class _Tracker:
     async def _send_status(self) -> str:
         """Send the status message, and return its id."""
         submission, text = self._submission, self._status.text
-        nonce = submission_nonce(submission.number, "status")
+        nonce = message_nonce(f"{submission.number}:status")
         self._shown_text = text
         message = await self._send(
             lambda room: self._messages.send_status(room, text, nonce, submission)
@@ -390,7 +312,7 @@ class _Tracker:
         while True:
             place = self._status.place
             try:
-                async for event in self._api.events(self._user, self._submission.number, place):
+                async for event in self._api.events(self._submission.number, place):
                     if event.kind == "end":
                         return
                     self._set_status(evolve(self._status, event.kind, event.data))

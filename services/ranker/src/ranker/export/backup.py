@@ -282,4 +282,4 @@ async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
     agg = subjects.audit("import")
     history = await log.history(agg)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
-    return await Appender(log, actor).append(decider.Append(agg, fact, version, "", "", id_))
+    return await Appender(log, actor, now).append(decider.Append(agg, fact, version, "", "", id_))

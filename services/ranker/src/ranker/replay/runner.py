@@ -19,7 +19,7 @@ from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from ranker.settings import Settings
 from shared import subjects
-from shared.clock import new_id
+from shared.clock import new_id, now
 from shared.decider import Append
 from shared.errors import Refused
 from shared.event_log import Appender, EventLog, EventSource, Gap, RecordedEvent
@@ -227,4 +227,4 @@ async def _record_switch(
         is_equal=not result.differences,
     )
     agg = subjects.audit("projection")
-    await Appender(log, ACTOR).append(Append(agg, fact, None, "", "", new_id()))
+    await Appender(log, ACTOR, now).append(Append(agg, fact, None, "", "", new_id()))

@@ -3,6 +3,7 @@
 import logging
 from typing import NamedTuple
 
+from shared.clock import now
 from shared.decider import Append
 from shared.event_log import Appender, Conflict, EventLog
 from shared.events import Fact
@@ -30,7 +31,7 @@ async def append_event(log: EventLog, agg: str, fact: Fact, version: int, cause:
     id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
     append = Append(agg, fact, version, cause.cause, cause.corr or agg, id_)
     try:
-        return await Appender(log, ACTOR).append(append)
+        return await Appender(log, ACTOR, now).append(append)
     except Conflict:
         logger.info("another process appended to %s after version %s", agg, version)
         return 0
