@@ -56,7 +56,7 @@ def test_texts_keep_discords_limits() -> None:
     facts = ProblemSummary(
         slug="s" * 95,
         title=long,
-        number=1,
+        problem_version=1,
         gpus=[long] * 40,
         state="active",
         deadline_at=AT,
@@ -82,7 +82,7 @@ def test_texts_keep_discords_limits() -> None:
         ({"gpus": ["CPU"]}, "GPU types are now: CPU"),
         ({"gpus": ["CPU", "H100"]}, ""),
         ({"statement": "another"}, "The description"),
-        ({"state": "ended", "number": 2}, "Version 2 is out."),
+        ({"state": "ended", "problem_version": 2}, "Version 2 is out."),
     ],
 )
 def test_changes_are_described(change: dict[str, object], said: str) -> None:
