@@ -39,6 +39,7 @@ class AgentEnrolled(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     sign_key: str
     owner: str
@@ -50,6 +51,7 @@ class AgentRevoked(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -59,6 +61,7 @@ class AgentCordoned(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -68,6 +71,7 @@ class AgentDrained(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -87,6 +91,7 @@ class AgentReleased(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -107,6 +112,7 @@ class PoolPaused(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "pool"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -116,6 +122,7 @@ class PoolResumed(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "pool"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -125,6 +132,7 @@ class CanaryChosen(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "pool"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     submission: str
     account: str
@@ -142,6 +150,7 @@ class CanaryRemoved(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "pool"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -151,6 +160,7 @@ class IntakePaused(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -160,6 +170,7 @@ class IntakeResumed(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -193,6 +204,7 @@ class EventSkipped(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     projection: str
     seq: int
@@ -204,6 +216,7 @@ class DeadLetterRedriven(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     consumer: str
     seq: int
@@ -235,6 +248,7 @@ class OperatorActed(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "audit"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     command: str
     target: str

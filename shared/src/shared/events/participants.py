@@ -114,6 +114,7 @@ class RoleGranted(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     role: str
     reason: str
@@ -124,6 +125,7 @@ class RoleRevoked(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     role: str
     reason: str
@@ -149,6 +151,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     visibility: str | None
     reason: str
@@ -162,6 +165,7 @@ class LeaderboardArchived(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -171,6 +175,7 @@ class InviteIssued(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "invite"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     code_hash: str
     problems: list[str]
@@ -192,6 +197,7 @@ class InviteRevoked(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "invite"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -230,6 +236,7 @@ class AccountBanned(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
     until_at: datetime | None = None
@@ -240,6 +247,7 @@ class AccountUnbanned(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -258,6 +266,7 @@ class BanAppealDecided(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "account"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     is_accepted: bool
     reason: str
@@ -316,6 +325,7 @@ class QuotaLimitSet(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "quota"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     bucket: str
     limit: int
@@ -328,6 +338,7 @@ class SubmissionHeld(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     rule: str
     reason: str
@@ -339,6 +350,7 @@ class SubmissionReleased(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -348,6 +360,7 @@ class SubmissionDisqualified(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     rule: str
     reason: str
@@ -359,6 +372,7 @@ class SubmissionRestored(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -377,6 +391,7 @@ class AppealDecided(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "moderation"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     is_accepted: bool
     reason: str

@@ -60,6 +60,7 @@ class DuelRequested(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "duel"
     publisher: ClassVar[str] = "ingest, ranker"
+    is_operator_act: ClassVar[bool] = True
 
     problem: str
     problem_number: int
@@ -135,6 +136,7 @@ class RejudgeRequested(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     problem: str
     from_number: int
@@ -170,6 +172,7 @@ class RejudgeApplied(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
 
     reason: str
@@ -180,6 +183,7 @@ class RejudgeDiscarded(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "rejudge"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
 
     reason: str

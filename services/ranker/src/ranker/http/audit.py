@@ -10,24 +10,11 @@ from ranker.http.responses import NUMBER_MAX, Limit
 from shared.api import moderation as models
 from shared.errors import Refused
 from shared.event_log import RecordedEvent
-from shared.events import AuditSealed
+from shared.events import CATALOGUE, AuditSealed
 from shared.response_types import DocumentedRoute
 
 SEALS_MAX = 1000
 OPERATOR = "operator:"
-# Events that only operators cause, with the platform's token or their own.
-ACT_TYPES = frozenset(
-    (
-        *("IntakePaused", "IntakeResumed", "PoolPaused", "PoolResumed", "OperatorActed"),
-        *("EventSkipped", "DeadLetterRedriven", "QuotaLimitSet", "CanaryChosen", "CanaryRemoved"),
-        *("AgentEnrolled", "AgentRevoked", "AgentCordoned", "AgentDrained", "AgentReleased"),
-        *("AccountBanned", "AccountUnbanned", "BanAppealDecided", "RoleGranted", "RoleRevoked"),
-        *("SubmissionHeld", "SubmissionReleased", "SubmissionDisqualified", "SubmissionRestored"),
-        *("AppealDecided", "RejudgeRequested", "RejudgeApplied", "RejudgeDiscarded"),
-        "DuelRequested",
-        *("LeaderboardChanged", "LeaderboardArchived", "InviteIssued", "InviteRevoked"),
-    )
-)
 # Fields of acts that are long, or not meant for readers.
 OMITTED_FIELDS = ("reason", "items", "first", "second", "token_hash", "code_hash", "sign_key")
 
@@ -72,7 +59,9 @@ def audit_router(sources: ReadSources) -> APIRouter:
 
 def _is_act(event: RecordedEvent) -> bool:
     envelope = event.envelope
-    return envelope.type in ACT_TYPES or envelope.actor.startswith(OPERATOR)
+    kind = CATALOGUE.get(envelope.type)
+    is_act = kind is not None and kind.is_operator_act
+    return is_act or envelope.actor.startswith(OPERATOR)
 
 
 def _make_act(event: RecordedEvent) -> models.OperatorAct:
