@@ -22,6 +22,7 @@ from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Mi
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
+from shared.ranking_rules import RankingRule
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
@@ -88,7 +89,7 @@ class WarpboardYml(StrictModel):
     languages: Languages = Field(default=["python", "cpp", "cuda"])
     licence: Licence = Licence()
     consent: FileName | None = None
-    ranking_by: Literal["last", "mean", "geom"] | None = None
+    ranking_by: RankingRule | None = None
     source_visible: Literal["owner", "after_close", "always"] | None = None
     publish: Literal["never", "after_close", "always"] | None = None
     harness: Literal["warpboard", "popcorn"] | None = None
