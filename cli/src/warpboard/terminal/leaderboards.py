@@ -108,7 +108,7 @@ _OPTIONS = (
     QUOTA,
     click.option(
         "--ranking-by",
-        type=Choice(list(RANKING_TEXTS)),
+        type=Choice(tuple(RANKING_TEXTS)),
         help="How times combine into a score.",
     ),
     click.option(
