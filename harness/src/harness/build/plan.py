@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from harness.build import toolchains
 from harness.build.cache import CACHE_VARIABLES, build_key
 from harness.build.command import (
+    COMPILERS,
     DRIVER,
     HEADER,
     BuildOrder,
@@ -41,7 +42,6 @@ _DEVICES = ("cuda",)
 
 _ANY_DEVICE = ("cpu", "cuda")
 _COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
-_COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     directives = parse_directives(source, language)
     if directives.language != "c++" and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
-    compiler = _COMPILERS[directives.language]
+    compiler = COMPILERS[directives.language]
     if compiler not in tools.tools:
         raise ToolMissing(f"there is no {compiler} on this machine")
     includes = tools.includes
@@ -226,7 +226,7 @@ def driver_arguments(
 ) -> tuple[str, ...]:
     """Return the command line for a driver, without source and result. Raises ToolMissing."""
     language = "cuda" if tools.gpu else "c++"
-    compiler = _COMPILERS[language]
+    compiler = COMPILERS[language]
     if compiler not in tools.tools:
         raise ToolMissing(f"there is no {compiler} on this machine")
     includes = tuple(f"-I{folder}" for folder in tools.includes)
