@@ -7,6 +7,7 @@ import pytest
 from harness.report import verdict
 from harness.report.messages import LINE_BYTES_MAX, VERDICTS, CaseReport, RunReport, to_line
 from harness.worker.protocol import FAILURE_KINDS
+from shared.presentation.report_parts import MARKS, WORDS
 
 PASSED = CaseReport("n=1", "check", "passed")
 CASES_MAX = 200  # of a run of any problem that can be published
@@ -24,6 +25,10 @@ def test_every_failure_a_worker_can_tell_has_a_verdict(kind: str) -> None:
     failure = verdict.worker_failure(kind, "text")
     assert failure.verdict in VERDICTS
     assert not failure.is_last
+
+
+def test_every_verdict_has_its_words() -> None:
+    assert {*VERDICTS, "infra_failed"} == MARKS.keys() | WORDS.keys()
 
 
 def test_a_death_says_by_what() -> None:

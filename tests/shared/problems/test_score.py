@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.problems.cases import RANKINGS, score_us
+from shared.ranking_rules import RANKING_TEXTS, score_us
 
 TIMES = st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=20)
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("ranking", RANKING_TEXTS)
 @pytest.mark.parametrize("bad", [0.0, -1.0, nan, inf, -inf, 5e-324])
 def test_one_impossible_time_leaves_no_score(ranking: str, bad: float) -> None:
     assert score_us(ranking, [2.0, bad]) is None
     assert score_us(ranking, [bad, 2.0]) is None
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("ranking", RANKING_TEXTS)
 def test_no_times_give_no_score(ranking: str) -> None:
     assert score_us(ranking, []) is None
 
@@ -39,7 +39,7 @@ def test_the_geometric_mean_is_the_root_of_the_product(times: list[float]) -> No
     assert isclose(score, prod(times) ** (1 / len(times)), rel_tol=1e-9)
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("ranking", RANKING_TEXTS)
 def test_extreme_times_do_not_overflow(ranking: str) -> None:
     for time_us in (sys.float_info.min, sys.float_info.max):
         score = score_us(ranking, [time_us] * 8)

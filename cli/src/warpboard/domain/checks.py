@@ -25,8 +25,8 @@ DEVICE = "cpu"
 OWN_CODE = "the problem's own code"
 # Codes that say little here about a problem for GPU types that this machine lacks.
 _MACHINE_CODES = ("author_memory", "budget", "not_inspected")
-# Verdicts of a template that loads and runs but solves nothing.
-_CLEAN_ENDS = ("wrong_answer", "late_write", "crashed", "protocol")
+# Verdicts of a template that does not load, or does more than to be wrong.
+_UNCLEAN_ENDS = (*NEVER_RAN, "timed_out", "out_of_memory", "output_limit", "suspicious")
 # Codes of code that may fail only because it needs one of the problem's GPUs.
 _GPU_CODES = ("author_fails", "template_fails")
 _FAULTS = {"problem_fault": "author_fails", "memory": "author_memory"}
@@ -192,7 +192,7 @@ def template_findings(name: str, verdict: str, reason: str) -> list[Finding]:
     if verdict == PASSED:
         return [create_finding("template_passes", "warning", name, "it is a solution as it is")]
     # A process that ended, unlike an exception, gives no reason of its own.
-    is_clean = verdict in _CLEAN_ENDS and ": the process " not in reason
+    is_clean = verdict not in _UNCLEAN_ENDS and ": the process " not in reason
     if is_clean or not verdict:
         return []
     text = f"{reason}: a template should load, run, and be wrong"

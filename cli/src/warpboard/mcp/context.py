@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,7 @@ from msgspec import Meta
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
 from shared.problems.submission_file import SUFFIXES
+from shared.problems.submission_file import Language as LanguageName
 from warpboard.service.ports import Api, Disk, Harness
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ KernelPath = Annotated[
 ]
 Gpus = Annotated[list[Gpu], Meta(max_length=16)]
 Language = Annotated[
-    Literal["python", "cpp", "cuda"],
+    LanguageName,
     Meta(description="The language of source; the suffix of path implies it."),
 ]
 

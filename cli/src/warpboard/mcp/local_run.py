@@ -11,8 +11,8 @@ from shared.api.submissions import Progress
 from shared.errors import Refused
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import Run, parse_response
-from shared.problems.cases import score_us
 from shared.problems.compilation import compile_problem
+from shared.ranking_rules import score_us
 from warpboard.mcp.context import (
     TEXT_CHARS,
     KernelPath,

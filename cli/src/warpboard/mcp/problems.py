@@ -11,6 +11,7 @@ from shared.api.problems import FullProblem, Problem
 from shared.api.problems import Problems as Page
 from shared.errors import Refused
 from shared.presentation.units import one_line
+from shared.ranking_rules import RANKING_TEXTS
 from warpboard.mcp.context import (
     FILE_CHARS_MAX,
     FILES_CHARS_MAX,
@@ -24,7 +25,6 @@ from warpboard.mcp.context import (
     shorten,
 )
 from warpboard.service.ports import Api, Disk
-from warpboard.service.problems import RANKED_BY
 from warpboard.service.starters import choose_gpus, choose_starter
 
 PROBLEMS_MAX = 200
@@ -179,7 +179,7 @@ async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
         gpus=problem.gpus,
         languages=problem.languages or ["python"],
         source_bytes_max=problem.source_bytes_max,
-        ranked_by=RANKED_BY.get(problem.ranking_by, problem.ranking_by),
+        ranked_by=RANKING_TEXTS.get(problem.ranking_by, problem.ranking_by),
         starter=TaskFile(name=starter.name, text=source.decode(errors="replace")),
         files=[TaskFile(name=name, text=text) for name, text in shown_files.items()],
         rules=_rule_texts(problem),

@@ -5,9 +5,10 @@ from datetime import tzinfo
 
 from shared.api.leaderboards import LeaderboardSettings
 from shared.presentation.units import NO_VALUE, one_line
+from shared.ranking_rules import RANKING_TEXTS
 from warpboard.domain.exit_codes import OK
 from warpboard.service.ports import Api, Screen
-from warpboard.service.problems import RANKED_BY, local_instant_text
+from warpboard.service.problems import local_instant_text
 
 SOURCE_VISIBILITY = {
     "owner": "by their owners alone",
@@ -41,7 +42,7 @@ def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) ->
     closed_note = f"; {closed} no more, whose entries stay" if closed else ""
     yield f"GPU types: {', '.join(settings.gpus) or NO_VALUE}{closed_note}"
     yield f"quotas of each participant: {', '.join(settings.quotas) or 'none'}"
-    yield f"ranked by {RANKED_BY.get(settings.ranking_by, NO_VALUE)}"
+    yield f"ranked by {RANKING_TEXTS.get(settings.ranking_by, NO_VALUE)}"
     yield f"sources are seen {SOURCE_VISIBILITY.get(settings.source_visible, NO_VALUE)}"
     yield f"submissions are published {PUBLICATION.get(settings.publish, NO_VALUE)}"
     for subject, name in settings.licence.items():

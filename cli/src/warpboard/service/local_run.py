@@ -13,8 +13,8 @@ from shared.presentation.outcome import failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import JsonObject, Run, parse_response
 from shared.presentation.units import count_text, difference_text, seconds_text, time_text
-from shared.problems.cases import score_us
 from shared.problems.roofline import Work, compare_to_roofline, read_works
+from shared.ranking_rules import score_us
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
 from warpboard.service.ports import (
     Disk,

@@ -16,16 +16,12 @@ from shared.presentation.units import (
     one_line,
     seconds_text,
 )
+from shared.ranking_rules import RANKING_TEXTS
 from warpboard.domain.exit_codes import OK
 from warpboard.domain.tables import Table
 from warpboard.service.answers import ActionRequest, send_action, show_answer
 from warpboard.service.ports import Api, Screen
 
-RANKED_BY = {
-    "geom": "the geometric mean of the timed cases",
-    "mean": "the mean of the timed cases",
-    "last": "the last timed case",
-}
 ACCEPT, WITHDRAW = "accept", "withdraw"
 
 
@@ -79,7 +75,8 @@ def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[s
     counts = ", ".join(
         count_text(number, kind.removesuffix("s")) for kind, number in problem.cases_count.items()
     )
-    yield f"cases: {counts or NO_VALUE}; ranked by {RANKED_BY.get(problem.ranking_by, NO_VALUE)}"
+    rule = RANKING_TEXTS.get(problem.ranking_by, NO_VALUE)
+    yield f"cases: {counts or NO_VALUE}; ranked by {rule}"
     if problem.budgets_s:
         budgets = (f"{stage} {seconds_text(value)}" for stage, value in problem.budgets_s.items())
         yield f"budgets: {', '.join(budgets)}"

@@ -13,6 +13,7 @@ from click import Path as PathType
 from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.warpboard_yml import PublishSettings
+from shared.ranking_rules import RANKING_TEXTS
 from warpboard.service import (
     accounts,
     baselines,
@@ -107,7 +108,7 @@ _OPTIONS = (
     QUOTA,
     click.option(
         "--ranking-by",
-        type=Choice(["last", "mean", "geom"]),
+        type=Choice(tuple(RANKING_TEXTS)),
         help="How times combine into a score.",
     ),
     click.option(

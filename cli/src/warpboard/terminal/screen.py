@@ -19,7 +19,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from shared.presentation.report_parts import ProgressText
+from shared.presentation.report_parts import WORDS, ProgressText
 from shared.presentation.units import escape_control_characters
 from warpboard.domain.tables import NUMBERS, Table
 from warpboard.service.ports import LiveProgress
@@ -28,18 +28,12 @@ from warpboard.service.ports import LiveProgress
 UNBOUNDED = 100_000
 BAR_WIDTH = 12
 EMPTY = "nothing yet"
-STYLES = {
+STYLES = dict.fromkeys(WORDS, "red") | {
     "passed": "green",
     "ranked": "green",
     "free": "green",
     "running": "green",
     "equal": "green",
-    "wrong_answer": "red",
-    "late_write": "red",
-    "crashed": "red",
-    "timed_out": "red",
-    "compile_error": "red",
-    "import_error": "red",
     "infra_failed": "magenta",
     "silent": "yellow",
     "skipped": "dim",

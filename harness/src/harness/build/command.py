@@ -19,6 +19,7 @@ HEADER = Path(__file__).parent / "warpboard.h"
 # A submission to a problem in C++ is compiled together with this driver.
 DRIVER = HEADER.parent / "native" / "wb_submission.cpp"
 LANGUAGES = {".cpp": "c++", ".cu": "cuda", ".hip": "hip"}
+COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 BUILD_S_MAX = 120
 BUILD_MEMORY_BYTES = 4 * 1024**3

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from harness.build import toolchains
 from harness.build.cache import CACHE_VARIABLES, build_key
 from harness.build.command import (
+    COMPILERS,
     DRIVER,
     HEADER,
     BuildOrder,
@@ -37,7 +38,6 @@ NCU_ENVIRONMENT = {
 
 _PACKAGE = Path(__file__).parent.parent
 _COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
-_COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def driver_arguments(
 
 
 def _require_compiler(tools: BuildTools, language: str) -> None:
-    compiler = _COMPILERS[language]
+    compiler = COMPILERS[language]
     if compiler not in tools.tools:
         raise ToolMissing(f"there is no {compiler} on this machine")
 

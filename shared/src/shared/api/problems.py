@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp, Visibility
+from shared.ranking_rules import RankingRule
 
 Budgets = Annotated[
     dict[str, float], Meta(description="Seconds that each stage may take: build, test and so on.")
@@ -23,7 +24,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
         list[str], Meta(description="GPU types that no longer do; their entries remain.")
     ]
     cases_count: Annotated[dict[str, int], Meta(description="How many tests and benchmarks.")]
-    ranking_by: Literal["last", "mean", "geom"]
+    ranking_by: RankingRule
     budgets_s: Budgets
     source_bytes_max: int
     languages: list[str]

@@ -43,6 +43,8 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
 class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):
     """An agent may sign with this Ed25519 key, base64; a later key replaces it."""
 
+    is_operator_act: ClassVar[bool] = True
+
     sign_key: str
     owner: str
     reason: str = ""
@@ -51,17 +53,23 @@ class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):
 class AgentRevoked(AgentEvent, frozen=True, kw_only=True):
     """An agent may no longer work or sign."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class AgentCordoned(AgentEvent, frozen=True, kw_only=True):
     """An agent takes only canaries until it is released."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class AgentDrained(AgentEvent, frozen=True, kw_only=True):
     """An agent takes nothing new; the current run may finish."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -77,6 +85,8 @@ class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
 
 class AgentReleased(AgentEvent, frozen=True, kw_only=True):
     """Cordon, drain and quarantine of an agent ended."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -101,17 +111,23 @@ class PoolEvent(Fact, frozen=True, kw_only=True):
 class PoolPaused(PoolEvent, frozen=True, kw_only=True):
     """No job of this GPU type is assigned until the pool is resumed."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class PoolResumed(PoolEvent, frozen=True, kw_only=True):
     """Jobs of this GPU type are assigned again."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
     """This submission runs on every agent of the pool repeatedly."""
+
+    is_operator_act: ClassVar[bool] = True
 
     submission: str
     account: str
@@ -127,6 +143,8 @@ class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
 class CanaryRemoved(PoolEvent, frozen=True, kw_only=True):
     """The pool no longer runs a canary."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
@@ -140,11 +158,15 @@ class PlatformEvent(Fact, frozen=True, kw_only=True):
 class IntakePaused(PlatformEvent, frozen=True, kw_only=True):
     """No submissions are accepted until intake is resumed."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class IntakeResumed(PlatformEvent, frozen=True, kw_only=True):
     """Submissions are accepted again."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -174,6 +196,8 @@ class ProjectionSwitched(PlatformEvent, frozen=True, kw_only=True):
 class EventSkipped(PlatformEvent, frozen=True, kw_only=True):
     """A projection continues without an event that it could not fold."""
 
+    is_operator_act: ClassVar[bool] = True
+
     projection: str
     seq: int
     reason: str
@@ -181,6 +205,8 @@ class EventSkipped(PlatformEvent, frozen=True, kw_only=True):
 
 class DeadLetterRedriven(PlatformEvent, frozen=True, kw_only=True):
     """An event that a consumer gave up was delivered to it again."""
+
+    is_operator_act: ClassVar[bool] = True
 
     consumer: str
     seq: int
@@ -205,6 +231,8 @@ class AccountTablesAdopted(PlatformEvent, frozen=True, kw_only=True):
 
 class OperatorActed(PlatformEvent, frozen=True, kw_only=True):
     """An act of an operator that has no event of its own."""
+
+    is_operator_act: ClassVar[bool] = True
 
     command: str
     target: str

@@ -104,12 +104,16 @@ class TokenRevoked(AccountEvent, frozen=True, kw_only=True):
 class RoleGranted(AccountEvent, frozen=True, kw_only=True):
     """A participant may do what a role allows."""
 
+    is_operator_act: ClassVar[bool] = True
+
     role: str
     reason: str
 
 
 class RoleRevoked(AccountEvent, frozen=True, kw_only=True):
     """A participant may no longer do what a role allows."""
+
+    is_operator_act: ClassVar[bool] = True
 
     role: str
     reason: str
@@ -132,6 +136,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     visibility: str | None
     reason: str
@@ -145,6 +150,7 @@ class LeaderboardArchived(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -158,6 +164,8 @@ class InviteEvent(Fact, frozen=True, kw_only=True):
 
 class InviteIssued(InviteEvent, frozen=True, kw_only=True):
     """A code makes one participant a member of closed leaderboards, once."""
+
+    is_operator_act: ClassVar[bool] = True
 
     code_hash: str
     problems: list[str]
@@ -173,6 +181,8 @@ class InviteRedeemed(InviteEvent, frozen=True, kw_only=True):
 
 class InviteRevoked(InviteEvent, frozen=True, kw_only=True):
     """An invite is no longer valid; whoever became a member with it no longer is one."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -213,12 +223,16 @@ class WebhookRemoved(Fact, frozen=True, kw_only=True):
 class AccountBanned(AccountEvent, frozen=True, kw_only=True):
     """A participant may not submit or be ranked, until a time or for ever."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
     until_at: datetime | None = None
 
 
 class AccountUnbanned(AccountEvent, frozen=True, kw_only=True):
     """A ban ended."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -231,6 +245,8 @@ class BanAppealFiled(AccountEvent, frozen=True, kw_only=True):
 
 class BanAppealDecided(AccountEvent, frozen=True, kw_only=True):
     """A ban was reviewed; an accepted appeal comes with AccountUnbanned."""
+
+    is_operator_act: ClassVar[bool] = True
 
     is_accepted: bool
     reason: str
@@ -284,6 +300,8 @@ class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
 class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
     """An account, or everybody with the account `default`, has a limit for a bucket."""
 
+    is_operator_act: ClassVar[bool] = True
+
     bucket: str
     limit: int
     window_s: float
@@ -293,6 +311,8 @@ class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
 class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
     """A submission is kept off its leaderboard until it is reviewed."""
 
+    is_operator_act: ClassVar[bool] = True
+
     rule: str
     reason: str
     evidence: Blob | None = None
@@ -301,11 +321,15 @@ class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
 class SubmissionReleased(ModerationEvent, frozen=True, kw_only=True):
     """A held submission may be ranked."""
 
+    is_operator_act: ClassVar[bool] = True
+
     reason: str
 
 
 class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
     """A submission is removed from its leaderboard."""
+
+    is_operator_act: ClassVar[bool] = True
 
     rule: str
     reason: str
@@ -314,6 +338,8 @@ class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
 
 class SubmissionRestored(ModerationEvent, frozen=True, kw_only=True):
     """A disqualified submission may be ranked again."""
+
+    is_operator_act: ClassVar[bool] = True
 
     reason: str
 
@@ -326,6 +352,8 @@ class AppealFiled(ModerationEvent, frozen=True, kw_only=True):
 
 class AppealDecided(ModerationEvent, frozen=True, kw_only=True):
     """A decision was reviewed; an accepted appeal restores the submission."""
+
+    is_operator_act: ClassVar[bool] = True
 
     is_accepted: bool
     reason: str

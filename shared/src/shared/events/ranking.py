@@ -58,6 +58,7 @@ class DuelRequested(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "duel"
     publisher: ClassVar[str] = "ingest, ranker"
+    is_operator_act: ClassVar[bool] = True
 
     problem: str
     problem_number: int
@@ -138,6 +139,8 @@ class RejudgeEvent(Fact, frozen=True, kw_only=True):
 class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
     """These submissions are to run again with another version of their problem."""
 
+    is_operator_act: ClassVar[bool] = True
+
     problem: str
     from_number: int
     to_number: int
@@ -168,6 +171,7 @@ class RejudgePreviewed(RejudgeEvent, frozen=True, kw_only=True):
 class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge count."""
 
+    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
 
     reason: str
@@ -176,6 +180,7 @@ class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
 class RejudgeDiscarded(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge do not count."""
 
+    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
 
     reason: str

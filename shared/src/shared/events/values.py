@@ -9,13 +9,15 @@ import msgspec
 class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The data of an event; its class name is the event's type.
 
-    `former_aggregate` is the aggregate of these events in older logs.
+    `former_aggregate` is the aggregate of these events in older logs. With `is_operator_act` only
+    operators cause them, with the platform's token or their own.
     """
 
     aggregate: ClassVar[str] = ""
     former_aggregate: ClassVar[str] = ""
     publisher: ClassVar[str] = ""
     is_terminal: ClassVar[bool] = False
+    is_operator_act: ClassVar[bool] = False
     version: ClassVar[int] = 1
 
 

@@ -28,11 +28,15 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "ranked": ("build", "check", "hidden_check", "time"),
 }
 MARKS = {PASSED: "✅", SKIPPED: "⏭"}
+# Every verdict but those of MARKS, which names all that went well.
 WORDS: Mapping[str, str] = {
+    "wrong_answer": "wrong answer",
     "late_write": "wrote after it had answered",
     "protocol": "broke the protocol",
     "timed_out": "took too long",
+    "out_of_memory": "out of memory",
     "output_limit": "printed too much",
+    "crashed": "crashed",
     "compile_error": "does not compile",
     "import_error": "cannot be imported",
     "suspicious": "suspicious, held until somebody looks",

@@ -1,11 +1,10 @@
-"""The cases of a problem: typed arguments of its generator, and the score of their times."""
+"""The cases of a problem: typed arguments of its generator."""
 
 import json
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, isfinite, log
+from math import isfinite
 from typing import Any
 
 from shared.problems.document import Document, Path, quote_value
@@ -83,35 +82,3 @@ def _check_value(document: Document, path: Path, value: object, depth: int = 0) 
         )
     elif isinstance(value, float) and not isfinite(value):
         document.refuse(path, f"{quote_value(value)} is not finite: write a finite number")
-
-
-RANKINGS = ("last", "mean", "geom")
-
-
-def score_us(ranking_by: str, times_us: Sequence[float]) -> float | None:
-    """Return the value a leaderboard sorts by, lower first; None if a time is not plausible.
-
-    Units: microseconds in and out. A time that is not finite, or is smaller than the smallest
-    normal number, makes the whole score None: one false zero would win a geometric mean.
-    Errors: ValueError for a ranking that is not in RANKINGS.
-
-    >>> score_us("last", [5.0, 2.0]), score_us("mean", [5.0, 2.0])
-    (2.0, 3.5)
-    >>> round(score_us("geom", [1.0, 100.0]), 9)
-    10.0
-    >>> score_us("geom", [0.0, 100.0]) is score_us("mean", []) is None
-    True
-    """
-    if ranking_by not in RANKINGS:
-        raise ValueError(f"unknown ranking {ranking_by!r}: expected {', '.join(RANKINGS)}")
-    if not all(isfinite(time_us) and time_us >= sys.float_info.min for time_us in times_us):
-        return None
-    if not times_us:
-        return None
-    count = len(times_us)
-    if ranking_by == "last":
-        return times_us[-1]
-    if ranking_by == "mean":
-        # Divide first: the sum of two large times can overflow.
-        return sum(time / count for time in times_us)
-    return exp(sum(log(time) for time in times_us) / count)

@@ -3,15 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from shared.errors import Refused
 
+Language = Literal["python", "cpp", "cuda"]
 SUFFIXES: Mapping[str, str] = {"python": ".py", "cpp": ".cpp", "cuda": ".cu"}
 MEDIA: Mapping[str, str] = {".py": "text/x-python", ".cpp": "text/x-c++", ".cu": "text/x-cuda"}
 PLAIN = ".py"
 LEADING_LINES_MAX = 64
 
-_COMPILERS: Mapping[str, str] = {".cpp": "g++", ".cu": "nvcc"}
+# The toolchain of each language that is compiled before it runs.
+COMPILERS: Mapping[str, str] = {"cpp": "g++", "cuda": "nvcc"}
 _NVRTC = re.compile(r"//!\s*WARPBOARD\s+compiler\s*:\s*nvrtc\s*\Z", re.IGNORECASE)
 
 
@@ -41,7 +44,8 @@ def toolchains(name: str, text: str) -> list[str]:
     >>> toolchains("kernel.cu", "//!WARPBOARD compiler: nvrtc"), toolchains("kernel.cu", "")
     (['nvrtc'], ['nvcc'])
     """
-    compiler = _COMPILERS.get(suffix(name))
+    language = next(language for language, end in SUFFIXES.items() if end == suffix(name))
+    compiler = COMPILERS.get(language)
     if compiler is None:
         return []
     if compiler == "nvcc" and any(_NVRTC.match(line) for line in _leading_comment_lines(text)):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from shared.problems.document import Document, Path, StrictModel, quote_value, validate_document
+from shared.ranking_rules import RankingRule
 
 NAMES = ("task.yml", "task.yaml")
 SUBMISSION = "@SUBMISSION@"
@@ -66,7 +67,7 @@ class TaskYml(StrictModel):
     test_timeout: Timeout = 180
     benchmark_timeout: Timeout = 180
     ranked_timeout: Timeout = 180
-    ranking_by: Literal["last", "mean", "geom"] = "last"
+    ranking_by: RankingRule = "last"
     templates: dict[str, str] = Field(default_factory=dict)
     libraries: list[str] = Field(default_factory=list)
     seed: int | None = None

@@ -15,7 +15,7 @@ from typing import Any
 from shared.errors import Refused
 from shared.problems.single_file import KERNELBENCH
 from shared.problems.sources import CODE_BYTES_MAX, REFERENCE
-from shared.problems.submission_file import SUFFIXES, suffix, suffixes
+from shared.problems.submission_file import PLAIN, SUFFIXES, suffix, suffixes
 
 MODEL, FORWARD = "Model", "forward"
 MODEL_UNWRITTEN = "forward is still to be written"
@@ -110,7 +110,6 @@ TASK = "task.py"
 TYPES = ("input_t", "output_t")
 UNWRITTEN = "custom_kernel is still to be written"
 
-_COMMENT_MARKS: Mapping[str, str] = {".py": "#", ".cpp": "//", ".cu": "//"}
 _LANGUAGE_ALIASES: Mapping[str, str] = {"c++": "cpp", "py": "python", "cu": "cuda"}
 _HOST_ARRAYS_TEMPLATE = f"""\
 #include "task.h"
@@ -268,7 +267,7 @@ def add_template_header(head: TemplateHeader, file_suffix: str, body: str) -> st
     <BLANKLINE>
     int x;
     """
-    comment_mark = _COMMENT_MARKS[file_suffix]
+    comment_mark = "#" if file_suffix == PLAIN else "//"
     lines = [f"{comment_mark}!POPCORN leaderboard {head.slug}"]
     lines += [f"{comment_mark}!POPCORN gpu {' '.join(head.wanted)}"] if head.wanted else []
     title = " ".join(head.title.split()) or head.slug

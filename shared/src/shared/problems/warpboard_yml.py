@@ -21,7 +21,9 @@ from shared.problems.document import (
 from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, MilestoneYml
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources
+from shared.problems.submission_file import SUFFIXES, Language
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
+from shared.ranking_rules import RankingRule
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
@@ -30,8 +32,7 @@ MEMORY_MIB_MAX = 1024 * 1024
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]
-Language = Literal["python", "cpp", "cuda"]
-Languages = Annotated[list[Language], Field(min_length=1, max_length=3)]
+Languages = Annotated[list[Language], Field(min_length=1, max_length=len(SUFFIXES))]
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
 Spdx = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9.+-]+([ ()A-Za-z0-9.+-]*)$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
@@ -88,7 +89,7 @@ class WarpboardYml(StrictModel):
     languages: Languages = Field(default=["python", "cpp", "cuda"])
     licence: Licence = Licence()
     consent: FileName | None = None
-    ranking_by: Literal["last", "mean", "geom"] | None = None
+    ranking_by: RankingRule | None = None
     source_visible: Literal["owner", "after_close", "always"] | None = None
     publish: Literal["never", "after_close", "always"] | None = None
     harness: Literal["warpboard", "popcorn"] | None = None

@@ -23,17 +23,20 @@ from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
-from shared.problems.submission_file import SUFFIXES
+from shared.problems.submission_file import COMPILERS, SUFFIXES
 
 LINE_MAX = 400
 PYTHON = "python"
 NATIVE = "int custom_kernel(inputs, inputs_count, outputs, outputs_count, scalars_json, stream)"
 CALLS: Mapping[str, str] = {
     PYTHON: "custom_kernel(data) in a .py file, by the harness",
-    "cpp": f"{NATIVE} in a .cpp file that includes warpboard.h, by the harness; g++ compiles it",
-    "cuda": f"{NATIVE} in a .cu file that includes warpboard.h, by the harness; nvcc compiles it, "
-    "or NVRTC compiles the kernel alone if the file begins with //!WARPBOARD compiler: nvrtc",
+    **{
+        language: f"{NATIVE} in a {SUFFIXES[language]} file that includes warpboard.h, "
+        f"by the harness; {compiler} compiles it"
+        for language, compiler in COMPILERS.items()
+    },
 }
+NVRTC = "NVRTC compiles the kernel alone if the file begins with //!WARPBOARD compiler: nvrtc"
 HARNESS = (
     "The platform's own harness runs it, on data generated from secret seeds. Each run names the "
     "harness by the SHA-256 of its code: `warpboard problem eval-code` shows yours, and "
@@ -74,7 +77,8 @@ def calling_convention(problem: FullProblem, language: str) -> str:
         return "output_t custom_kernel(input_t data), compiled with the problem's own headers"
     if problem.form == "kernelbench":
         return "class ModelNew in a .py file, by the harness"
-    return CALLS.get(language, CALLS[PYTHON])
+    call = CALLS.get(language, CALLS[PYTHON])
+    return f"{call}, or {NVRTC}" if language == "cuda" else call
 
 
 def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) -> Card:

@@ -18,6 +18,7 @@ from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.task_yml import GpuName
 from shared.problems.warpboard_yml import Published, PublishSettings, Visible
+from shared.ranking_rules import RankingRule
 from shared.response_types import DocumentedRoute
 
 FILES_MAX = 256
@@ -45,7 +46,7 @@ class PublicationForm(FormModel):
     quota: Texts | None = None
     force: bool = False
     title: Line | None = None
-    ranking_by: Literal["last", "mean", "geom"] | None = None
+    ranking_by: RankingRule | None = None
     source_visible: Visible | None = None
     publish: Published | None = None
     consent: Filled | None = None

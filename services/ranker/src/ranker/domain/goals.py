@@ -6,9 +6,9 @@ from math import exp, fsum, inf, isfinite, log, nextafter
 from typing import Any, NamedTuple
 
 from shared.events import CaseResult, Milestone, MilestoneReached, Roof
-from shared.problems.cases import score_us
 from shared.problems.goals import CASES_PASSED, ROOFLINE, SCORE, VS_BASELINE, comparison_holds
 from shared.problems.roofline import Work, compare_to_roofline, roofline_us
+from shared.ranking_rules import score_us
 
 Row = Mapping[str, Any]
 # Outcomes that say something about the baseline; other runs were cancelled or the platform failed.

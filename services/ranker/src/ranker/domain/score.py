@@ -7,7 +7,7 @@ from statistics import stdev
 from typing import Any, NamedTuple
 
 from shared.events import CaseResult, SubmissionFinished
-from shared.problems.cases import score_us
+from shared.ranking_rules import score_us
 
 NORMAL = 1.95996
 # The 97.5 % quantiles for 1 to 30 degrees of freedom, from the usual table.

@@ -13,26 +13,13 @@ from shared.api import moderation as models
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.events import AuditSealed
+from shared.events import CATALOGUE, AuditSealed
 from shared.response_types import DocumentedRoute
 
 REJUDGE_ITEMS_MAX = 400
 SELECTS = {"best": "best_items", "all": "all_items"}
 SEALS_MAX = 1000
 OPERATOR = "operator:"
-# Events that only operators cause, with the platform's token or their own.
-ACT_TYPES = frozenset(
-    (
-        *("IntakePaused", "IntakeResumed", "PoolPaused", "PoolResumed", "OperatorActed"),
-        *("EventSkipped", "DeadLetterRedriven", "QuotaLimitSet", "CanaryChosen", "CanaryRemoved"),
-        *("AgentEnrolled", "AgentRevoked", "AgentCordoned", "AgentDrained", "AgentReleased"),
-        *("AccountBanned", "AccountUnbanned", "BanAppealDecided", "RoleGranted", "RoleRevoked"),
-        *("SubmissionHeld", "SubmissionReleased", "SubmissionDisqualified", "SubmissionRestored"),
-        *("AppealDecided", "RejudgeRequested", "RejudgeApplied", "RejudgeDiscarded"),
-        "DuelRequested",
-        *("LeaderboardChanged", "LeaderboardArchived", "InviteIssued", "InviteRevoked"),
-    )
-)
 # Fields of acts that are long, or not meant for readers.
 OMITTED_FIELDS = ("reason", "items", "first", "second", "token_hash", "code_hash", "sign_key")
 
@@ -163,7 +150,9 @@ async def _read_preview(blobs: BlobStore, digest: str | None) -> models.Preview 
 
 def _is_act(event: RecordedEvent) -> bool:
     envelope = event.envelope
-    return envelope.type in ACT_TYPES or envelope.actor.startswith(OPERATOR)
+    kind = CATALOGUE.get(envelope.type)
+    is_act = kind is not None and kind.is_operator_act
+    return is_act or envelope.actor.startswith(OPERATOR)
 
 
 def _make_act(event: RecordedEvent) -> models.OperatorAct:

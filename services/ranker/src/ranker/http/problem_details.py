@@ -16,15 +16,11 @@ from shared.errors import Refused
 from shared.problems import templates
 from shared.problems.cases import case_name
 from shared.problems.report import read_report
+from shared.ranking_rules import RANKING_TEXTS
 
 # Prefixes of files that authors keep hidden from participants.
 HIDDEN_PREFIXES = ("hidden", "solution")
 SEED = "seed"
-FORMULAS = {
-    "last": "the time of the last timed case",
-    "mean": "the arithmetic mean of the timed cases' times",
-    "geom": "the geometric mean of the timed cases' times",
-}
 TIES_TEXT = (
     "scores whose difference is within machine noise or what a cheat could hide share a rank; "
     "within a rank entries are ordered by score, a copy is placed behind its original, "
@@ -130,7 +126,7 @@ def describe_rules(row: Row, manifest: Row) -> Row:
         "files": files,
         "starts": list_starts(row, manifest | {"templates": visible_templates(manifest)}),
         "rules": {
-            "formula": f"{FORMULAS[row['ranking_by']]}, in seconds; the lowest is first",
+            "formula": f"{RANKING_TEXTS[row['ranking_by']]}, in seconds; the lowest is first",
             "cases": {key: _make_cases(manifest[key]) for key in ("tests", "benchmarks")},
             "tolerances": TOLERANCES_TEXT,
             "budgets_s": row["budgets_s"],
