@@ -16,8 +16,8 @@ from warpboard.domain import names
 from warpboard.domain.demand import Demand, demand_environ
 from warpboard.ingest_http import Caller, HttpApi, open_api
 from warpboard.local_run import LocalDisk, LocalHarness, ReportFolder
-from warpboard.plots import PngPlots
 from warpboard.processes.maintenance import LocalLogMaintenance
+from warpboard.service.context import AppContext, PlatformTarget
 from warpboard.settings import (
     Settings,
     find_folder,
@@ -27,7 +27,6 @@ from warpboard.settings import (
     load,
     validate_url,
 )
-from warpboard.terminal.context import AppContext, PlatformTarget
 from warpboard.terminal.screen import TerminalScreen
 
 
@@ -167,7 +166,6 @@ def create_context() -> AppContext:
         machine=LocalMachine(settings.environ),
         books=LocalLogMaintenance(settings.environ),
         keys=wiring.keys,
-        plots=PngPlots(),
         url=wiring.url,
         api=wiring.api,
         office=wiring.office,
@@ -175,7 +173,7 @@ def create_context() -> AppContext:
         connect=wiring.connect,
         participant=wiring.participant,
         operator=wiring.operator,
-        folder=lambda folder: find_folder(folder, Path.cwd()),
+        folder=lambda place: find_folder(place.folder, Path.cwd()),
         serve=wiring.serve,
     )
 

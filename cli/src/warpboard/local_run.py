@@ -19,13 +19,13 @@ from shared.api.submissions import Progress
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.problem_folders import find_contest_problem, read_problem_files
-from shared.problems.compilation import compile_problem
 from shared.problems.contest import SUFFIXES, ContestProblem, add_contest_gpus, read_contest
 from shared.problems.submission_file import SUFFIXES as SUFFIXES_OF
 from shared.problems.submission_file import suffix
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
 from warpboard.domain.solutions import Sample, Solutions
+from warpboard.service.compilation import compile_files
 from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
 
 # The limit of files of problems and contests; a submission's limit is the platform's own.
@@ -48,16 +48,10 @@ class LocalDisk:
         """Compile a problem without its solutions. Raises Refused."""
         files, entry = read_problem_files(folder), find_contest_problem(folder)
         files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
-        name = slug or (entry.slug if entry else slug_of(_problem_name(folder.resolve())))
-        version = compile_problem(name, files)
-        return ProblemFiles(
-            slug=name,
-            files=files,
-            manifest=version.manifest,
-            version_files=version.files,
-            ranking_by=version.ranking_by,
-            warnings=tuple(version.warnings),
-        )
+        path = folder.resolve()
+        own_name = path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
+        name = slug or (entry.slug if entry else slug_of(own_name))
+        return compile_files(name, files)
 
     def contest(self, file: Path) -> list[ContestProblem]:
         """Return the problems that a contest file lists, with full paths; empty for other files.
@@ -124,10 +118,6 @@ class LocalDisk:
                     raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
                 part.write(piece)
         return folder / name
-
-
-def _problem_name(path: Path) -> str:
-    return path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
 
 
 def _create_folder(folder: Path) -> None:

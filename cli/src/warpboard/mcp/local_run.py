@@ -12,7 +12,6 @@ from shared.errors import Refused
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import Run, parse_response
 from shared.problems.cases import score_us
-from shared.problems.compilation import compile_problem
 from warpboard.mcp.context import (
     TEXT_CHARS,
     KernelPath,
@@ -29,6 +28,7 @@ from warpboard.mcp.context import (
 )
 from warpboard.mcp.problems import load_problem
 from warpboard.mcp.results import FailedCase, TimedCase, failing, timed
+from warpboard.service.compilation import compile_files
 from warpboard.service.local_run import local_lines, with_roofline
 from warpboard.service.ports import Api, LocalRunTerms, ProblemFiles, SubmissionRequest
 from warpboard.service.starters import starter_files
@@ -36,7 +36,6 @@ from warpboard.service.starters import starter_files
 RUN_S_MAX = 50
 REFERENCES = ("reference.py", "reference.cuh")
 FILES_MAX = 64
-HERE = "CPU"
 
 
 class RunLocallyRequest(ToolRequest, frozen=True, kw_only=True):
@@ -100,7 +99,7 @@ async def run_locally(context: ToolContext, request: RunLocallyRequest) -> Local
     except TimeoutError as late:
         reason = f"not over after {request.within_s:g} s: allow more by within_s, or submit it"
         raise Refused("too_slow", reason, "within_s") from late
-    answer = with_roofline(answer, files.manifest, HERE)
+    answer = with_roofline(answer, files.manifest)
     return _build_result(files, submission, parse_response(answer, Run))
 
 
@@ -113,15 +112,7 @@ async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles
             f"{problem.slug} shows no reference, so it cannot be run here: submit with mode test"
         )
         raise Refused("no_reference", reason, "problem")
-    files = starter_files(problem, files, problem.gpus)
-    version = compile_problem(problem.slug, files)
-    return ProblemFiles(
-        slug=problem.slug,
-        files=files,
-        manifest=version.manifest,
-        version_files=version.files,
-        ranking_by=version.ranking_by,
-    )
+    return compile_files(problem.slug, starter_files(problem, files, problem.gpus))
 
 
 def _build_result(files: ProblemFiles, submission: SubmissionRequest, run: Run) -> LocalRunResult:

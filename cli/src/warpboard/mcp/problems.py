@@ -23,8 +23,8 @@ from warpboard.mcp.context import (
     head,
     shorten,
 )
+from warpboard.service.answers import RANKED_BY
 from warpboard.service.ports import Api, Disk
-from warpboard.service.problems import RANKED_BY
 from warpboard.service.starters import choose_gpus, choose_starter
 
 PROBLEMS_MAX = 200

@@ -26,8 +26,8 @@ from warpboard.mcp.context import (
     ToolResponse,
     load_kernel,
 )
+from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.service.ports import StreamMessage, SubmissionRequest, Unavailable
-from warpboard.service.submission_logs import END, event_line, notice_progress
 from warpboard.service.waiting import retry_until_available
 
 FOLLOW_S_MAX = 50

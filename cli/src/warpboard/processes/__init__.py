@@ -2,7 +2,8 @@
 
 from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import PlatformConfig, Service, local_services, with_discord
-from warpboard.processes.state import Row, describe, down
+from warpboard.processes.state import describe, down
+from warpboard.service.machine import Row
 
 __all__ = [
     "Platform",

@@ -18,7 +18,7 @@ from shared.servers import process as processes
 from shared.servers.lock import FolderInUse
 from shared.servers.process import Steps
 from warpboard.processes.services import HOST, Service
-from warpboard.processes.state import Row
+from warpboard.service.machine import Row
 
 # The machine may be slow or busy.
 READY_S_MAX = 120.0

@@ -30,7 +30,8 @@ from warpboard.processes.services import (
     local_services,
     with_discord,
 )
-from warpboard.processes.state import PortClaims, Row, choose_ports, read_state, write_state
+from warpboard.processes.state import PortClaims, choose_ports, read_state, write_state
+from warpboard.service.machine import Row
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
