@@ -1,8 +1,7 @@
-"""Files named on the command line, stored check reports, and local runs in the agents' harness."""
+"""Files named on the command line, and local runs in the agents' harness."""
 
 import asyncio
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -33,8 +32,6 @@ FILE_BYTES_MAX = 16 * 1024 * 1024
 DEVICE = "cpu"
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
-REPORTS_MAX = 500
-REPORT_BYTES_MAX = 1024 * 1024
 
 
 class LocalDisk:
@@ -325,32 +322,3 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 def _build_answer(report: RunReport, answer_fields: Mapping[str, Any]) -> JsonObject:
     answer = asdict(report) | dict(answer_fields)
     return answer | {"verdict": report.verdict or None}
-
-
-class ReportFolder:
-    """A ReportStore in a folder; a report that cannot be stored is made again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def found(self, key: str) -> str | None:
-        """Return the report that was stored under a key."""
-        try:
-            with (self._path / f"{key}.json").open("rb") as opened:
-                return opened.read(REPORT_BYTES_MAX).decode()
-        except (OSError, ValueError):
-            return None
-
-    def keep(self, key: str, text: str) -> None:
-        """Store a report; if there are too many, the oldest go."""
-        fresh = self._path / f".{key}.{os.getpid()}"
-        try:
-            self._path.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self._path / f"{key}.json")
-            reports = sorted(self._path.glob("*.json"), key=lambda report: report.stat().st_mtime)
-            for old in reports[:-REPORTS_MAX]:
-                old.unlink(missing_ok=True)
-        except OSError:
-            # Only the next publication needs it, which then checks again.
-            return

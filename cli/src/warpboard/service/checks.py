@@ -54,7 +54,7 @@ async def check(context: AppContext, options: ProblemOptions) -> int:
         folders += [Path(entry.directory) for entry in context.disk.contest(path)] or [path]
     results: list[CheckResult] = []
     async with context.harness.warm() as warm:
-        warm_context = replace(context, harness=warm)
+        warm_context = replace(context, load_harness=lambda: warm)
         for folder in folders:
             result = await _check_folder(warm_context, folder, options)
             if options.is_strict:

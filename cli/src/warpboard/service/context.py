@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,11 @@ class AppContext:
     """Everything that commands need; `place` and `as_json` are options of the running command."""
 
     screen: Screen
-    disk: Disk
-    harness: Harness
+    load_disk: Callable[[], Disk]
+    load_harness: Callable[[], Harness]
     reports: ReportStore
     machine: Machine
-    books: LogMaintenance
+    load_books: Callable[[], LogMaintenance]
     keys: TokenStore
     url: Callable[[PlatformTarget], str]
     api: Callable[[PlatformTarget], AbstractAsyncContextManager[Api]]
@@ -46,6 +47,21 @@ class AppContext:
     serve: Callable[[PlatformTarget], Coroutine[Any, Any, int]]
     place: PlatformTarget = PlatformTarget()
     as_json: bool = False
+
+    @cached_property
+    def disk(self) -> Disk:
+        """The files here; loading what reads problems takes a moment."""
+        return self.load_disk()
+
+    @cached_property
+    def harness(self) -> Harness:
+        """The harness on this machine; loading it takes a moment."""
+        return self.load_harness()
+
+    @cached_property
+    def books(self) -> LogMaintenance:
+        """The maintenance of logs; loading it takes a moment."""
+        return self.load_books()
 
     def show(self, document: object, parts: Iterable[str | Table], note: str = "") -> int:
         """Print the answer: with --json a document, else lines and tables, and a note beside it.

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -15,9 +15,11 @@ from shared.api.submissions import Progress, SubmissionReceipts
 from shared.errors import Failed
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.responses import JsonObject
-from shared.problems.contest import ContestProblem
 from warpboard.domain.solutions import Solutions
 from warpboard.domain.tables import Table
+
+if TYPE_CHECKING:  # It imports pydantic, which most commands do without.
+    from shared.problems.contest import ContestProblem
 
 # Settings of a problem that are sent beside its files, as form fields.
 Fields = Mapping[str, str | Sequence[str]]
@@ -76,6 +78,27 @@ class PublishApproval:
 
     report: str = ""
     unchecked: str = ""
+
+
+class Caller(NamedTuple):
+    """Who sends requests: the owner of a token, or a participant whom a local platform believes.
+
+    `operator` is recorded as the actor if the token is the platform's own.
+    """
+
+    participant: str | None = None
+    token: str | None = None
+    operator: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that identify the caller."""
+        headers = {
+            "Authorization": f"Bearer {self.token}" if self.token else None,
+            "Warpboard-Operator": self.operator,
+            "Warpboard-Participant": None if self.token else self.participant,
+        }
+        return {name: value for name, value in headers.items() if value is not None}
 
 
 class ReadApi(Protocol):
@@ -250,7 +273,7 @@ class Disk(Protocol):
         """
         ...
 
-    def contest(self, file: Path) -> list[ContestProblem]:
+    def contest(self, file: Path) -> "list[ContestProblem]":
         """Return the problems that a contest file lists, with full paths; empty for other files."""
         ...
 

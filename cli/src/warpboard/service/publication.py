@@ -152,7 +152,7 @@ async def approve_problems(
     results = [load_known_check(context, folder, problem) for folder, problem in problems]
     if None in results:
         async with context.harness.warm() as warm:
-            warm_context = replace(context, harness=warm)
+            warm_context = replace(context, load_harness=lambda: warm)
             for index, (folder, problem) in enumerate(problems):
                 results[index] = results[index] or await examine_problem(
                     warm_context, folder, problem

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from warpboard.service.context import AppContext, send_action
 from warpboard.service.ports import Api
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.problems import local_instant_text
 
 NEVER = "none"
 LEADERBOARDS = ("admin", "leaderboards")
@@ -243,26 +244,3 @@ def _deadline_line(settings: LeaderboardSettings, zone: tzinfo | None) -> str:
     if settings.deadline_at is None:
         return "takes submissions in without a deadline"
     return f"takes submissions in until {local_instant_text(settings.deadline_at, zone)}"
-
-
-def local_instant_text(at: datetime, zone: tzinfo | None = None) -> str:
-    """Format an instant in UTC and in a zone, which defaults to this machine's.
-
-    >>> from datetime import timedelta, timezone
-    >>> cet, jst = (timezone(timedelta(hours=1), "CET"), timezone(timedelta(hours=9), "JST"))
-    >>> local_instant_text(datetime(2026, 12, 1, 18, tzinfo=UTC), cet)
-    '2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)'
-    >>> local_instant_text(datetime(9999, 12, 31, 18, tzinfo=UTC), jst)
-    '9999-12-31 18:00 UTC'
-    """
-    utc_text = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    try:
-        local = at.astimezone(zone)
-    except OverflowError:
-        # Some use the last possible day for "never"; east of London it overflows.
-        return utc_text
-    return (
-        utc_text
-        if local.utcoffset() == UTC.utcoffset(None)
-        else f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"
-    )

@@ -31,7 +31,6 @@ from shared.presentation.units import (
     rank_text,
     time_text,
 )
-from shared.problems.goals import SCORE
 from warpboard.domain.tables import Table, insert_column
 from warpboard.service.answers import resolve_gpus
 from warpboard.service.context import AppContext
@@ -387,6 +386,8 @@ def condition_text(condition: MilestoneCondition) -> str:
     >>> condition_text(MilestoneCondition(metric="vs_baseline.eager", op=">=", value=2, gpu=None))
     'vs_baseline.eager >= 2'
     """
+    from shared.problems.goals import SCORE  # It imports pydantic.
+
     is_score = condition.metric == SCORE
     value = time_text(condition.value * 1e6) if is_score else f"{condition.value:g}"
     return f"{condition.metric} {condition.op} {value}"

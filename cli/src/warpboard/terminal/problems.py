@@ -1,7 +1,7 @@
 """Commands that show problems, and the text that a problem asks participants to accept."""
 
 from collections.abc import Iterator, Sequence
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 
 import click
 import msgspec
@@ -23,7 +23,6 @@ from warpboard.service.context import AppContext, send_action
 from warpboard.service.ports import Api
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
-from warpboard.terminal.leaderboard_settings import local_instant_text
 
 ACCEPT, WITHDRAW = "accept", "withdraw"
 
@@ -171,3 +170,26 @@ async def consent(context: AppContext, api: Api, problem: str, action: str) -> i
         return context.show(answer.document, [f"{problem} asks you to accept nothing"])
     state = "you accept it" if text.is_given else "you have not accepted it: --accept does"
     return context.show(answer.document, lines, f"{text.file} of {problem}; {state}")
+
+
+def local_instant_text(at: datetime, zone: tzinfo | None = None) -> str:
+    """Format an instant in UTC and in a zone, which defaults to this machine's.
+
+    >>> from datetime import timedelta, timezone
+    >>> cet, jst = (timezone(timedelta(hours=1), "CET"), timezone(timedelta(hours=9), "JST"))
+    >>> local_instant_text(datetime(2026, 12, 1, 18, tzinfo=UTC), cet)
+    '2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)'
+    >>> local_instant_text(datetime(9999, 12, 31, 18, tzinfo=UTC), jst)
+    '9999-12-31 18:00 UTC'
+    """
+    utc_text = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    try:
+        local = at.astimezone(zone)
+    except OverflowError:
+        # Some use the last possible day for "never"; east of London it overflows.
+        return utc_text
+    return (
+        utc_text
+        if local.utcoffset() == UTC.utcoffset(None)
+        else f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"
+    )
