@@ -13,6 +13,7 @@ from shared.errors import Refused
 from warpboard.domain import names
 from warpboard.domain.demand import Demand, demand_environ
 from warpboard.processes.state import describe, down
+from warpboard.screen import Screen
 from warpboard.service.context import AppContext, PlatformTarget
 from warpboard.service.machine import LogMaintenance, Platform, Row
 from warpboard.service.ports import Api, Caller, Disk, Harness
@@ -26,7 +27,6 @@ from warpboard.settings import (
     validate_url,
 )
 from warpboard.stores import ReportFolder, TokenFile
-from warpboard.terminal.screen import TerminalScreen
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def create_context() -> AppContext:
     settings = load()
     wiring = Wiring(settings, TokenFile(settings.credentials))
     return AppContext(
-        screen=TerminalScreen(_make_tolerant(sys.stdout), _make_tolerant(sys.stderr)),
+        screen=Screen(_make_tolerant(sys.stdout), _make_tolerant(sys.stderr)),
         load_disk=_load_disk,
         load_harness=_load_harness,
         reports=ReportFolder(settings.reports),

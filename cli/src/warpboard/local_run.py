@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from harness import entry
-from harness.entry import InspectReport, InspectRequest, MessageHandler, RunReport, RunRequest
+from harness.entry import InspectRequest, MessageHandler, RunRequest
 from shared.api.submissions import Progress
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
@@ -160,35 +160,12 @@ def _read_bytes(file: Path, bytes_max: int) -> bytes:
     return data
 
 
-class Evaluator(Protocol):
-    """Runs submissions and inspects problems."""
-
-    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
-        """Run one submission to its end."""
-        ...
-
-    async def inspect(self, request: InspectRequest) -> InspectReport:
-        """Inspect a problem's own code."""
-        ...
-
-
-class _FreshHarness:
-    """Uses a new harness for each request."""
-
-    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
-        return await entry.evaluate(request, told)
-
-    async def inspect(self, request: InspectRequest) -> InspectReport:
-        async with entry.Harness() as harness:
-            return await harness.inspect(request)
-
-
 class LocalHarness:
     """Runs submissions in this machine's harness, in temporary folders."""
 
-    def __init__(self, harness: Evaluator | None = None) -> None:
+    def __init__(self, harness: entry.Harness | None = None) -> None:
         """Without a harness every run gets one of its own."""
-        self._harness = harness or _FreshHarness()
+        self._harness = harness
 
     @asynccontextmanager
     async def warm(self) -> AsyncIterator["LocalHarness"]:
@@ -225,7 +202,11 @@ class LocalHarness:
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             folder = Path(home) / "problem"
             await asyncio.to_thread(_lay_out_problem, folder, problem)
-            return asdict(await self._harness.inspect(InspectRequest(str(folder))))
+            request = InspectRequest(str(folder))
+            if self._harness is not None:
+                return asdict(await self._harness.inspect(request))
+            async with entry.Harness() as harness:
+                return asdict(await harness.inspect(request))
 
     async def run(
         self,
@@ -233,38 +214,21 @@ class LocalHarness:
         submission: SubmissionRequest,
         report_progress: Callable[[Progress], Awaitable[None]],
         terms: LocalRunTerms,
+        rival: SubmissionRequest | None = None,
     ) -> JsonObject:
-        """Run one submission and return its end, in the keys of a submission's run."""
-        answer_fields: dict[str, Any] = {}
+        """Run one submission, or a duel with a rival; return its end in the keys of a run."""
+        machine: dict[str, Any] = {}
+        listen = _listen(machine, report_progress)
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission)
+            request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission, rival)
             request = replace(request, level_min=terms.level_min)
-            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
-            answer_fields["files"] = await asyncio.to_thread(
-                _collect_files, Path(request.out), terms.save
-            )
-        return _build_answer(report, answer_fields)
-
-    async def duel(
-        self,
-        problem: ProblemFiles,
-        submissions: tuple[SubmissionRequest, SubmissionRequest],
-        report_progress: Callable[[Progress], Awaitable[None]],
-        terms: LocalRunTerms,
-    ) -> JsonObject:
-        """Run a duel of two submissions and return its end, in the keys of a run and `duel`."""
-        answer_fields: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            first, second = submissions
-            rival = Path(home) / f"rival{suffix(second.name)}"
-            request = await asyncio.to_thread(_prepare_run, Path(home), problem, first)
-            await asyncio.to_thread(rival.write_bytes, second.source)
-            request = replace(request, level_min=terms.level_min, rival=str(rival))
-            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
-            answer_fields["files"] = await asyncio.to_thread(
-                _collect_files, Path(request.out), terms.save
-            )
-        return _build_answer(report, answer_fields)
+            if self._harness is None:
+                report = await entry.evaluate(request, listen)
+            else:
+                report = await self._harness.evaluate(request, listen)
+            files = await asyncio.to_thread(_collect_files, Path(request.out), terms.save)
+        answer = asdict(report) | machine
+        return answer | {"files": files, "verdict": report.verdict or None}
 
 
 def _listen(
@@ -281,17 +245,30 @@ def _listen(
     return handle_message
 
 
-def _prepare_run(home: Path, problem: ProblemFiles, submission: SubmissionRequest) -> RunRequest:
+def _prepare_run(
+    home: Path,
+    problem: ProblemFiles,
+    submission: SubmissionRequest,
+    rival: SubmissionRequest | None,
+) -> RunRequest:
     folder, out = home / "problem", home / "out"
     source = home / f"submission{suffix(submission.name)}"
     out.mkdir()
     _lay_out_problem(folder, problem)
     source.write_bytes(submission.source)
-    return RunRequest(str(folder), str(source), submission.mode, str(out))
+    request = RunRequest(str(folder), str(source), submission.mode, str(out))
+    if rival is None:
+        return request
+    rival_source = home / f"rival{suffix(rival.name)}"
+    rival_source.write_bytes(rival.source)
+    return replace(request, rival=str(rival_source))
 
 
 def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
-    _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
+    for name, data in {**problem.version_files, "manifest.json": problem.manifest}.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
 
 
 def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
@@ -310,15 +287,3 @@ def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
         }
         for path in paths
     ]
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-
-
-def _build_answer(report: RunReport, answer_fields: Mapping[str, Any]) -> JsonObject:
-    answer = asdict(report) | dict(answer_fields)
-    return answer | {"verdict": report.verdict or None}

@@ -14,7 +14,7 @@ HEAD = "# Tokens of warpboard, one for each platform. Who reads this file can su
 
 
 class TokenFile:
-    """A TokenStore in a TOML file that only its owner can read."""
+    """A person's tokens, one for each platform, in a TOML file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class TokenFile:
 
 
 class ReportFolder:
-    """A ReportStore in a folder; a report that cannot be stored is made again."""
+    """Reports of checks in a folder; one that cannot be stored is made again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -9,7 +9,7 @@ from msgspec import Meta
 from shared.api.baselines import Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.submissions import Balance, Balances, OwnSubmissions
-from warpboard.mcp.context import Gpu, Name, Slug, Tool, ToolContext, ToolRequest, ToolResponse
+from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolRequest, ToolResponse
 from warpboard.service.answers import balance_text, resolve_gpus
 
 BOARDS_MAX = 16
@@ -128,30 +128,6 @@ class QuotaResult(ToolResponse, frozen=True, kw_only=True):
 
     quotas: list[Balance]
     summary: str
-
-
-def standing_tools() -> tuple[Tool, ...]:
-    """Return the tools that show standings."""
-    return (
-        Tool(
-            leaderboard,
-            LeaderboardRequest,
-            LeaderboardsResult,
-            "Show a problem's leaderboards, best first: the times to beat.",
-        ),
-        Tool(
-            my_submissions,
-            MySubmissionsRequest,
-            MySubmissionsResult,
-            "List your own submissions, newest first, with verdicts and scores.",
-        ),
-        Tool(
-            quota,
-            QuotaRequest,
-            QuotaResult,
-            "Show how many submissions you have left, and until when.",
-        ),
-    )
 
 
 async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> LeaderboardsResult:

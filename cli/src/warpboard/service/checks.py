@@ -20,20 +20,14 @@ from warpboard.domain.checks import CheckResult
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.solutions import HERE, Sample, Solutions, Trial, needed_gpus, sample_code
 from warpboard.domain.tables import Table
+from warpboard.screen import LiveProgress
 from warpboard.service.compilation import (
     ProblemOptions,
     parse_manifest,
     problem_digest,
 )
 from warpboard.service.context import AppContext
-from warpboard.service.ports import (
-    Disk,
-    Harness,
-    LiveProgress,
-    LocalRunTerms,
-    ProblemFiles,
-    SubmissionRequest,
-)
+from warpboard.service.ports import Disk, Harness, LocalRunTerms, ProblemFiles, SubmissionRequest
 
 # Checks every case; times do not matter here.
 MODE = "verify"

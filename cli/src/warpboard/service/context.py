@@ -11,8 +11,10 @@ import msgspec
 
 from warpboard.domain.exit_codes import OK
 from warpboard.domain.tables import Table
+from warpboard.screen import Screen
 from warpboard.service.machine import LogMaintenance, Machine
-from warpboard.service.ports import Api, Connect, Disk, Harness, ReportStore, Screen, TokenStore
+from warpboard.service.ports import Api, Connect, Disk, Harness
+from warpboard.stores import ReportFolder, TokenFile
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class AppContext:
     screen: Screen
     load_disk: Callable[[], Disk]
     load_harness: Callable[[], Harness]
-    reports: ReportStore
+    reports: ReportFolder
     machine: Machine
     load_books: Callable[[], LogMaintenance]
-    keys: TokenStore
+    keys: TokenFile
     url: Callable[[PlatformTarget], str]
     api: Callable[[PlatformTarget], AbstractAsyncContextManager[Api]]
     office: Callable[[PlatformTarget], AbstractAsyncContextManager[Api]]

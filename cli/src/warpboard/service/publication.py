@@ -13,18 +13,11 @@ from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text
 from warpboard.domain.checks import CheckResult
 from warpboard.domain.names import kernelbench_slug
+from warpboard.screen import Screen
 from warpboard.service.checks import examine_problem, load_known_check
 from warpboard.service.compilation import ProblemOptions, compile_folder
 from warpboard.service.context import AppContext
-from warpboard.service.ports import (
-    NO_FIELDS,
-    Api,
-    Fields,
-    ProblemFiles,
-    PublishApproval,
-    Response,
-    Screen,
-)
+from warpboard.service.ports import NO_FIELDS, Api, Fields, ProblemFiles, PublishApproval, Response
 from warpboard.service.waiting import retry_until_available
 
 REPEAT_S_MAX = 30.0

@@ -17,9 +17,10 @@ from shared.presentation.responses import Run, parse_response
 from shared.presentation.units import difference_text, one_line
 from shared.problems.cases import score_us
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
+from warpboard.screen import LiveProgress
 from warpboard.service.context import AppContext
 from warpboard.service.local_run import HERE, local_lines, run_heading, with_roofline
-from warpboard.service.ports import Api, LiveProgress, LocalRunTerms, SubmissionRequest
+from warpboard.service.ports import Api, LocalRunTerms, SubmissionRequest
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
@@ -199,13 +200,14 @@ async def duel(
     did not, 3 infrastructure.
     """
     files = context.disk.problem(problem, None, (HERE,))
-    requests = (
-        SubmissionRequest(first.name, context.disk.source(first), files.slug, "duel"),
-        SubmissionRequest(second.name, context.disk.source(second), files.slug, "duel"),
+    submission, rival = (
+        SubmissionRequest(file.name, context.disk.source(file), files.slug, "duel")
+        for file in (first, second)
     )
     terms = LocalRunTerms(level_min or "none", save)
     with context.screen.live([files.slug]) as live:
-        answer = await context.harness.duel(files, requests, _show_on(live, files.slug), terms)
+        show_progress = _show_on(live, files.slug)
+        answer = await context.harness.run(files, submission, show_progress, terms, rival)
     run_result = parse_response(answer, DuelRun)
     lines = duel_lines(distinct_names(first, second), run_result)
     context.show(answer, [*lines, *_saved_lines(save, run_result)])

@@ -19,9 +19,10 @@ from shared.presentation.responses import JsonObject, parse_response
 from shared.presentation.units import one_line
 from warpboard.domain.demand import Demand, Offer, choose_demand, demand_line, missing_lines
 from warpboard.domain.exit_codes import INTERRUPTED, OK
+from warpboard.screen import Screen
 from warpboard.service.context import AppContext
 from warpboard.service.machine import Platform, Row
-from warpboard.service.ports import Harness, Screen, Unavailable
+from warpboard.service.ports import Harness, Unavailable
 from warpboard.terminal import options
 from warpboard.terminal.command_types import local_command
 from warpboard.terminal.status import process_table

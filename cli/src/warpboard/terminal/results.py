@@ -30,9 +30,10 @@ from shared.presentation.units import (
 )
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.tables import Table
+from warpboard.screen import LiveProgress
 from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.service.context import AppContext, send_action
-from warpboard.service.ports import Api, LiveProgress, Unavailable
+from warpboard.service.ports import Api, Unavailable
 from warpboard.terminal import options
 from warpboard.terminal.command_types import ActionCommand, api_command, local_command
 from warpboard.terminal.submissions import exit_code
