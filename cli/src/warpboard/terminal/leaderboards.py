@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, MilestoneCondition
+from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestone, OwnMilestones
 from shared.api.leaderboards import (
     Entry,
     History,
@@ -391,3 +391,30 @@ def condition_text(condition: MilestoneCondition) -> str:
     is_score = condition.metric == SCORE
     value = time_text(condition.value * 1e6) if is_score else f"{condition.value:g}"
     return f"{condition.metric} {condition.op} {value}"
+
+
+@api_command("leaderboard milestones", access=options.viewer_options)
+async def milestones(context: AppContext, api: Api) -> int:
+    """List the milestones that you reached.
+
+    The newest is first.
+    """
+    answer = await api.get(OwnMilestones, "me", "milestones")
+    return context.show(answer.document, [own_milestone_table(answer.value.items)])
+
+
+def own_milestone_table(reached: Sequence[OwnMilestone], zone: tzinfo | None = None) -> Table:
+    """List the caller's milestones, newest first."""
+    rows = [
+        (
+            milestone.problem,
+            milestone.gpu,
+            one_line(milestone.title, 60),
+            str(milestone.problem_version),
+            str(milestone.number),
+            instant_text(milestone.at, zone),
+        )
+        for milestone in reached
+    ]
+    columns = ("problem", "GPU type", "milestone", "version", "number", "when")
+    return Table("milestones", columns, rows)
