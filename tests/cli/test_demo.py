@@ -10,8 +10,9 @@ from tests.cli.answers import PASSED, WRONG, submission
 from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.support.api_examples import make_document
 from warpboard.domain.solutions import NOT_PASSED, Sample, Solutions
-from warpboard.ingest_http import Caller, open_api
-from warpboard.service.demo import (
+from warpboard.ingest_http import open_api
+from warpboard.service.ports import Caller
+from warpboard.terminal.demo import (
     PARTICIPANTS,
     Example,
     OwnerApis,

@@ -8,7 +8,7 @@ import pytest
 from shared.problems.submission_file import read_directives
 from tests.cli.command_runner import run_warpboard
 from warpboard.local_run import LocalDisk
-from warpboard.service.starters import DRAFT_FILES, DRAFT_SUFFIX, TEMPLATE_FOLDER
+from warpboard.terminal.authoring import DRAFT_FILES, DRAFT_SUFFIX, TEMPLATE_FOLDER
 
 TEMPLATES = Path(__file__).parent.parent.parent / "cli" / "src" / "warpboard" / "templates"
 

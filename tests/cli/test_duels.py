@@ -11,8 +11,8 @@ from shared.api.leaderboards import Entry, Leaderboard
 from tests.cli.command_runner import run_warpboard
 from tests.support.api_examples import make_example
 from tests.support.harness import HONEST, REFERENCE
-from warpboard.service.leaderboards import leaderboard_table
-from warpboard.service.local_run import Duel, DuelRun, duel_lines
+from warpboard.terminal.leaderboards import leaderboard_table
+from warpboard.terminal.local_runs import Duel, DuelRun, duel_lines
 
 pytestmark = pytest.mark.box
 

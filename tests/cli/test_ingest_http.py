@@ -10,8 +10,8 @@ from shared.api.problems import Problems
 from shared.errors import Failed, Refused
 from tests.cli.stand_in import Respond, StandIn, respond_in_turn, run_stand_in
 from tests.support.api_examples import make_example
-from warpboard.ingest_http import Caller, open_api
-from warpboard.service.ports import PublishApproval, SubmissionRequest, Unavailable
+from warpboard.ingest_http import open_api
+from warpboard.service.ports import Caller, PublishApproval, SubmissionRequest, Unavailable
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
 WISH = SubmissionRequest("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))

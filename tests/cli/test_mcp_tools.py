@@ -11,18 +11,12 @@ from hypothesis import strategies as st
 from shared.errors import Failed, Refused
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
-from warpboard.mcp import context
+from warpboard.mcp import context, server
 from warpboard.mcp.context import Tool
-from warpboard.mcp.server import (
-    build_schema,
-    format_failure,
-    format_refusal,
-    parse_arguments,
-    tools,
-)
+from warpboard.mcp.server import build_schema, format_failure, format_refusal, parse_arguments
 from warpboard.service.ports import Unavailable
 
-TOOLS = tools()
+TOOLS = {tool.name: tool for tool in server.TOOLS}
 LISTING_BYTES_MAX = 32_000
 
 

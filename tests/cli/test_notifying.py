@@ -8,7 +8,7 @@ from shared.events import PREFERENCES
 from tests.cli.command_cases import PREFERENCES as CHOSEN
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import respond_in_turn
-from warpboard.service.accounts import PREFERENCE_CHOICES
+from warpboard.terminal.accounts import PREFERENCE_CHOICES
 
 
 def test_a_terminal_offers_all_there_is_to_choose() -> None:

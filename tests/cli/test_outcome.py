@@ -16,8 +16,9 @@ from shared.presentation.responses import Run
 from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
 from tests.support.api_examples import make_example
 from warpboard.domain.exit_codes import worst
-from warpboard.service.local_run import local_exit_code, local_lines
-from warpboard.service.submissions import exit_code
+from warpboard.service.local_run import local_lines
+from warpboard.terminal.local_runs import local_exit_code
+from warpboard.terminal.submissions import exit_code
 
 
 @pytest.mark.parametrize(

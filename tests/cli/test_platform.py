@@ -2,7 +2,7 @@
 
 from shared.api.agents import Agent, MissingWall
 from tests.support.api_examples import make_example
-from warpboard.service.platform import agent_facts, welcome_lines
+from warpboard.terminal.platform import agent_facts, welcome_lines
 
 
 def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:

@@ -14,8 +14,7 @@ from tests.cli.answers import RECEIVED_AT
 from tests.cli.command_cases import PROBLEM
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import ReceivedRequest
-from warpboard.plots import PngPlots
-from warpboard.service.plots import (
+from warpboard.terminal.plots import (
     BINS,
     HEIGHT,
     WIDTH,
@@ -23,6 +22,7 @@ from warpboard.service.plots import (
     Progress,
     Spread,
     counts,
+    draw_png,
     progress_lines,
     spread_lines,
 )
@@ -96,7 +96,7 @@ def test_a_chart_becomes_a_png_file(tmp_path: Path, what: tuple[object, ...]) ->
 
 
 def test_an_empty_chart_is_no_failure() -> None:
-    assert PngPlots().png(Progress("m", [])).startswith(PNG)
+    assert draw_png(Progress("m", [])).startswith(PNG)
     assert "nothing is ranked yet" in list(progress_lines(Progress("m", [])))
 
 

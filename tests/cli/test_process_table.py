@@ -9,8 +9,8 @@ import pytest
 
 from shared.errors import Failed
 from tests.support.log_lines import collect_warnings
-from warpboard.processes import PlatformConfig, local_services
 from warpboard.processes.child import DEATHS_MAX, LONG_PAUSE_S, Child
+from warpboard.processes.services import PlatformConfig, local_services
 from warpboard.processes.state import PortClaims, choose_ports
 
 

@@ -20,15 +20,10 @@ import pytest
 from shared.errors import Failed
 from shared.servers import lock, nats, postgresql
 from tests.support.waits import eventually
-from warpboard.processes import (
-    Platform,
-    PlatformConfig,
-    Service,
-    child,
-    describe,
-    down,
-    supervise,
-)
+from warpboard.processes import child
+from warpboard.processes.platform import Platform, supervise
+from warpboard.processes.services import PlatformConfig, Service
+from warpboard.processes.state import describe, down
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 

@@ -55,16 +55,14 @@ async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path
         Refused, match=r"it lacks: the manifest log\.gz\.manifest\.json, accounts, blobs"
     ):
         await run_beside_servers(folder, os.environ, "import", str(first))
-    stored = (
-        await run_beside_servers(folder, os.environ, "import", str(first), "--incomplete")
-    ).answer
-    again = (await run_in_folder(folder, os.environ, "export", str(second))).answer
+    stored = await run_beside_servers(folder, os.environ, "import", str(first), "--incomplete")
+    again = await run_in_folder(folder, os.environ, "export", str(second))
     assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
     arguments = ("audit", "identity", "CPU", "--json", "--key", key)
     reports = [
         await run_alone(os.environ, *arguments, "--file", str(path)) for path in (first, second)
     ]
-    assert [report.answer["findings"] for report in reports] == [[], []]
-    assert reports[0].answer["rows"] == reports[1].answer["rows"]
+    assert [report["findings"] for report in reports] == [[], []]
+    assert reports[0]["rows"] == reports[1]["rows"]
     with pytest.raises(Refused, match="nothing is folded yet"):
         await run_in_folder(folder, os.environ, *arguments)

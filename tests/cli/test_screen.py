@@ -5,7 +5,7 @@ import json
 
 from shared.presentation.report_parts import ProgressText
 from warpboard.domain.tables import Table
-from warpboard.terminal.screen import TerminalScreen
+from warpboard.screen import Screen
 
 TABLE = Table("cases", ("case", "verdict", "time"), [("size=64", "passed", "1 µs")])
 
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 def test_a_pipe_gets_no_colours_and_no_wrapping() -> None:
     out = io.StringIO()
     wide = Table("wide", ("case", "message"), [("size=64", "word " * 100)])
-    screen = TerminalScreen(out, io.StringIO())
+    screen = Screen(out, io.StringIO())
     screen.table(TABLE)
     screen.table(wide)
     assert "\x1b" not in out.getvalue()
@@ -29,31 +29,31 @@ def test_a_pipe_gets_no_colours_and_no_wrapping() -> None:
 
 def test_a_terminal_gets_colours() -> None:
     out = Terminal()
-    TerminalScreen(out, io.StringIO()).table(TABLE)
+    Screen(out, io.StringIO()).table(TABLE)
     assert "\x1b[32mpassed" in out.getvalue()
 
 
 def test_an_empty_table_says_so() -> None:
     out = io.StringIO()
-    TerminalScreen(out, io.StringIO()).table(Table("queue", ("state",), []))
+    Screen(out, io.StringIO()).table(Table("queue", ("state",), []))
     assert "nothing yet" in out.getvalue()
 
 
 def test_square_brackets_are_text() -> None:
     out = io.StringIO()
-    TerminalScreen(out, io.StringIO()).say("[red]x[0] :smile:")
+    Screen(out, io.StringIO()).say("[red]x[0] :smile:")
     assert out.getvalue() == "[red]x[0] :smile:\n"
 
 
 def test_foreign_commands_are_shown_not_obeyed() -> None:
     out = Terminal()
-    TerminalScreen(out, io.StringIO()).say("a\x1b[2Jb")
+    Screen(out, io.StringIO()).say("a\x1b[2Jb")
     assert "\x1b[2J" not in out.getvalue()
 
 
 def test_json_is_one_document_on_stdout() -> None:
     out, err = io.StringIO(), io.StringIO()
-    screen = TerminalScreen(out, err)
+    screen = Screen(out, err)
     screen.note("beside")
     screen.json({"reason": "größer"})
     assert json.loads(out.getvalue()) == {"reason": "größer"}
@@ -62,7 +62,7 @@ def test_json_is_one_document_on_stdout() -> None:
 
 def test_progress_in_a_pipe_is_a_line_a_change() -> None:
     err = io.StringIO()
-    with TerminalScreen(io.StringIO(), err).live(["submission 1"]) as live:
+    with Screen(io.StringIO(), err).live(["submission 1"]) as live:
         for sentence in ("received", "received", "running"):
             live.show("submission 1", ProgressText(sentence))
     assert err.getvalue() == "submission 1: received\nsubmission 1: running\n"
@@ -70,7 +70,7 @@ def test_progress_in_a_pipe_is_a_line_a_change() -> None:
 
 def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
     out, err = Terminal(), Terminal()
-    with TerminalScreen(out, err).live(["submission 1"]) as live:
+    with Screen(out, err).live(["submission 1"]) as live:
         live.show("submission 1", ProgressText("[b]check[/b], case 1 of 5", 0, 5))
     assert "[b]check[/b], case 1 of 5" in err.getvalue()
     assert err.getvalue().rstrip().endswith("\x1b[2K")
@@ -79,7 +79,7 @@ def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
 
 def test_what_is_over_keeps_its_last_word() -> None:
     err = Terminal()
-    with TerminalScreen(io.StringIO(), err).live(["first", "second"]) as live:
+    with Screen(io.StringIO(), err).live(["first", "second"]) as live:
         live.show("second", ProgressText("running"))
         live.show("first", ProgressText("passed", is_over=True))
     output = err.getvalue()

@@ -14,7 +14,7 @@ from shared.api.submissions import FullSubmission, SubmissionLine
 from shared.presentation.responses import Run, parse_response
 from tests.cli.answers import RECEIVED_AT, WRONG
 from tests.support.api_examples import make_example
-from warpboard.service import leaderboards, problems, queues, submissions
+from warpboard.terminal import leaderboards, problems, status, submissions
 
 BOARD = {
     "problem": "matmul",
@@ -115,9 +115,9 @@ def test_an_agent_is_free_busy_or_silent() -> None:
         make_example(Agent, id="b", is_alive=True, standing="enrolled"),
         make_example(Agent, id="c", is_free=True, standing="enrolled"),
     ]
-    assert [row[5] for row in queues.agent_table(agents).rows] == ["free", "busy", "silent"]
+    assert [row[5] for row in status.agent_table(agents).rows] == ["free", "busy", "silent"]
     held = make_example(Agent, is_alive=True, standing="cordoned", standing_reason="x")
-    assert queues.agent_table([held]).rows[0][5] == "cordoned: x"
+    assert status.agent_table([held]).rows[0][5] == "cordoned: x"
 
 
 def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
@@ -131,7 +131,7 @@ def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
         standing="enrolled",
     )
     well = make_example(Agent, id="b", gpu="CPU", modes=["test", "ranked"], is_alive=True)
-    rows = queues.agent_table([ill, well]).rows
+    rows = status.agent_table([ill, well]).rows
     assert rows[0][2:] == ("strong", "C1", "-", "in quarantine: ill")
     assert rows[1][4] == "test ranked"
 
@@ -150,7 +150,7 @@ def test_problems_and_the_queue_have_a_row_each() -> None:
         ("matmul", "3", "Matrix product", "CPU H100", "2026-01-01 00:00:00", "active", "-")
     ]
     waiting = make_example(Depth, gpu="CPU", state="queued", submissions=4)
-    assert queues.queue_table([waiting], UTC).rows == [
+    assert status.queue_table([waiting], UTC).rows == [
         ("CPU", "queued", "4", "2026-01-01 00:00:00")
     ]
 

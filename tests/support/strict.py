@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 from warpboard.bootstrap import LocalMachine, create_context
-from warpboard.terminal.context import AppContext
+from warpboard.service.context import AppContext
 from warpboard.terminal.program import Program
 
 OVERRIDES = {"WARPBOARD_INGEST_NAMES_BELIEVED": "false"}

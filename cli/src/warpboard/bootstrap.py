@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TextIO
 
 from shared.errors import Refused
-from warpboard import processes
-from warpboard.credentials import TokenFile
 from warpboard.domain import names
 from warpboard.domain.demand import Demand, demand_environ
-from warpboard.ingest_http import Caller, HttpApi, open_api
-from warpboard.local_run import LocalDisk, LocalHarness, ReportFolder
-from warpboard.plots import PngPlots
-from warpboard.processes.maintenance import LocalLogMaintenance
+from warpboard.processes.state import describe, down
+from warpboard.screen import Screen
+from warpboard.service.context import AppContext, PlatformTarget
+from warpboard.service.machine import LogMaintenance, Platform, Row
+from warpboard.service.ports import Api, Caller, Disk, Harness
 from warpboard.settings import (
     Settings,
     find_folder,
@@ -27,8 +26,7 @@ from warpboard.settings import (
     load,
     validate_url,
 )
-from warpboard.terminal.context import AppContext, PlatformTarget
-from warpboard.terminal.screen import TerminalScreen
+from warpboard.stores import ReportFolder, TokenFile
 
 
 @dataclass(frozen=True)
@@ -42,25 +40,27 @@ class LocalMachine:
         self,
         folder: Path,
         demand: Demand,
-        work: Callable[[processes.Platform], Awaitable[None]],
+        work: Callable[[Platform], Awaitable[None]],
         *,
         has_discord: bool = False,
     ) -> signal.Signals | None:
         """Run a platform while `work` lasts; return the signal that ended it, if one did."""
+        from warpboard.processes.platform import Platform, supervise
+        from warpboard.processes.services import local_services, with_discord
+
         demanded = demand_environ(demand)
         effective = demanded if demand.is_own else demanded | dict(self.environ)
         overrides = {name: effective[name] for name in demanded} | dict(self.overrides)
-        table = processes.with_discord if has_discord else processes.local_services
-        platform = processes.Platform(folder, self.environ, overrides, table)
-        return await processes.supervise(platform, work)
+        table = with_discord if has_discord else local_services
+        return await supervise(Platform(folder, self.environ, overrides, table), work)
 
-    def describe(self, folder: Path) -> Sequence[processes.Row]:
+    def describe(self, folder: Path) -> Sequence[Row]:
         """Return the state of the processes of a folder's platform."""
-        return processes.describe(folder)
+        return describe(folder)
 
     def down(self, folder: Path) -> bool:
         """Stop a folder's platform; false if it was not up."""
-        return processes.down(folder)
+        return down(folder)
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Wiring:
             return self.settings.url
         return find_url(place.folder, Path.cwd())
 
-    def api(self, place: PlatformTarget) -> AbstractAsyncContextManager[HttpApi]:
+    def api(self, place: PlatformTarget) -> AbstractAsyncContextManager[Api]:
         """Return the API for a command's options: as an operator, if they name one."""
         if place.operator:
             return self.office(place)
         url = self.url(place)
-        return open_api(url, self._caller(place, url))
+        return _open_api(url, self._caller(place, url))
 
     def operator(self, place: PlatformTarget) -> str:
         """Return the name of the acting operator."""
@@ -122,7 +122,7 @@ class Wiring:
         token = self.settings.token_for(url) or self.keys.token(url)
         return Caller(token=token) if token else None
 
-    def office(self, place: PlatformTarget) -> AbstractAsyncContextManager[HttpApi]:
+    def office(self, place: PlatformTarget) -> AbstractAsyncContextManager[Api]:
         """Return the API as an operator. Raises Refused without a token."""
         caller = self._operator_caller(place)
         if caller is None:
@@ -131,18 +131,18 @@ class Wiring:
                 "operators show a token: warpboard login --scope admin, or the platform's own in "
                 "WARPBOARD_OPERATOR_TOKEN, or name the --folder of one on this machine",
             )
-        return open_api(self.url(place), caller)
+        return _open_api(self.url(place), caller)
 
-    def look(self, place: PlatformTarget) -> AbstractAsyncContextManager[HttpApi]:
+    def look(self, place: PlatformTarget) -> AbstractAsyncContextManager[Api]:
         """Return the API as an operator if there is a token, else as anybody."""
         return self.office(place) if self._operator_caller(place) else self.api(place)
 
     def connect(
         self, url: str, participant: str | None = None, token: str | None = None
-    ) -> AbstractAsyncContextManager[HttpApi]:
+    ) -> AbstractAsyncContextManager[Api]:
         """Return the API at a URL."""
         name = None if token else participant or self._local(url)
-        return open_api(url, Caller(name, token))
+        return _open_api(url, Caller(name, token))
 
     async def serve(self, place: PlatformTarget) -> int:
         """Serve tools to a program that writes kernels. Raises Refused without the SDK."""
@@ -152,7 +152,34 @@ class Wiring:
         except ModuleNotFoundError as error:
             reason = f"this needs {error.name}: pip install 'warpboard-cli[mcp]'"
             raise Refused("no_mcp", reason) from error
-        return await serve(lambda: self.api(place), LocalDisk(), LocalHarness())
+        return await serve(lambda: self.api(place), _load_disk(), _load_harness())
+
+
+# Each of these imports takes about as long as everything else, and few commands need them all.
+
+
+def _open_api(url: str, caller: Caller) -> AbstractAsyncContextManager[Api]:
+    from warpboard.ingest_http import open_api
+
+    return open_api(url, caller)
+
+
+def _load_disk() -> Disk:
+    from warpboard.local_run import LocalDisk
+
+    return LocalDisk()
+
+
+def _load_harness() -> Harness:
+    from warpboard.local_run import LocalHarness
+
+    return LocalHarness()
+
+
+def _load_books(settings: Settings) -> LogMaintenance:
+    from warpboard.processes.maintenance import LocalLogMaintenance
+
+    return LocalLogMaintenance(settings.environ)
 
 
 def create_context() -> AppContext:
@@ -160,14 +187,13 @@ def create_context() -> AppContext:
     settings = load()
     wiring = Wiring(settings, TokenFile(settings.credentials))
     return AppContext(
-        screen=TerminalScreen(_make_tolerant(sys.stdout), _make_tolerant(sys.stderr)),
-        disk=LocalDisk(),
-        harness=LocalHarness(),
+        screen=Screen(_make_tolerant(sys.stdout), _make_tolerant(sys.stderr)),
+        load_disk=_load_disk,
+        load_harness=_load_harness,
         reports=ReportFolder(settings.reports),
         machine=LocalMachine(settings.environ),
-        books=LocalLogMaintenance(settings.environ),
+        load_books=lambda: _load_books(settings),
         keys=wiring.keys,
-        plots=PngPlots(),
         url=wiring.url,
         api=wiring.api,
         office=wiring.office,
@@ -175,7 +201,7 @@ def create_context() -> AppContext:
         connect=wiring.connect,
         participant=wiring.participant,
         operator=wiring.operator,
-        folder=lambda folder: find_folder(folder, Path.cwd()),
+        folder=lambda place: find_folder(place.folder, Path.cwd()),
         serve=wiring.serve,
     )
 

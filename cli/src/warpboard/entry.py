@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpboard.terminal.context import AppContext
+    from warpboard.service.context import AppContext
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -18,11 +18,13 @@ from shared.presentation.responses import JsonObject
 from shared.problems.submission_file import MEDIA, suffix
 from warpboard.service.ports import (
     NO_FIELDS,
+    Caller,
     Fields,
     PublishApproval,
     Response,
     StreamMessage,
     SubmissionRequest,
+    T,
     Unavailable,
 )
 
@@ -34,30 +36,6 @@ UNAVAILABLE_STATUSES = (502, 503, 504)
 RATE_LIMITED = "rate_limited"
 # An operator paused intake: retrying at once is useless.
 PAUSED = "submissions_paused"
-
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-class Caller(NamedTuple):
-    """Who sends requests: the owner of a token, or a participant whom a local platform believes.
-
-    `operator` is recorded as the actor if the token is the platform's own.
-    """
-
-    participant: str | None = None
-    token: str | None = None
-    operator: str | None = None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that identify the caller."""
-        headers = {
-            "Authorization": f"Bearer {self.token}" if self.token else None,
-            "Warpboard-Operator": self.operator,
-            "Warpboard-Participant": None if self.token else self.participant,
-        }
-        return {name: value for name, value in headers.items() if value is not None}
 
 
 class HttpApi:
@@ -140,12 +118,8 @@ class HttpApi:
         settings: Fields = NO_FIELDS,
     ) -> Response[PublishedVersion]:
         """Publish a problem and return its newest version. Raises the same as get."""
-        fields = {
-            "slug": slug,
-            "report": approval.report,
-            "unchecked": approval.unchecked,
-            **settings,
-        }
+        approvals = {"report": approval.report, "unchecked": approval.unchecked}
+        fields = {"slug": slug, **approvals, **settings}
         return await self._request(
             PublishedVersion,
             "POST",
@@ -194,12 +168,11 @@ class HttpApi:
         """Raise the error that a response reports, if it reports one."""
         if response.is_success:
             return
-        body = _decode_object(response)
+        body = _decode_body(response)
+        body = body if isinstance(body, dict) else {}
         detail = str(body.get("detail") or f"HTTP status {response.status_code}")
-        code, wait_s = (
-            str(body.get("code") or body.get("error") or "refused"),
-            _retry_after_s(response),
-        )
+        code = str(body.get("code") or body.get("error") or "refused")
+        wait_s = _retry_after_s(response)
         if code == RATE_LIMITED:
             raise Unavailable(f"{self._url}: {detail}", wait_s)
         if response.is_client_error or code == PAUSED:
@@ -218,11 +191,6 @@ def _decode_body(response: httpx.Response) -> Any:
         return response.json()
     except ValueError:
         return None
-
-
-def _decode_object(response: httpx.Response) -> JsonObject:
-    body = _decode_body(response)
-    return body if isinstance(body, dict) else {}
 
 
 def _parse_event(kind: str, data: str) -> StreamMessage:

@@ -1,8 +1,7 @@
-"""Files named on the command line, stored check reports, and local runs in the agents' harness."""
+"""Files named on the command line, and local runs in the agents' harness."""
 
 import asyncio
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -11,21 +10,21 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from harness import entry
-from harness.entry import InspectReport, InspectRequest, MessageHandler, RunReport, RunRequest
+from harness.entry import InspectRequest, MessageHandler, RunRequest
 from shared.api.submissions import Progress
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.problem_folders import find_contest_problem, read_problem_files
-from shared.problems.compilation import compile_problem
 from shared.problems.contest import SUFFIXES, ContestProblem, add_contest_gpus, read_contest
 from shared.problems.submission_file import SUFFIXES as SUFFIXES_OF
 from shared.problems.submission_file import suffix
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
 from warpboard.domain.solutions import Sample, Solutions
+from warpboard.service.compilation import compile_files
 from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
 
 # The limit of files of problems and contests; a submission's limit is the platform's own.
@@ -33,8 +32,6 @@ FILE_BYTES_MAX = 16 * 1024 * 1024
 DEVICE = "cpu"
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
-REPORTS_MAX = 500
-REPORT_BYTES_MAX = 1024 * 1024
 
 
 class LocalDisk:
@@ -48,16 +45,10 @@ class LocalDisk:
         """Compile a problem without its solutions. Raises Refused."""
         files, entry = read_problem_files(folder), find_contest_problem(folder)
         files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
-        name = slug or (entry.slug if entry else slug_of(_problem_name(folder.resolve())))
-        version = compile_problem(name, files)
-        return ProblemFiles(
-            slug=name,
-            files=files,
-            manifest=version.manifest,
-            version_files=version.files,
-            ranking_by=version.ranking_by,
-            warnings=tuple(version.warnings),
-        )
+        path = folder.resolve()
+        own_name = path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
+        name = slug or (entry.slug if entry else slug_of(own_name))
+        return compile_files(name, files)
 
     def contest(self, file: Path) -> list[ContestProblem]:
         """Return the problems that a contest file lists, with full paths; empty for other files.
@@ -126,10 +117,6 @@ class LocalDisk:
         return folder / name
 
 
-def _problem_name(path: Path) -> str:
-    return path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
-
-
 def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,35 +160,12 @@ def _read_bytes(file: Path, bytes_max: int) -> bytes:
     return data
 
 
-class Evaluator(Protocol):
-    """Runs submissions and inspects problems."""
-
-    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
-        """Run one submission to its end."""
-        ...
-
-    async def inspect(self, request: InspectRequest) -> InspectReport:
-        """Inspect a problem's own code."""
-        ...
-
-
-class _FreshHarness:
-    """Uses a new harness for each request."""
-
-    async def evaluate(self, request: RunRequest, told: MessageHandler) -> RunReport:
-        return await entry.evaluate(request, told)
-
-    async def inspect(self, request: InspectRequest) -> InspectReport:
-        async with entry.Harness() as harness:
-            return await harness.inspect(request)
-
-
 class LocalHarness:
     """Runs submissions in this machine's harness, in temporary folders."""
 
-    def __init__(self, harness: Evaluator | None = None) -> None:
+    def __init__(self, harness: entry.Harness | None = None) -> None:
         """Without a harness every run gets one of its own."""
-        self._harness = harness or _FreshHarness()
+        self._harness = harness
 
     @asynccontextmanager
     async def warm(self) -> AsyncIterator["LocalHarness"]:
@@ -242,7 +206,11 @@ class LocalHarness:
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             folder = Path(home) / "problem"
             await asyncio.to_thread(_lay_out_problem, folder, problem)
-            return asdict(await self._harness.inspect(InspectRequest(str(folder))))
+            request = InspectRequest(str(folder))
+            if self._harness is not None:
+                return asdict(await self._harness.inspect(request))
+            async with entry.Harness() as harness:
+                return asdict(await harness.inspect(request))
 
     async def run(
         self,
@@ -250,38 +218,21 @@ class LocalHarness:
         submission: SubmissionRequest,
         report_progress: Callable[[Progress], Awaitable[None]],
         terms: LocalRunTerms,
+        rival: SubmissionRequest | None = None,
     ) -> JsonObject:
-        """Run one submission and return its end, in the keys of a submission's run."""
-        answer_fields: dict[str, Any] = {}
+        """Run one submission, or a duel with a rival; return its end in the keys of a run."""
+        machine: dict[str, Any] = {}
+        listen = _listen(machine, report_progress)
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission)
+            request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission, rival)
             request = replace(request, level_min=terms.level_min)
-            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
-            answer_fields["files"] = await asyncio.to_thread(
-                _collect_files, Path(request.out), terms.save
-            )
-        return _build_answer(report, answer_fields)
-
-    async def duel(
-        self,
-        problem: ProblemFiles,
-        submissions: tuple[SubmissionRequest, SubmissionRequest],
-        report_progress: Callable[[Progress], Awaitable[None]],
-        terms: LocalRunTerms,
-    ) -> JsonObject:
-        """Run a duel of two submissions and return its end, in the keys of a run and `duel`."""
-        answer_fields: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
-            first, second = submissions
-            rival = Path(home) / f"rival{suffix(second.name)}"
-            request = await asyncio.to_thread(_prepare_run, Path(home), problem, first)
-            await asyncio.to_thread(rival.write_bytes, second.source)
-            request = replace(request, level_min=terms.level_min, rival=str(rival))
-            report = await self._harness.evaluate(request, _listen(answer_fields, report_progress))
-            answer_fields["files"] = await asyncio.to_thread(
-                _collect_files, Path(request.out), terms.save
-            )
-        return _build_answer(report, answer_fields)
+            if self._harness is None:
+                report = await entry.evaluate(request, listen)
+            else:
+                report = await self._harness.evaluate(request, listen)
+            files = await asyncio.to_thread(_collect_files, Path(request.out), terms.save)
+        answer = asdict(report) | machine
+        return answer | {"files": files, "verdict": report.verdict or None}
 
 
 def _listen(
@@ -298,17 +249,30 @@ def _listen(
     return handle_message
 
 
-def _prepare_run(home: Path, problem: ProblemFiles, submission: SubmissionRequest) -> RunRequest:
+def _prepare_run(
+    home: Path,
+    problem: ProblemFiles,
+    submission: SubmissionRequest,
+    rival: SubmissionRequest | None,
+) -> RunRequest:
     folder, out = home / "problem", home / "out"
     source = home / f"submission{suffix(submission.name)}"
     out.mkdir()
     _lay_out_problem(folder, problem)
     source.write_bytes(submission.source)
-    return RunRequest(str(folder), str(source), submission.mode, str(out))
+    request = RunRequest(str(folder), str(source), submission.mode, str(out))
+    if rival is None:
+        return request
+    rival_source = home / f"rival{suffix(rival.name)}"
+    rival_source.write_bytes(rival.source)
+    return replace(request, rival=str(rival_source))
 
 
 def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
-    _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
+    for name, data in {**problem.version_files, "manifest.json": problem.manifest}.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
 
 
 def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
@@ -327,44 +291,3 @@ def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
         }
         for path in paths
     ]
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-
-
-def _build_answer(report: RunReport, answer_fields: Mapping[str, Any]) -> JsonObject:
-    answer = asdict(report) | dict(answer_fields)
-    return answer | {"verdict": report.verdict or None}
-
-
-class ReportFolder:
-    """A ReportStore in a folder; a report that cannot be stored is made again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def found(self, key: str) -> str | None:
-        """Return the report that was stored under a key."""
-        try:
-            with (self._path / f"{key}.json").open("rb") as opened:
-                return opened.read(REPORT_BYTES_MAX).decode()
-        except (OSError, ValueError):
-            return None
-
-    def keep(self, key: str, text: str) -> None:
-        """Store a report; if there are too many, the oldest go."""
-        fresh = self._path / f".{key}.{os.getpid()}"
-        try:
-            self._path.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self._path / f"{key}.json")
-            reports = sorted(self._path.glob("*.json"), key=lambda report: report.stat().st_mtime)
-            for old in reports[:-REPORTS_MAX]:
-                old.unlink(missing_ok=True)
-        except OSError:
-            # Only the next publication needs it, which then checks again.
-            return

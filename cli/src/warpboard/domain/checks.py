@@ -154,19 +154,19 @@ def is_broken(findings: Iterable[Finding]) -> bool:
 def trial_findings(trials: Sequence[Trial]) -> list[Finding]:
     """Return solutions with a wrong end, and kinds of which there is none."""
     findings = [finding for trial in trials if (finding := _trial_finding(trial)) is not None]
-    for kind, code, level in (("correct", "no_correct", "error"), ("wrong", "no_wrong", "warning")):
+    needed: tuple[tuple[str, str, Level], ...] = (
+        ("correct", "no_correct", "error"),
+        ("wrong", "no_wrong", "warning"),
+    )
+    for kind, code, level in needed:
         trials_of_kind = [trial for trial in trials if trial.kind == kind]
         if not trials_of_kind:
             text = f"there is no solution in solutions/{kind}: add one that is {kind}"
-            findings.append(create_finding(code, _level(level), f"solutions/{kind}", text))
+            findings.append(create_finding(code, level, f"solutions/{kind}", text))
         elif not any(trial.is_shown for trial in trials_of_kind):
             text = f"none of the {kind} solutions can be run here: {trials_of_kind[0].reason}"
             findings.append(create_finding("not_run", "warning", f"solutions/{kind}", text))
     return findings
-
-
-def _level(name: str) -> Level:
-    return "error" if name == "error" else "warning"
 
 
 def _trial_finding(trial: Trial) -> Finding | None:

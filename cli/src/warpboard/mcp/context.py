@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -99,13 +99,13 @@ def take_first(items: list[T], count_max: int, kind: str) -> tuple[list[T], list
 class ToolContext:
     """The platform as the user of this server, this machine, and the caller's progress.
 
-    `told` is called with how far a tool is, of how much, and a sentence.
+    `report_progress` is called with how far a tool is, of how much, and a sentence.
     """
 
     api: Api
     disk: Disk
     harness: Harness
-    told: PROGRESS
+    report_progress: PROGRESS
 
 
 def load_kernel(
@@ -141,11 +141,12 @@ class ToolResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool; `is_reading` if it changes nothing on the platform, `is_slow` if it waits."""
+    """One tool: a function whose annotations say what it takes and returns.
+
+    `is_reading` if it changes nothing on the platform, `is_slow` if it waits.
+    """
 
     run: Callable[[ToolContext, Any], Awaitable[msgspec.Struct]]
-    ask: type[ToolRequest]
-    tell: type[ToolResponse]
     about: str
     is_reading: bool = True
     is_slow: bool = False
@@ -154,3 +155,14 @@ class Tool:
     def name(self) -> str:
         """The name by which a model calls it."""
         return self.run.__name__
+
+    @property
+    def ask(self) -> type[ToolRequest]:
+        """The type of its arguments."""
+        _, request_type, _ = get_type_hints(self.run).values()
+        return cast("type[ToolRequest]", request_type)
+
+    @property
+    def tell(self) -> type[ToolResponse]:
+        """The type of its result."""
+        return cast("type[ToolResponse]", get_type_hints(self.run)["return"])

@@ -9,9 +9,8 @@ from msgspec import Meta
 from shared.api.baselines import Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.submissions import Balance, Balances, OwnSubmissions
-from warpboard.mcp.context import Gpu, Name, Slug, Tool, ToolContext, ToolRequest, ToolResponse
-from warpboard.service.leaderboards import LeaderboardQuery, resolve_gpus
-from warpboard.service.queues import balance_text
+from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolRequest, ToolResponse
+from warpboard.service.answers import balance_text, resolve_gpus
 
 BOARDS_MAX = 16
 
@@ -129,33 +128,9 @@ class QuotaResult(ToolResponse, frozen=True, kw_only=True):
     summary: str
 
 
-def standing_tools() -> tuple[Tool, ...]:
-    """Return the tools that show standings."""
-    return (
-        Tool(
-            leaderboard,
-            LeaderboardRequest,
-            LeaderboardsResult,
-            "Show a problem's leaderboards, best first: the times to beat.",
-        ),
-        Tool(
-            my_submissions,
-            MySubmissionsRequest,
-            MySubmissionsResult,
-            "List your own submissions, newest first, with verdicts and scores.",
-        ),
-        Tool(
-            quota,
-            QuotaRequest,
-            QuotaResult,
-            "Show how many submissions you have left, and until when.",
-        ),
-    )
-
-
 async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> LeaderboardsResult:
     """Return a problem's leaderboards, best first. Raises Refused and Failed."""
-    gpus = await resolve_gpus(context.api, LeaderboardQuery(request.problem, request.gpu))
+    gpus = await resolve_gpus(context.api, request.problem, request.gpu)
     boards, empty, cut = [], [], []
     for gpu in gpus[:BOARDS_MAX]:
         answer = await context.api.get(
@@ -202,7 +177,7 @@ async def quota(context: ToolContext, request: QuotaRequest) -> QuotaResult:
     if request.problem is None:
         balances = (await context.api.get(Balances, "quota")).value.items
     else:
-        gpus = await resolve_gpus(context.api, LeaderboardQuery(request.problem, request.gpu))
+        gpus = await resolve_gpus(context.api, request.problem, request.gpu)
         answers = [
             (await context.api.get(Balances, "quota", problem=request.problem, gpu=gpu)).value
             for gpu in gpus[:BOARDS_MAX]

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from shared.api.problems import FullProblem, Problem
-from shared.api.problems import Problems as Page
+from shared.api.problems import FullProblem, Problems
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.ranking_rules import RANKING_TEXTS
@@ -17,7 +16,6 @@ from warpboard.mcp.context import (
     FILES_CHARS_MAX,
     Gpus,
     Slug,
-    Tool,
     ToolContext,
     ToolRequest,
     ToolResponse,
@@ -115,46 +113,23 @@ class Task(ToolResponse, frozen=True, kw_only=True):
     cut: list[str] = []
 
 
-def problem_tools() -> tuple[Tool, ...]:
-    """Return the tools about problems."""
-    return (
-        Tool(
-            list_problems,
-            ListProblemsRequest,
-            ProblemsResult,
-            "List the problems you can write kernels for, with their GPU types and deadlines.",
-        ),
-        Tool(
-            read_task,
-            ReadTaskRequest,
-            Task,
-            "Read everything needed to solve a problem: statement, reference, starter file, "
-            "rules, cases, GPU types and time budgets.",
-        ),
-    )
-
-
 async def list_problems(context: ToolContext, _: ListProblemsRequest) -> ProblemsResult:
     """Return every problem in its newest version. Raises Refused and Failed."""
-    answer = await context.api.get(Page, "problems", limit=PROBLEMS_MAX)
-    problems = answer.value.items
-    has_more = bool(answer.value.next_cursor)
-    return ProblemsResult(
-        problems=[_summarize(problem) for problem in problems],
-        cut=[f"problems after the first {len(problems)}"] if has_more else [],
-    )
-
-
-def _summarize(problem: Problem) -> ProblemSummary:
-    return ProblemSummary(
-        slug=problem.slug,
-        title=one_line(problem.title, 200),
-        gpus=problem.gpus,
-        languages=problem.languages,
-        ranking_by=problem.ranking_by,
-        deadline_at=problem.deadline_at,
-        state=problem.state,
-    )
+    page = (await context.api.get(Problems, "problems", limit=PROBLEMS_MAX)).value
+    problems = [
+        ProblemSummary(
+            slug=problem.slug,
+            title=one_line(problem.title, 200),
+            gpus=problem.gpus,
+            languages=problem.languages,
+            ranking_by=problem.ranking_by,
+            deadline_at=problem.deadline_at,
+            state=problem.state,
+        )
+        for problem in page.items
+    ]
+    cut = [f"problems after the first {len(problems)}"] if page.next_cursor else []
+    return ProblemsResult(problems=problems, cut=cut)
 
 
 async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
@@ -241,11 +216,6 @@ async def render_statement(context: ToolContext, slug: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-async def load_starter(context: ToolContext, slug: str) -> str:
-    """Return the starter file of a problem. Raises Refused and Failed."""
-    return (await read_task(context, ReadTaskRequest(problem=slug))).starter.text
-
-
 async def list_resources(context: ToolContext) -> list[ResourceEntry]:
     """Return the resources of all problems. Raises Refused and Failed."""
     summaries = (await list_problems(context, ListProblemsRequest())).problems
@@ -271,7 +241,8 @@ async def read_resource(context: ToolContext, uri: str) -> tuple[str, str]:
         known = " and ".join(uri for uri, *_ in TEMPLATES)
         raise Refused("unknown_page", f"there is no page {uri!r}: there are {known}", "uri")
     if slug.endswith(STARTER):
-        return await load_starter(context, slug.removesuffix(STARTER)), SOURCE_TYPE
+        request = ReadTaskRequest(problem=slug.removesuffix(STARTER))
+        return (await read_task(context, request)).starter.text, SOURCE_TYPE
     return await render_statement(context, slug), PAGE_TYPE
 
 

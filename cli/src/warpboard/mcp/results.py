@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from shared.api.cases import Case, Mismatch, Roofline
+from shared.api.cases import Mismatch, Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
@@ -18,7 +18,6 @@ from warpboard.mcp.context import (
     Chars,
     Name,
     Number,
-    Tool,
     ToolContext,
     ToolRequest,
     ToolResponse,
@@ -170,38 +169,6 @@ class CompareResult(ToolResponse, frozen=True, kw_only=True):
     cut: list[str] = []
 
 
-def result_tools() -> tuple[Tool, ...]:
-    """Return the tools that read results."""
-    return (
-        Tool(
-            read_result,
-            ReadResultRequest,
-            SubmissionResult,
-            "Read how a submission ended: verdict, failing cases with messages and wrong "
-            "elements, times with intervals, rank or why it has none.",
-        ),
-        Tool(
-            read_log,
-            ReadLogRequest,
-            SubmissionText,
-            "Read what a submission printed, its compiler's messages included.",
-        ),
-        Tool(
-            read_profile,
-            ReadProfileRequest,
-            SubmissionText,
-            "Read the report of a submission of mode profile as text, to see where time goes.",
-        ),
-        Tool(
-            compare,
-            CompareRequest,
-            CompareResult,
-            "Compare two submissions: source diff and each case's ratio of times with its "
-            "interval; a ratio whose interval holds 1 is no difference.",
-        ),
-    )
-
-
 async def read_result(context: ToolContext, request: ReadResultRequest) -> SubmissionResult:
     """Return how a submission ended, or where it is. Raises Refused and Failed."""
     submission = await _submission(context.api, request.number)
@@ -250,18 +217,17 @@ def failing(run: AnyRun) -> tuple[list[FailedCase], list[str]]:
         (case for case in run.cases if case.verdict not in GOOD), key=lambda c: c.is_hidden
     )
     reported, cut = take_first(failed, CASES_MAX, "failing cases")
-    return [_failed_case(case) for case in reported], cut
-
-
-def _failed_case(case: Case) -> FailedCase:
-    return FailedCase(
-        name="a hidden case" if case.is_hidden else case.name,
-        stage=case.stage,
-        verdict=case.verdict,
-        message=shorten(case.message),
-        wrong=case.wrong,
-        mismatches=case.mismatches[:MISMATCHES_MAX],
-    )
+    return [
+        FailedCase(
+            name="a hidden case" if case.is_hidden else case.name,
+            stage=case.stage,
+            verdict=case.verdict,
+            message=shorten(case.message),
+            wrong=case.wrong,
+            mismatches=case.mismatches[:MISMATCHES_MAX],
+        )
+        for case in reported
+    ], cut
 
 
 def timed(run: AnyRun) -> tuple[list[TimedCase], list[str]]:

@@ -17,21 +17,21 @@ from mcp.server.stdio import stdio_server
 from shared.errors import Failed, Refused
 from shared.presentation.units import about_text, one_line
 from warpboard.domain.exit_codes import OK
-from warpboard.mcp.context import PROGRESS, Tool, ToolContext
-from warpboard.mcp.leaderboards import standing_tools
-from warpboard.mcp.local_run import local_tools
+from warpboard.mcp.context import Tool, ToolContext
+from warpboard.mcp.leaderboards import leaderboard, my_submissions, quota
 from warpboard.mcp.problems import (
     PROMPT,
     PROMPT_ABOUT,
     PROMPT_ARGUMENTS,
     TEMPLATES,
+    list_problems,
     list_resources,
-    problem_tools,
     read_resource,
+    read_task,
     render_prompt,
 )
-from warpboard.mcp.results import result_tools
-from warpboard.mcp.submissions import submission_tools
+from warpboard.mcp.results import compare, read_log, read_profile, read_result
+from warpboard.mcp.submissions import cancel, follow, run_locally, submit
 from warpboard.mcp.wire import LineReader, LineWriter, OpenRequests, claim_stdio
 from warpboard.service.ports import Api, Disk, Harness, Unavailable
 
@@ -64,6 +64,59 @@ DEFS = "#/$defs/"
 PLACE = re.compile(r" - at `\$\.?([\w.\[\]]*)`$")
 FIELD = re.compile(r"field `(\w+)`")
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
+# In the order of a typical session.
+TOOLS = (
+    Tool(
+        list_problems,
+        "List the problems you can write kernels for, with their GPU types and deadlines.",
+    ),
+    Tool(
+        read_task,
+        "Read everything needed to solve a problem: statement, reference, starter file, "
+        "rules, cases, GPU types and time budgets.",
+    ),
+    Tool(
+        submit,
+        "Submit a kernel and get its number at once; call follow next. Use mode test until "
+        "it is correct, then benchmark, and ranked only when it beats your best.",
+        is_reading=False,
+    ),
+    Tool(
+        follow,
+        "Wait for a submission to end, at most wait_s seconds, and get what happened to it "
+        "since `after`; call it again with next_after until is_over.",
+        is_slow=True,
+    ),
+    Tool(
+        cancel,
+        "Cancel your submission; its quota is refunded if no run had begun.",
+        is_reading=False,
+    ),
+    Tool(
+        run_locally,
+        "Run a kernel on this machine's CPU in the platform's own harness: no quota, no "
+        "queue, but no GPU and no score that counts.",
+        is_slow=True,
+    ),
+    Tool(
+        read_result,
+        "Read how a submission ended: verdict, failing cases with messages and wrong "
+        "elements, times with intervals, rank or why it has none.",
+    ),
+    Tool(read_log, "Read what a submission printed, its compiler's messages included."),
+    Tool(
+        read_profile,
+        "Read the report of a submission of mode profile as text, to see where time goes.",
+    ),
+    Tool(
+        compare,
+        "Compare two submissions: source diff and each case's ratio of times with its "
+        "interval; a ratio whose interval holds 1 is no difference.",
+    ),
+    Tool(leaderboard, "Show a problem's leaderboards, best first: the times to beat."),
+    Tool(my_submissions, "List your own submissions, newest first, with verdicts and scores."),
+    Tool(quota, "Show how many submissions you have left, and until when."),
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +133,21 @@ class RequestHandlers:
 
     async def list_tools(self, _: Context, __: Page) -> types.ListToolsResult:
         """Return all tools."""
-        return types.ListToolsResult(tools=[_describe_tool(tool) for tool in self.tools.values()])
+        tools = [
+            types.Tool(
+                name=tool.name,
+                description=tool.about,
+                input_schema=build_schema(tool.ask),
+                output_schema=build_schema(tool.tell),
+                annotations=types.ToolAnnotations(
+                    read_only_hint=tool.is_reading,
+                    destructive_hint=False,
+                    open_world_hint=False,
+                ),
+            )
+            for tool in self.tools.values()
+        ]
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -93,9 +160,9 @@ class RequestHandlers:
         try:
             request = parse_arguments(tool.name, tool.ask, params.arguments or {})
             async with self.opening() as api:
-                tool_context = ToolContext(
-                    api, self.disk, self.harness, _progress_reporter(context)
-                )
+                # It does nothing if the caller asked for no progress.
+                report = context.session.report_progress
+                tool_context = ToolContext(api, self.disk, self.harness, report)
                 response = await tool.run(tool_context, request)
         except (Refused, Failed) as end:
             message = types.TextContent(text=_error_text(end))
@@ -108,10 +175,11 @@ class RequestHandlers:
 
     async def list_resources(self, _: Context, __: Page) -> types.ListResourcesResult:
         """Return the task and the starter of every problem."""
-        entries = await self._load(list_resources)
-        return types.ListResourcesResult(
-            resources=[_describe_resource(*entry) for entry in entries]
-        )
+        resources = [
+            types.Resource(uri=uri, name=name, description=about, mime_type=kind)
+            for uri, name, about, kind in await self._load(list_resources)
+        ]
+        return types.ListResourcesResult(resources=resources)
 
     async def list_templates(self, _: Context, __: Page) -> types.ListResourceTemplatesResult:
         """Return the address templates of the resources."""
@@ -165,33 +233,6 @@ def _error_text(end: Refused | Failed) -> str:
     return format_refusal(end) if isinstance(end, Refused) else format_failure(end)
 
 
-def _describe_tool(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        description=tool.about,
-        input_schema=build_schema(tool.ask),
-        output_schema=build_schema(tool.tell),
-        annotations=types.ToolAnnotations(
-            read_only_hint=tool.is_reading,
-            destructive_hint=False,
-            open_world_hint=False,
-        ),
-    )
-
-
-def _describe_resource(uri: str, name: str, about: str, kind: str) -> types.Resource:
-    return types.Resource(uri=uri, name=name, description=about, mime_type=kind)
-
-
-def _progress_reporter(context: Context) -> PROGRESS:
-    """Return a function that reports progress; it does nothing if the caller asked for none."""
-
-    async def report(done: float, total: float, sentence: str) -> None:
-        await context.session.report_progress(done, total, sentence)
-
-    return report
-
-
 async def _ignore_progress(done: float, total: float, sentence: str) -> None:
     """Ignore progress that nobody asked for."""
 
@@ -214,7 +255,7 @@ async def serve(
     opening: Callable[[], AbstractAsyncContextManager[Api]], disk: Disk, harness: Harness
 ) -> int:
     """Serve one client on stdio until it leaves; return the exit code. Raises Refused."""
-    handlers = RequestHandlers(opening, disk, harness, tools())
+    handlers = RequestHandlers(opening, disk, harness, {tool.name: tool for tool in TOOLS})
     server = Server(
         NAME,
         version=VERSION,
@@ -243,20 +284,6 @@ async def serve(
     return OK
 
 
-def tools() -> dict[str, Tool]:
-    """Return all tools by name, in the order of a typical session."""
-    return {
-        tool.name: tool
-        for tool in (
-            *problem_tools(),
-            *submission_tools(),
-            *local_tools(),
-            *result_tools(),
-            *standing_tools(),
-        )
-    }
-
-
 def format_refusal(refused: Refused) -> str:
     """Return a refusal with its code, its field and the fix.
 
@@ -280,11 +307,10 @@ def format_failure(failed: Failed) -> str:
     >>> format_failure(Failed("no answer"))
     'no answer [code failed]; nothing is wrong with your call'
     """
-    is_unavailable = isinstance(failed, Unavailable)
-    code = "unavailable" if is_unavailable else "failed"
-    wait_s = failed.wait_s if isinstance(failed, Unavailable) else None
-    retry_advice = f"the same call may work in {about_text(wait_s or 10.0)}"
-    advice = retry_advice if is_unavailable else "nothing is wrong with your call"
+    code, advice = "failed", "nothing is wrong with your call"
+    if isinstance(failed, Unavailable):
+        code = "unavailable"
+        advice = f"the same call may work in {about_text(failed.wait_s or 10.0)}"
     return f"{one_line(str(failed), ERROR_LENGTH_MAX)} [code {code}]; {advice}"
 
 

@@ -1,4 +1,4 @@
-"""Tools that submit a kernel, follow it and cancel it."""
+"""Tools that run a kernel: on this machine, or as a submission to follow and cancel."""
 
 import asyncio
 import time
@@ -9,25 +9,42 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.submissions import Balance, CancelledSubmission, FullSubmission
+from shared.api.problems import FullProblem
+from shared.api.submissions import Balance, CancelledSubmission, FullSubmission, Progress
 from shared.clock import new_id
-from shared.presentation.report_parts import submission_progress
-from shared.presentation.responses import JsonObject
+from shared.errors import Refused
+from shared.presentation.report_parts import run_progress, submission_progress
+from shared.presentation.responses import JsonObject, Run, parse_response
+from shared.ranking_rules import score_us
 from warpboard.mcp.context import (
+    TEXT_CHARS,
     Gpus,
     KernelPath,
     Language,
     Number,
     Slug,
     Source,
-    Tool,
     ToolContext,
     ToolRequest,
     ToolResponse,
     load_kernel,
+    shorten,
+    tail,
 )
-from warpboard.service.ports import StreamMessage, SubmissionRequest, Unavailable
-from warpboard.service.submission_logs import END, event_line, notice_progress
+from warpboard.mcp.problems import load_problem
+from warpboard.mcp.results import FailedCase, TimedCase, failing, timed
+from warpboard.service.answers import END, event_line, notice_progress
+from warpboard.service.compilation import compile_files
+from warpboard.service.local_run import local_lines, with_roofline
+from warpboard.service.ports import (
+    Api,
+    LocalRunTerms,
+    ProblemFiles,
+    StreamMessage,
+    SubmissionRequest,
+    Unavailable,
+)
+from warpboard.service.starters import starter_files
 from warpboard.service.waiting import retry_until_available
 
 FOLLOW_S_MAX = 50
@@ -41,6 +58,39 @@ Mode = Annotated[
 REPEAT_S_MAX = 4.0
 PAUSE_S = 0.5
 EVENTS_MAX = 100
+RUN_S_MAX = 50
+REFERENCES = ("reference.py", "reference.cuh")
+FILES_MAX = 64
+
+
+class RunLocallyRequest(ToolRequest, frozen=True, kw_only=True):
+    """A kernel to run on this machine's CPU."""
+
+    problem: Slug
+    source: Source = None
+    path: KernelPath = None
+    language: Language = "python"
+    mode: Annotated[
+        Literal["test", "benchmark"], Meta(description="test: is it right; benchmark: how fast.")
+    ] = "test"
+    within_s: Annotated[
+        float, Meta(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
+    ] = 45.0
+
+
+class LocalRunResult(ToolResponse, frozen=True, kw_only=True):
+    """How a run on this machine ended; it does not count."""
+
+    problem: str
+    verdict: str | None
+    summary: list[str]
+    stage: str | None = None
+    reason: str | None = None
+    score_us: float | None = None
+    failing: list[FailedCase] = []
+    timed: list[TimedCase] = []
+    log: str = ""
+    cut: list[str] = []
 
 
 class SubmitRequest(ToolRequest, frozen=True, kw_only=True):
@@ -127,62 +177,27 @@ class CancelResult(ToolResponse, frozen=True, kw_only=True):
     next: str
 
 
-def submission_tools() -> tuple[Tool, ...]:
-    """Return the tools that submit a kernel, follow it and cancel it."""
-    return (
-        Tool(
-            submit,
-            SubmitRequest,
-            SubmitResult,
-            "Submit a kernel and get its number at once; call follow next. Use mode test until "
-            "it is correct, then benchmark, and ranked only when it beats your best.",
-            is_reading=False,
-        ),
-        Tool(
-            follow,
-            FollowRequest,
-            FollowResult,
-            "Wait for a submission to end, at most wait_s seconds, and get what happened to it "
-            "since `after`; call it again with next_after until is_over.",
-            is_slow=True,
-        ),
-        Tool(
-            cancel,
-            CancelRequest,
-            CancelResult,
-            "Cancel your submission; its quota is refunded if no run had begun.",
-            is_reading=False,
-        ),
-    )
-
-
-async def submit(context: ToolContext, tool_request: SubmitRequest) -> SubmitResult:
+async def submit(context: ToolContext, request: SubmitRequest) -> SubmitResult:
     """Submit a kernel once, however often the request is sent. Raises Refused and Failed."""
-    name, source = load_kernel(
-        context, tool_request.source, tool_request.path, tool_request.language
-    )
-    submission = SubmissionRequest(
-        name, source, tool_request.problem, tool_request.mode, tuple(tool_request.gpus)
-    )
+    name, source = load_kernel(context, request.source, request.path, request.language)
+    submission = SubmissionRequest(name, source, request.problem, request.mode, tuple(request.gpus))
     key = new_id()
     answer = await retry_until_available(
-        lambda: context.api.submit(submission, key), REPEAT_S_MAX, _ignore_trouble
+        lambda: context.api.submit(submission, key),
+        REPEAT_S_MAX,
+        lambda _: None,  # Failed attempts last only seconds.
     )
     receipts = answer.value.submissions
     numbers = ", ".join(str(receipt.number) for receipt in receipts)
     return SubmitResult(
-        problem=tool_request.problem,
-        mode=tool_request.mode,
+        problem=request.problem,
+        mode=request.mode,
         submissions=[
             SubmitReceipt(number=receipt.number, gpu=receipt.gpu, quota=receipt.quota)
             for receipt in receipts
         ],
         next=f"call follow with number {numbers} until is_over, then read_result",
     )
-
-
-def _ignore_trouble(trouble: str) -> None:
-    """Ignore failed attempts, which last only seconds."""
 
 
 @dataclass
@@ -252,11 +267,11 @@ async def _listen(context: ToolContext, request: FollowRequest, batch: EventBatc
             async for message in context.api.events(request.number, batch.place):
                 batch.at = time.monotonic()
                 if sentence := _collect(message, batch):
-                    await context.told(batch.at - began, request.wait_s, sentence)
+                    await context.report_progress(batch.at - began, request.wait_s, sentence)
         except Unavailable as trouble:
             if time.monotonic() - batch.at > REPEAT_S_MAX:
                 raise
-            await context.told(time.monotonic() - began, request.wait_s, str(trouble))
+            await context.report_progress(time.monotonic() - began, request.wait_s, str(trouble))
         if not batch.is_end:
             await asyncio.sleep(PAUSE_S)
 
@@ -284,4 +299,60 @@ async def cancel(context: ToolContext, request: CancelRequest) -> CancelResult:
         number=request.number,
         state=answer.value.state,
         next=f"call follow with number {request.number}: it is over within seconds",
+    )
+
+
+async def run_locally(context: ToolContext, request: RunLocallyRequest) -> LocalRunResult:
+    """Run a kernel on this machine's CPU with seeds of our own. Raises Refused and Failed."""
+    name, source = load_kernel(context, request.source, request.path, request.language)
+    problem = await load_problem(context.api, request.problem)
+    files = await _compile_problem_files(context.api, problem)
+    submission = SubmissionRequest(name, source, problem.slug, request.mode)
+    began = time.monotonic()
+
+    async def report_progress(progress: Progress) -> None:
+        await context.report_progress(
+            time.monotonic() - began, request.within_s, run_progress(progress).whole
+        )
+
+    try:
+        async with asyncio.timeout(request.within_s):
+            answer = await context.harness.run(files, submission, report_progress, LocalRunTerms())
+    except TimeoutError as late:
+        reason = f"not over after {request.within_s:g} s: allow more by within_s, or submit it"
+        raise Refused("too_slow", reason, "within_s") from late
+    answer = with_roofline(answer, files.manifest)
+    return _build_result(files, submission, parse_response(answer, Run))
+
+
+async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles:
+    """Compile the problem from the files that participants may read."""
+    names = [file.name for file in problem.files][:FILES_MAX]
+    files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
+    if not any(name in files for name in (*REFERENCES, problem.main)):
+        reason = (
+            f"{problem.slug} shows no reference, so it cannot be run here: submit with mode test"
+        )
+        raise Refused("no_reference", reason, "problem")
+    return compile_files(problem.slug, starter_files(problem, files, problem.gpus))
+
+
+def _build_result(files: ProblemFiles, submission: SubmissionRequest, run: Run) -> LocalRunResult:
+    failed_cases, cut = failing(run)
+    timed_cases, timed_cut = timed(run)
+    times_us = [case.time_us for case in timed_cases]
+    is_scored = run.verdict == "passed" and bool(times_us) and not timed_cut
+    score = score_us(files.ranking_by, times_us) if is_scored else None
+    log, cut_note = tail(run.log_tail or run.log_head, TEXT_CHARS)
+    return LocalRunResult(
+        problem=files.slug,
+        verdict=run.verdict,
+        summary=local_lines(submission.name, submission.mode, run, score),
+        stage=run.stage,
+        reason=shorten(run.reason or "") or None,
+        score_us=score,
+        failing=failed_cases,
+        timed=timed_cases,
+        log=log,
+        cut=[*cut, *timed_cut, *([f"log: {cut_note}"] if cut_note else [])],
     )

@@ -18,7 +18,7 @@ from shared.servers import process as processes
 from shared.servers.lock import FolderInUse
 from shared.servers.process import Steps
 from warpboard.processes.services import HOST, Service
-from warpboard.processes.state import Row
+from warpboard.service.machine import Row
 
 # The machine may be slow or busy.
 READY_S_MAX = 120.0
@@ -77,11 +77,6 @@ def read_health(port: int) -> dict[str, str] | None:
     return {str(part): str(reason) for part, reason in parts.items()} or None
 
 
-def _reasons(parts: Mapping[str, str] | None) -> str:
-    """Format a service's failing parts, one line each."""
-    return "".join(f"\n{part}: {reason}" for part, reason in (parts or {}).items())
-
-
 class ServiceProcess:
     """One of our services in its own process."""
 
@@ -109,7 +104,8 @@ class ServiceProcess:
                         failed = processes.startup_failure(
                             self.name, process, self.log, READY_S_MAX
                         )
-                        raise Failed(f"{failed}{_reasons(parts)}")
+                        reasons = (f"\n{part}: {reason}" for part, reason in (parts or {}).items())
+                        raise Failed(f"{failed}{''.join(reasons)}")
                     yield
         finally:
             if not is_up:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from shared.errors import Failed, Refused
+from shared.presentation.responses import JsonObject
 from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import PlatformConfig, Service, local_services
 from warpboard.processes.state import describe
@@ -30,49 +30,47 @@ class LocalLogMaintenance:
 
     environ: Mapping[str, str]
 
-    async def replay(self, folder: Path, options: ReplayOptions) -> dict[str, Any]:
+    async def replay(self, folder: Path, options: ReplayOptions) -> JsonObject:
         """Compare a rebuilt projection with the live one. Raises Refused and Failed."""
         arguments = ["--projection", options.projection, "--source", options.source]
         arguments += ["--file", str(options.file)] if options.file is not None else []
         arguments += ["--switch"] if options.is_switched else []
-        return (await run_beside_platform(folder, "replay", *arguments)).answer
+        return await run_beside_platform(folder, "replay", *arguments)
 
-    async def audit(self, folder: Path, options: AuditOptions) -> dict[str, Any]:
+    async def audit(self, folder: Path, options: AuditOptions) -> JsonObject:
         """Audit a leaderboard. Raises Refused and Failed."""
         arguments = _audit_arguments(options)
         if options.file is not None:
-            return (await run_alone(self.environ, *arguments)).answer
-        return (await run_in_folder(folder, self.environ, *arguments)).answer
+            return await run_alone(self.environ, *arguments)
+        return await run_in_folder(folder, self.environ, *arguments)
 
-    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> dict[str, Any]:
+    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> JsonObject:
         """Write a backup, whether the platform runs or not. Raises as audit does."""
         arguments = ["export", str(file), *(f"--without-{part}" for part in left_out)]
-        return (await run_in_folder(folder, self.environ, *arguments)).answer
+        return await run_in_folder(folder, self.environ, *arguments)
 
     async def import_(
         self, folder: Path, file: Path, actor: str, *, is_incomplete_allowed: bool
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Restore a backup into the empty log of a platform that is down. Raises as audit does."""
         arguments = ["import", str(file), "--actor", actor]
         arguments += ["--incomplete"] if is_incomplete_allowed else []
-        return (await run_beside_servers(folder, self.environ, *arguments)).answer
+        return await run_beside_servers(folder, self.environ, *arguments)
 
-    async def scrub(self, folder: Path) -> dict[str, Any]:
+    async def scrub(self, folder: Path) -> JsonObject:
         """Compare the log with its archive, event by event. Raises as audit does."""
-        return (await run_in_folder(folder, self.environ, "scrub")).answer
+        return await run_in_folder(folder, self.environ, "scrub")
 
-    async def repair(self, folder: Path, options: RepairOptions) -> dict[str, Any]:
+    async def repair(self, folder: Path, options: RepairOptions) -> JsonObject:
         """Restore missing events in the log of a platform that is down. Raises as audit does."""
         arguments = ["repair", str(options.file.absolute()), "--actor", options.actor]
         arguments += ["--overwrite"] if options.overwrite else []
         arguments += ["--accept-loss"] if options.accept_loss else []
-        return (await run_beside_servers(folder, self.environ, *arguments)).answer
+        return await run_beside_servers(folder, self.environ, *arguments)
 
-    async def collect(self, folder: Path, *, is_trial: bool) -> dict[str, Any]:
+    async def collect(self, folder: Path, *, is_trial: bool) -> JsonObject:
         """Remove blobs that no event names, or list them with `is_trial`. Raises as audit does."""
-        return (
-            await run_beside_platform(folder, "gc", "--dry-run" if is_trial else "--apply")
-        ).answer
+        return await run_beside_platform(folder, "gc", "--dry-run" if is_trial else "--apply")
 
 
 def _audit_arguments(options: AuditOptions) -> list[str]:
@@ -92,16 +90,9 @@ def _audit_arguments(options: AuditOptions) -> list[str]:
     return arguments
 
 
-class CommandResult(NamedTuple):
-    """The answer of a command, and its exit code: 0 if all is well, 1 if something differs."""
-
-    code: int
-    answer: dict[str, Any]
-
-
 async def run_beside_platform(
     folder: Path, *arguments: str, within_s: float = COMMAND_S_MAX
-) -> CommandResult:
+) -> JsonObject:
     """Run a command beside the platform of a folder. Raises Refused and Failed."""
     pid = _find_ranker(folder)
     if pid is None:
@@ -111,7 +102,7 @@ async def run_beside_platform(
 
 async def run_beside_servers(
     folder: Path, environ: Mapping[str, str], *arguments: str
-) -> CommandResult:
+) -> JsonObject:
     """Run a command beside a folder's servers, which are started for it without services.
 
     Raises Refused while the platform runs there, InUse and Failed.
@@ -119,7 +110,7 @@ async def run_beside_servers(
     if _find_ranker(folder) is not None:
         raise Refused("platform_runs", f"a platform runs in {folder}: stop it with warpboard down")
     configs: list[PlatformConfig] = []
-    results: list[CommandResult] = []
+    results: list[JsonObject] = []
 
     def servers_alone(config: PlatformConfig) -> Sequence[Service]:
         configs.append(config)
@@ -140,7 +131,7 @@ async def run_beside_servers(
     return results[0]
 
 
-async def run_in_folder(folder: Path, environ: Mapping[str, str], *arguments: str) -> CommandResult:
+async def run_in_folder(folder: Path, environ: Mapping[str, str], *arguments: str) -> JsonObject:
     """Run a command beside the platform if it runs, else beside its servers."""
     if _find_ranker(folder) is not None:
         return await run_beside_platform(folder, *arguments)
@@ -149,7 +140,7 @@ async def run_in_folder(folder: Path, environ: Mapping[str, str], *arguments: st
 
 async def run_alone(
     environ: Mapping[str, str], *arguments: str, within_s: float = COMMAND_S_MAX
-) -> CommandResult:
+) -> JsonObject:
     """Run a command whose environment names the servers, or that needs none. Raises Refused and
     Failed.
     """
@@ -175,8 +166,7 @@ async def run_alone(
 
 def _find_ranker(folder: Path) -> int | None:
     """Return the process of the folder's ranker, if it runs."""
-    rows = (row for row in describe(folder) if row.name == "ranker")
-    return next((row.pid for row in rows), None)
+    return next((row.pid for row in describe(folder) if row.name == "ranker"), None)
 
 
 def _read_environ(pid: int) -> dict[str, str]:
@@ -201,7 +191,7 @@ async def _end_process(process: Process) -> None:
             await asyncio.wait_for(process.wait(), END_S_MAX)
 
 
-def _parse_result(code: int, out: bytes, errors: str) -> CommandResult:
+def _parse_result(code: int, out: bytes, errors: str) -> JsonObject:
     if code == REFUSED:
         raise Refused("ranker_refused", errors[-ERROR_CHARS_MAX:])
     try:
@@ -213,4 +203,4 @@ def _parse_result(code: int, out: bytes, errors: str) -> CommandResult:
         raise Failed(
             f"expected a JSON object from the ranker's command, got {str(answer)[:ERROR_CHARS_MAX]}"
         )
-    return CommandResult(code, answer)
+    return answer

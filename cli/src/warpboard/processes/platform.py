@@ -30,7 +30,8 @@ from warpboard.processes.services import (
     local_services,
     with_discord,
 )
-from warpboard.processes.state import PortClaims, Row, choose_ports, read_state, write_state
+from warpboard.processes.state import PortClaims, choose_ports, read_state, write_state
+from warpboard.service.machine import Row
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
@@ -98,26 +99,26 @@ class Platform:
             "ports": ports,
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        nats = NatsServer(self.folder / "nats", ports["nats"], agents=self._agent_ids())
+        # The agents with an account on the bus: the platform's own and additional ones.
+        agents = (AGENT_ID, *self._environ.get(AGENTS, "").split())
+        nats = NatsServer(self.folder / "nats", ports["nats"], agents=agents)
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
             server.log = self._log_path(server.name)
             await self._start(self._add_child(server))
-        token, reader_key = (
-            load_password(self.folder / "operator_token"),
-            load_password(self.folder / "reader_key"),
-        )
+        token = load_password(self.folder / "operator_token")
+        reader_key = load_password(self.folder / "reader_key")
         has_edge = BOT in self._environ or self._table is with_discord
         edge_token = load_password(self.folder / "edge_token") if has_edge else ""
         config = PlatformConfig(
-            self.folder,
-            nats.url,
-            nats.agent_url(AGENT_ID),
-            postgres.dsn,
-            ports,
-            token,
-            reader_key,
-            edge_token,
+            folder=self.folder,
+            nats_url=nats.url,
+            agent_nats_url=nats.agent_url(AGENT_ID),
+            postgres_dsn=postgres.dsn,
+            ports=ports,
+            operator_token=token,
+            reader_key=reader_key,
+            edge_token=edge_token,
         )
         table = self._table(config)
         services = [self._add_service(service, self._lock) for service in table]
@@ -130,10 +131,6 @@ class Platform:
             if service.name == AGENT
         ]
         await _run_together(*map(self._start, services), *enrolled)
-
-    def _agent_ids(self) -> Sequence[str]:
-        """Return the agents with an account on the bus: the platform's own and additional ones."""
-        return (AGENT_ID, *self._environ.get(AGENTS, "").split())
 
     async def _lock_folder(self) -> int:
         """Lock the folder, waiting for services of a killed platform to drain."""

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from shared.errors import Failed
 from shared.servers import lock as locks
 from warpboard.processes.services import HOST
+from warpboard.service.machine import Row
 
 FILE = "state.json"
 DOWN_S_MAX = 90.0
@@ -25,16 +26,6 @@ DOWN_STEP_S = 0.05
 # while that service restarts.
 PORT_MIN, PORT_MAX = 20_000, 32_000
 PORT_TRIES_MAX = 1000
-
-
-class Row(NamedTuple):
-    """One process in the table that `status` prints."""
-
-    name: str
-    state: str
-    pid: int | None
-    restarts: int
-    address: str
 
 
 def read_state(folder: Path) -> dict[str, Any]:

@@ -1,89 +1,124 @@
-"""Send decisions, and print what the API returns: as JSON, or as tables for people."""
+"""What the commands and the MCP tools share in reading the platform's answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import re
+from datetime import datetime, tzinfo
+from typing import Any
 
 import msgspec
 
-from warpboard.domain.exit_codes import OK
-from warpboard.domain.tables import Table
-from warpboard.service.ports import Api, LiveProgress, Response, Screen
+from shared.api.problems import FullProblem
+from shared.api.queues import Queue
+from shared.api.submissions import Balance, Progress
+from shared.presentation.report_parts import ProgressText, queue_text, run_progress
+from shared.presentation.responses import JsonObject
+from shared.presentation.units import NO_VALUE, instant_text, one_line
+from warpboard.service.ports import ReadApi
+
+# Transient notices are not part of the history and have no place in it.
+QUEUE, PROGRESS, END = "queue", "progress", "end"
+# Fields that locate an event, as opposed to its content.
+FRAME = ("id", "type", "at", "version", "seq", "number", "submission", "actor", "note")
+LINE_LENGTH_MAX = 300
+DIGEST = re.compile(r"[0-9a-f]{32,}\Z")
+DIGEST_CHARS = 12
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
+FRACTION = re.compile(r"\.\d+")
 
 
-class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The event that a request wrote: null if nothing had to change, missing if it writes none."""
+async def resolve_gpus(
+    api: ReadApi, problem: str, gpu: str | None = None, *, are_open: bool = False
+) -> list[str]:
+    """Return the named GPU type, else all of a problem's; with `are_open` only open ones.
 
-    event: str | msgspec.UnsetType | None = msgspec.UNSET
-    seq: int | None = None
-
-
-def show_answer(
-    screen: Screen, answer: Response[msgspec.Struct], *answer_tables: Table, as_json: bool
-) -> int:
-    """Print an answer as JSON, or as tables for people."""
-    if as_json:
-        screen.json(answer.document)
-    for table in () if as_json else answer_tables:
-        screen.table(table)
-    return OK
-
-
-@dataclass(frozen=True)
-class ActionRequest:
-    """A request that changes something: its route under /v1, and its body."""
-
-    method: str
-    path: Sequence[str | int]
-    body: Mapping[str, object]
-
-
-async def send_action(api: Api, screen: Screen, request: ActionRequest, *, as_json: bool) -> int:
-    """Send the request and print the event it made; repeating it is harmless. Raises Refused and
-    Failed.
+    The others take no submissions any more, but still have entries.
     """
-    answer = await api.act(RecordedEvent, request.method, *request.path, body=request.body)
-    recorded = answer.value
-    if as_json:
-        screen.json(answer.document)
-    elif recorded.event is msgspec.UNSET:
-        screen.say("done")
-    elif recorded.event is None:
-        screen.say("nothing to do: it is so already")
-    else:
-        screen.say(f"done: {recorded.event}, event {recorded.seq}")
-    return OK
+    if gpu:
+        return [gpu]
+    details = (await api.get(FullProblem, "problems", problem)).value
+    return details.gpus if are_open else [*details.gpus, *details.gpus_closed]
 
 
-class JsonScreen:
-    """A Screen that prints only JSON to stdout."""
+def balance_text(balance: Balance, zone: tzinfo | None = None) -> str:
+    """Describe what is left of one limit.
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    >>> from datetime import UTC, datetime
+    >>> counts = {"limit": 5, "used": 2, "remaining": 3}
+    >>> reset_at = datetime(2026, 1, 2, tzinfo=UTC)
+    >>> daily = Balance(bucket="p.CPU.ranked", **counts, window_s=86400, reset_at=reset_at)
+    >>> balance_text(daily, UTC)
+    '3 of 5 left of p.CPU.ranked per day, which resets at 2026-01-02 00:00:00'
+    """
+    remaining = f"{balance.remaining} of {balance.limit} left of {balance.bucket}"
+    reset = f"which resets at {instant_text(balance.reset_at, zone)}"
+    return f"{remaining} per {window_text(balance.window_s)}, {reset}"
 
-    def say(self, line: str) -> None:
-        """Print a line beside the answer."""
-        self._screen.note(line)
 
-    note = say
+def window_text(window_s: float) -> str:
+    """Name the length of a quota's window.
 
-    def table(self, table: Table) -> None:
-        """Ignore a table, whose rows are in the document."""
+    >>> window_text(86400), window_text(3600), window_text(172800), window_text(90)
+    ('day', 'hour', '2 days', '90 s')
+    """
+    for length, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        count, remainder = divmod(window_s, length)
+        if count >= 1 and not remainder:
+            return name if count == 1 else f"{count:.0f} {name}s"
+    return f"{window_s:g} s"
 
-    def json(self, value: object) -> None:
-        """Print the whole answer as JSON."""
-        self._screen.json(value)
 
-    def json_line(self, value: object) -> None:
-        """Print one of several documents."""
-        self._screen.json_line(value)
+def event_line(event: JsonObject, zone: tzinfo | None = None) -> str:
+    """Describe one event of a history: its place, time, type and content.
 
-    def text(self, text: str) -> None:
-        """Ignore text, which is in the document."""
+    >>> from datetime import UTC
+    >>> event_line({"id": 7, "type": "RunStarted", "at": "2026-01-02T03:04:05Z", "agent": "a1"},
+    ...     UTC)
+    '7  2026-01-02 03:04:05  RunStarted  agent=a1'
+    """
+    place, kind = str(event.get("id", NO_VALUE)), one_line(str(event.get("type", NO_VALUE)), 60)
+    try:
+        at = msgspec.convert(event.get("at"), datetime)
+    except msgspec.ValidationError:
+        at = None
+    parts = (place, instant_text(at, zone), kind, _content_text(event))
+    return "  ".join(part for part in parts if part)
 
-    def marked(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Ignore lines, which are in the document."""
 
-    def live(self, keys: Sequence[str]) -> AbstractContextManager[LiveProgress]:
-        """Show progress for these keys."""
-        return self._screen.live(keys)
+def _content_text(event: JsonObject) -> str:
+    if note := event.get("note"):
+        return one_line(str(note), LINE_LENGTH_MAX)
+    fields = (f"{name}={_value_text(value)}" for name, value in event.items() if name not in FRAME)
+    return one_line(" ".join(fields), LINE_LENGTH_MAX)
+
+
+def _value_text(value: Any) -> str:
+    """Format a value, shortened for reading.
+
+    >>> _value_text(1.23456789), _value_text("2026-01-02T03:04:05.678Z")
+    ('1.235', '2026-01-02T03:04:05Z')
+    >>> _value_text("ab" * 32), _value_text([1])
+    ('abababababab…', '[1]')
+    """
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    if DIGEST.match(value):
+        return f"{value[:DIGEST_CHARS]}…"
+    return FRACTION.sub("", value) if INSTANT.match(value) else value
+
+
+def notice_progress(kind: str, data: JsonObject) -> ProgressText | None:
+    """Return a transient notice as progress; None if it is no such notice.
+
+    >>> notice_progress("progress", {"stage": "check", "case": "n=1", "done": 0,
+    ...     "total": 2, "stages": []}).sentence
+    'check, case 1 of 2: n=1'
+    """
+    try:
+        if kind == QUEUE:
+            return queue_text(msgspec.convert(data, Queue))
+        if kind == PROGRESS:
+            return run_progress(msgspec.convert(data, Progress))
+    except msgspec.ValidationError:
+        pass
+    return None

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,15 @@ from warpboard.domain import solutions as solutions_service
 from warpboard.domain.checks import CheckResult
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.solutions import HERE, Sample, Solutions, Trial, needed_gpus, sample_code
+from warpboard.domain.tables import Table
+from warpboard.screen import LiveProgress
 from warpboard.service.compilation import (
     ProblemOptions,
-    find_problem_folders,
     parse_manifest,
     problem_digest,
 )
-from warpboard.service.ports import (
-    Disk,
-    Harness,
-    LiveProgress,
-    LocalRunTerms,
-    ProblemFiles,
-    ReportStore,
-    Screen,
-    SubmissionRequest,
-)
+from warpboard.service.context import AppContext
+from warpboard.service.ports import Disk, Harness, LocalRunTerms, ProblemFiles, SubmissionRequest
 
 # Checks every case; times do not matter here.
 MODE = "verify"
@@ -45,47 +38,29 @@ _MODELS = "kernelbench"
 _AS_ANSWER = b"\n\nModelNew = Model\n"
 
 
-@dataclass(frozen=True)
-class CheckContext:
-    """What a check needs: files, a harness, a screen, and stored reports."""
-
-    disk: Disk
-    harness: Harness
-    screen: Screen
-    reports: ReportStore
-
-
-async def check(context: CheckContext, options: ProblemOptions) -> int:
+async def check(context: AppContext, options: ProblemOptions) -> int:
     """Compile each problem, inspect its code and run its solutions; return 1 if anything is wrong.
 
     Raises Refused for an invalid contest file, and Failed.
     """
-    screen = context.screen
-    folders = [
-        folder for path in options.folders for folder in find_problem_folders(context.disk, path)
-    ]
+    folders: list[Path] = []
+    for path in options.folders:
+        folders += [Path(entry.directory) for entry in context.disk.contest(path)] or [path]
     results: list[CheckResult] = []
     async with context.harness.warm() as warm:
-        warm_context = replace(context, harness=warm)
+        warm_context = replace(context, load_harness=lambda: warm)
         for folder in folders:
             result = await _check_folder(warm_context, folder, options)
             if options.is_strict:
                 result = replace(result, findings=checks.promote_warnings(result.findings))
             results.append(result)
-            if not options.as_json:
-                screen.say(result.sentence)
-                for line in result.lines:
-                    screen.say(f"  {line}")
-    if options.as_json:
-        screen.json(checks.document(results))
-    else:
-        _print_summary(screen, results)
+            if not context.as_json:
+                context.show(None, [result.sentence, *(f"  {line}" for line in result.lines)])
+    context.show(checks.document(results), _summary_tables(results))
     return OK if all(result.is_good for result in results) else FAILED
 
 
-async def examine_problem(
-    context: CheckContext, folder: Path, problem: ProblemFiles
-) -> CheckResult:
+async def examine_problem(context: AppContext, folder: Path, problem: ProblemFiles) -> CheckResult:
     """Check a problem that compiles, and store the report. Raises Failed."""
     began = time.monotonic()
     solutions = _load_solutions(context.disk, folder, problem)
@@ -102,7 +77,7 @@ async def examine_problem(
 
 
 def load_known_check(
-    context: CheckContext, folder: Path, problem: ProblemFiles
+    context: AppContext, folder: Path, problem: ProblemFiles
 ) -> CheckResult | None:
     """Return an earlier check of the same version, harness and solutions.
 
@@ -120,9 +95,7 @@ def load_known_check(
     return _build_result(folder, problem, report) if is_valid else None
 
 
-async def _check_folder(
-    context: CheckContext, folder: Path, options: ProblemOptions
-) -> CheckResult:
+async def _check_folder(context: AppContext, folder: Path, options: ProblemOptions) -> CheckResult:
     try:
         problem = context.disk.problem(folder, None, options.gpus)
     except Refused as refused:
@@ -141,16 +114,16 @@ def _build_result(folder: Path, problem: ProblemFiles, report: CheckReport) -> C
     )
 
 
-def _print_summary(screen: Screen, results: list[CheckResult]) -> None:
-    """Print one problem by file; for several, the summary and the unexpected ends."""
+def _summary_tables(results: list[CheckResult]) -> Iterator[Table]:
+    """Yield one problem by file; of several, the summary and the unexpected ends."""
     trial_results = [trial for result in results for trial in result.trials]
     if len(results) > 1:
-        screen.table(checks.summary_table(results))
+        yield checks.summary_table(results)
         trial_results = [
             trial for trial in trial_results if trial.is_shown and not trial.is_expected
         ]
     if trial_results:
-        screen.table(solutions_service.trial_table(trial_results))
+        yield solutions_service.trial_table(trial_results)
 
 
 def _load_solutions(disk: Disk, folder: Path, problem: ProblemFiles) -> Solutions:

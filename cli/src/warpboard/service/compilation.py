@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,19 @@ class ProblemOptions:
     """Which problems, the name if it is a single one, and GPU types for problems without any.
 
     `unchecked` is an operator's reason to publish without a check, `is_strict` turns warnings into
-    errors, and `is_rejudged` runs the entries of the leaderboards again. `settings` are written
-    into the files; `fields` are settings of the leaderboards.
+    errors, `is_rejudged` runs the entries of the leaderboards again, and `is_forced` may drop GPU
+    types with entries and accepts a deadline that is over. `settings` are written into the files;
+    `fields` are settings of the leaderboards.
     """
 
     folders: Sequence[Path]
     slug: str | None
-    as_json: bool
     gpus: tuple[str, ...] = ()
     unchecked: str = ""
     is_strict: bool = False
     is_rejudged: bool = False
+    is_dry: bool = False
+    is_forced: bool = False
     settings: PublishSettings = NO_SETTINGS
     fields: Fields = field(default_factory=dict)
 
@@ -57,30 +59,25 @@ def compile_for_gpus(
 ) -> ProblemFiles:
     """Compile a problem for the GPU types of its contest. Raises Refused and names the folder."""
     try:
-        return _apply_settings(disk.problem(folder, slug, gpus), settings)
+        problem = disk.problem(folder, slug, gpus)
+        if settings == NO_SETTINGS:
+            return problem
+        return compile_files(problem.slug, apply_settings(problem.files, settings))
     except Refused as refused:
         raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
 
 
-def _apply_settings(problem: ProblemFiles, settings: PublishSettings) -> ProblemFiles:
-    """Write settings into a problem's files, which makes another version. Raises Refused."""
-    if settings == NO_SETTINGS:
-        return problem
-    files = apply_settings(problem.files, settings)
-    version = compile_problem(problem.slug, files)
-    return replace(
-        problem,
+def compile_files(slug: str, files: Mapping[str, bytes]) -> ProblemFiles:
+    """Compile the files of a problem. Raises Refused."""
+    version = compile_problem(slug, files)
+    return ProblemFiles(
+        slug=slug,
         files=files,
         manifest=version.manifest,
         version_files=version.files,
         ranking_by=version.ranking_by,
         warnings=tuple(version.warnings),
     )
-
-
-def find_problem_folders(disk: Disk, path: Path) -> list[Path]:
-    """Return the problems of a contest file, else the path itself. Raises Refused."""
-    return [Path(entry.directory) for entry in disk.contest(path)] or [path]
 
 
 def problem_digest(problem: ProblemFiles) -> str:

@@ -1,7 +1,7 @@
 """Publish problems and contest files, which give each problem a deadline and GPU types."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,11 +10,9 @@ from shared.api.problems import FullProblem
 from shared.clock import now
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text
 from shared.problems.contest import ContestProblem, parse_deadline
 from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.service.checks import CheckContext
 from warpboard.service.compilation import (
     ProblemOptions,
     compile_folder,
@@ -22,6 +20,7 @@ from warpboard.service.compilation import (
     parse_manifest,
     problem_digest,
 )
+from warpboard.service.context import AppContext
 from warpboard.service.ports import Api, Fields, ProblemFiles, PublishApproval, ReadApi
 from warpboard.service.publication import approve_problems, publish, publish_problems
 
@@ -61,16 +60,6 @@ class PublishSummary:
     def skip(self, slug: str, reason: str) -> None:
         """Add a problem that stays as it is."""
         self.skipped.append({"name": slug, "reason": reason})
-
-    def document(self, *, is_dry: bool) -> JsonObject:
-        """Return the summary as a JSON document."""
-        return {
-            "is_dry_run": is_dry,
-            "created": self.created,
-            "updated": self.updated,
-            "skipped": self.skipped,
-            "errors": self.errors,
-        }
 
 
 @dataclass(frozen=True)
@@ -127,17 +116,6 @@ def deadline_text(until: datetime | None, at: datetime) -> str:
 
 
 @dataclass(frozen=True)
-class PublishOptions:
-    """Whether it is a dry run, and whether GPU types with entries may be dropped.
-
-    With `is_forced` a leaderboard may also get a deadline that is over.
-    """
-
-    is_dry: bool = False
-    is_forced: bool = False
-
-
-@dataclass(frozen=True)
 class PublishItem:
     """A problem to publish, its entry in the contest file, if any, and the given options."""
 
@@ -177,42 +155,41 @@ class PublishItem:
         return {**self.asked, **deadline_field, **({GPU: list(self.gpus)} if self.gpus else {})}
 
 
-async def publish_paths(
-    api: Api, context: CheckContext, options: ProblemOptions, publish_options: PublishOptions
-) -> int:
+async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) -> int:
     """Publish problems, and all problems of contest files. Raises Refused and Failed."""
-    _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), publish_options)
+    _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), options)
     entries = [(path, context.disk.contest(path)) for path in options.folders]
-    if not publish_options.is_dry and not any(problems for _, problems in entries):
-        return await publish_problems(api, context, options, force_fields(publish_options))
+    if not options.is_dry and not any(problems for _, problems in entries):
+        return await publish_problems(api, context, options, force_fields(options))
     if options.slug is not None:
         raise Refused(
             "usage", "--slug names one problem, but a contest file names its own problems"
         )
     items = _compile_all(context, entries, options)
-    pairs = [(item, await _plan_item(api, item, publish_options)) for item in items]
-    summary = (
-        PublishSummary()
-        if publish_options.is_dry
-        else await _publish_items(api, context, pairs, options, publish_options)
-    )
-    if publish_options.is_dry:
+    pairs = [(item, await _plan_item(api, item, options)) for item in items]
+    if options.is_dry:
+        summary = PublishSummary()
         for _, plan in pairs:
             summary.tell(plan)
-    if options.as_json:
-        context.screen.json(summary.document(is_dry=publish_options.is_dry))
     else:
-        _print_summary(context, [plan for _, plan in pairs], summary, publish_options)
+        summary = await _publish_items(api, context, pairs, options)
+    context.show(
+        {"is_dry_run": options.is_dry, **asdict(summary)},
+        _summary_lines([plan for _, plan in pairs], summary),
+        "nothing was published, nor checked: leave --dry-run out to do it"
+        if options.is_dry
+        else "",
+    )
     return FAILED if summary.errors else OK
 
 
-def force_fields(options: PublishOptions) -> dict[str, str]:
+def force_fields(options: ProblemOptions) -> dict[str, str]:
     """Return the form field that permits dropping GPU types and deadlines that are over."""
     return {"force": "true"} if options.is_forced else {}
 
 
 def _compile_all(
-    context: CheckContext,
+    context: AppContext,
     entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
     options: ProblemOptions,
 ) -> list[PublishItem]:
@@ -238,17 +215,13 @@ def _compile_all(
         count = count_text(len(sources), "problem")
         reason = f"{', '.join(invalid)} of {count} do not compile: fix what is reported of each"
         raise Refused("bad_problem", f"{reason}; nothing was published")
-    _check_once([item.problem.slug for item in items])
+    slugs = [item.problem.slug for item in items]
+    if repeated := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
+        raise Refused("usage", f"{', '.join(repeated)}: named twice; each is published once")
     return items
 
 
-def _check_once(slugs: Sequence[str]) -> None:
-    repeated = sorted({slug for slug in slugs if slugs.count(slug) > 1})
-    if repeated:
-        raise Refused("usage", f"{', '.join(repeated)}: named twice; each is published once")
-
-
-async def _plan_item(api: ReadApi, item: PublishItem, options: PublishOptions) -> PublishPlan:
+async def _plan_item(api: ReadApi, item: PublishItem, options: ProblemOptions) -> PublishPlan:
     """Plan a problem. Raises Refused if that would take something away."""
     desired = item.wanted
     try:
@@ -264,13 +237,16 @@ async def _plan_item(api: ReadApi, item: PublishItem, options: PublishOptions) -
     )
     desired_gpus = {name.lower() for name in desired.gpus}
     for gpu in published.gpus if published and are_gpus_set and not options.is_forced else ():
-        if gpu.lower() not in desired_gpus and await _has_entries(api, desired.slug, gpu):
+        if gpu.lower() in desired_gpus:
+            continue
+        board = await api.get(Leaderboard, "leaderboards", desired.slug, gpu, limit=1)
+        if board.value.items:
             reason = f"{desired.slug}: GPU type {gpu} would be dropped, and has entries"
             raise Refused("gpu_has_entries", f"{reason}: --force drops it; nothing was published")
     return plan_problem(desired, published, now())
 
 
-def _check_ahead(slug: str, deadline_at: datetime | None, options: PublishOptions) -> None:
+def _check_ahead(slug: str, deadline_at: datetime | None, options: ProblemOptions) -> None:
     """Refuse a new deadline that is over. Raises Refused."""
     if deadline_at is not None and deadline_at <= now() and not options.is_forced:
         subject = f"{slug}: the" if slug else "the"
@@ -279,16 +255,11 @@ def _check_ahead(slug: str, deadline_at: datetime | None, options: PublishOption
         raise Refused("deadline_over", f"{reason}: {hint}", DEADLINE)
 
 
-async def _has_entries(api: ReadApi, slug: str, gpu: str) -> bool:
-    return bool((await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).value.items)
-
-
 async def _publish_items(
     api: Api,
-    context: CheckContext,
+    context: AppContext,
     pairs: Sequence[tuple[PublishItem, PublishPlan]],
     options: ProblemOptions,
-    publish_options: PublishOptions,
 ) -> PublishSummary:
     """Publish what changes, in order, after everything was checked. Raises Refused and Failed."""
     new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
@@ -309,41 +280,23 @@ async def _publish_items(
             else:
                 live.show("publish", ProgressText(plan.slug, index, len(pairs)))
                 approval = approvals.get(plan.slug, UNTOUCHED)
-                fields = {**item.fields(), **force_fields(publish_options)}
-                await _publish_item(api, context, (item, plan, approval), fields, summary)
+                fields = {**item.fields(), **force_fields(options)}
+                try:
+                    await publish(api, context.screen, item.problem, approval, fields)
+                    summary.tell(plan)
+                except Refused as refused:
+                    summary.errors.append({"name": plan.slug, "error": refused.reason})
     return summary
 
 
-async def _publish_item(
-    api: Api,
-    context: CheckContext,
-    step: tuple[PublishItem, PublishPlan, PublishApproval],
-    fields: Fields,
-    summary: PublishSummary,
-) -> None:
-    item, plan, approval = step
-    try:
-        await publish(api, context.screen, item.problem, approval, fields)
-        summary.tell(plan)
-    except Refused as refused:
-        summary.errors.append({"name": plan.slug, "error": refused.reason})
-
-
-def _print_summary(
-    context: CheckContext,
-    plans: Sequence[PublishPlan],
-    summary: PublishSummary,
-    options: PublishOptions,
-) -> None:
-    """Print a line for each problem, in order, and a note after a dry run."""
+def _summary_lines(plans: Sequence[PublishPlan], summary: PublishSummary) -> Iterator[str]:
+    """Yield a line for each problem, in order."""
     errors = {entry["name"]: entry["error"] for entry in summary.errors}
     skipped = {entry["name"]: entry["reason"] for entry in summary.skipped}
     for plan in plans:
         if plan.slug in errors:
-            context.screen.say(f"error    {plan.slug}: {errors[plan.slug]}")
+            yield f"error    {plan.slug}: {errors[plan.slug]}"
         elif plan.slug in skipped:
-            context.screen.say(f"skipped  {plan.slug}: {skipped[plan.slug]}")
+            yield f"skipped  {plan.slug}: {skipped[plan.slug]}"
         else:
-            context.screen.say(f"{plan.head}  {plan.slug}: {plan.what}")
-    if options.is_dry:
-        context.screen.note("nothing was published, nor checked: leave --dry-run out to do it")
+            yield f"{plan.head}  {plan.slug}: {plan.what}"

@@ -4,40 +4,21 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.api.audits import AuditRequest
 from shared.presentation.responses import JsonObject
 from warpboard.domain.demand import Demand
 
 
-class Row(Protocol):
-    """One process of the platform on this machine."""
+class Row(NamedTuple):
+    """One process of the platform on this machine; `pid` is None while it does not run."""
 
-    @property
-    def name(self) -> str:
-        """Its service or server."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """Its state."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """Its process number, while it runs."""
-        ...
-
-    @property
-    def restarts(self) -> int:
-        """How often it was restarted."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """Where it answers."""
-        ...
+    name: str
+    state: str
+    pid: int | None
+    restarts: int
+    address: str
 
 
 class Platform(Protocol):

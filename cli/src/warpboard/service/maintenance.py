@@ -1,12 +1,9 @@
-"""Maintenance of the log: replay, audit, backup, restore, repair and the collection of blobs."""
+"""What the maintenance of a log found: replay, audit, backup, restore, repair and collection."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 
 from shared.api.audits import AuditReport, LeaderboardRow
-from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import JsonObject, parse_response
+from shared.presentation.responses import JsonObject
 from shared.presentation.units import (
     count_text,
     instant_text,
@@ -15,13 +12,8 @@ from shared.presentation.units import (
     rank_text,
     time_text,
 )
-from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.service.answers import RecordedEvent
-from warpboard.service.machine import AuditOptions, LogMaintenance, RepairOptions, ReplayOptions
-from warpboard.service.ports import Api, Screen
 
 FINDINGS_MAX = 20
-TARGET_LENGTH_MAX = 500
 
 
 def report_lines(report: AuditReport) -> Iterator[str]:
@@ -181,87 +173,3 @@ def collection_lines(answer: JsonObject) -> Iterator[str]:
     yield f"of {count_text(answer['blobs'], 'blob')}, {answer['blobs_old']} older than two days"
     if answer["is_trial"] and answer["removed"]:
         yield "to remove them: warpboard server gc --apply --reason TEXT"
-
-
-@dataclass(frozen=True)
-class MaintenanceCommands:
-    """Maintenance of the platform in a folder; each command returns its exit code."""
-
-    books: LogMaintenance
-    screen: Screen
-    folder: Path
-    as_json: bool
-
-    async def replay(self, options: ReplayOptions) -> int:
-        """Compare a projection with a rebuilt one; return 1 if they differ. Raises Refused and
-        Failed.
-        """
-        answer = await self._show_while("folding again", self.books.replay(self.folder, options))
-        self._print_answer(answer, replay_lines)
-        return OK if answer["is_equal"] else FAILED
-
-    async def audit(self, options: AuditOptions) -> int:
-        """Check a leaderboard and its log; return 1 if anything is wrong."""
-        answer = await self._show_while("deriving again", self.books.audit(self.folder, options))
-        report = parse_response(answer, AuditReport)
-        self._print_answer(answer, lambda _: report_lines(report))
-        return OK if report.is_clean else FAILED
-
-    async def export(self, file: Path, left_out: Collection[str]) -> int:
-        """Back everything up; return 1 if a blob that an event names is missing."""
-        export = self.books.export(self.folder, file, left_out)
-        answer = await self._show_while("backing up", export)
-        self._print_answer(answer, export_lines)
-        return FAILED if answer.get("blobs_missing") else OK
-
-    async def import_(self, file: Path, actor: str, *, is_incomplete_allowed: bool) -> int:
-        """Restore a backup into an empty log."""
-        restore = self.books.import_(
-            self.folder, file, actor, is_incomplete_allowed=is_incomplete_allowed
-        )
-        self._print_answer(await self._show_while("restoring", restore), import_lines)
-        return OK
-
-    async def scrub(self) -> int:
-        """Compare the log with its archive; return 1 if events are missing or differ."""
-        answer = await self._show_while("comparing with the archive", self.books.scrub(self.folder))
-        self._print_answer(answer, scrub_lines)
-        return OK if answer["is_clean"] else FAILED
-
-    async def repair(self, options: RepairOptions) -> int:
-        """Restore what the log lacks."""
-        repair = self.books.repair(self.folder, options)
-        self._print_answer(await self._show_while("repairing the log", repair), repair_lines)
-        return OK
-
-    async def collect(self) -> int:
-        """Show which blobs would be removed because no event names them."""
-        collection = self.books.collect(self.folder, is_trial=True)
-        answer = await self._show_while("looking for blobs", collection)
-        self._print_answer(answer, collection_lines)
-        return OK
-
-    async def remove(self, api: Api, reason: str) -> int:
-        """Remove blobs that no event names, after the log records who asked for it, and why."""
-        target = str(self.folder)[-TARGET_LENGTH_MAX:]
-        body = {"command": "gc --apply", "target": target, "reason": reason}
-        await api.act(RecordedEvent, "POST", "admin", "acted", body=body)
-        collection = self.books.collect(self.folder, is_trial=False)
-        answer = await self._show_while("removing blobs", collection)
-        self._print_answer(answer, collection_lines)
-        return OK
-
-    async def _show_while(self, step: str, operation: Awaitable[JsonObject]) -> JsonObject:
-        """Wait, and show the progress."""
-        with self.screen.live([self.folder.name]) as live:
-            live.show(self.folder.name, ProgressText(step))
-            return await operation
-
-    def _print_answer(
-        self, answer: JsonObject, lines: Callable[[JsonObject], Iterable[str]]
-    ) -> None:
-        if self.as_json:
-            self.screen.json(answer)
-            return
-        for line in lines(answer):
-            self.screen.say(line)

@@ -1,11 +1,11 @@
 """The ports of the commands."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -13,11 +13,11 @@ from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import PublishedVersion
 from shared.api.submissions import Progress, SubmissionReceipts
 from shared.errors import Failed
-from shared.presentation.report_parts import ProgressText
 from shared.presentation.responses import JsonObject
-from shared.problems.contest import ContestProblem
 from warpboard.domain.solutions import Solutions
-from warpboard.domain.tables import Table
+
+if TYPE_CHECKING:  # It imports pydantic, which most commands do without.
+    from shared.problems.contest import ContestProblem
 
 # Settings of a problem that are sent beside its files, as form fields.
 Fields = Mapping[str, str | Sequence[str]]
@@ -76,6 +76,27 @@ class PublishApproval:
 
     report: str = ""
     unchecked: str = ""
+
+
+class Caller(NamedTuple):
+    """Who sends requests: the owner of a token, or a participant whom a local platform believes.
+
+    `operator` is recorded as the actor if the token is the platform's own.
+    """
+
+    participant: str | None = None
+    token: str | None = None
+    operator: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that identify the caller."""
+        headers = {
+            "Authorization": f"Bearer {self.token}" if self.token else None,
+            "Warpboard-Operator": self.operator,
+            "Warpboard-Participant": None if self.token else self.participant,
+        }
+        return {name: value for name, value in headers.items() if value is not None}
 
 
 class ReadApi(Protocol):
@@ -147,83 +168,6 @@ class Connect(Protocol):
         ...
 
 
-class TokenStore(Protocol):
-    """Stores a person's tokens, one for each platform."""
-
-    @property
-    def place(self) -> str:
-        """Where the tokens are."""
-        ...
-
-    def token(self, url: str) -> str | None:
-        """Return the token of a platform. Raises Refused."""
-        ...
-
-    def keep(self, url: str, token: str) -> None:
-        """Store a platform's token, replacing the previous one. Raises Refused."""
-        ...
-
-    def forget(self, url: str) -> bool:
-        """Remove the token of a platform; false if there was none. Raises Refused."""
-        ...
-
-
-class ReportStore(Protocol):
-    """Stores check reports."""
-
-    def found(self, key: str) -> str | None:
-        """Return the report that was stored under a key."""
-        ...
-
-    def keep(self, key: str, text: str) -> None:
-        """Store a report under a key, if possible."""
-        ...
-
-
-class LiveProgress(Protocol):
-    """Progress that newer progress replaces."""
-
-    def show(self, key: str, news: ProgressText) -> None:
-        """Show the newest progress of one thing."""
-        ...
-
-
-class Screen(Protocol):
-    """The output for people and programs."""
-
-    def say(self, line: str) -> None:
-        """Print a line of the answer."""
-        ...
-
-    def note(self, line: str) -> None:
-        """Print a line beside the answer."""
-        ...
-
-    def table(self, table: Table) -> None:
-        """Print a table of the answer."""
-        ...
-
-    def json(self, value: object) -> None:
-        """Print the whole answer as JSON."""
-        ...
-
-    def json_line(self, value: object) -> None:
-        """Print one of several JSON documents on its own line, at once."""
-        ...
-
-    def text(self, text: str) -> None:
-        """Print text unchanged, such as a file's content."""
-        ...
-
-    def marked(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print lines of the answer, each coloured by its kind on a terminal."""
-        ...
-
-    def live(self, keys: Sequence[str]) -> AbstractContextManager[LiveProgress]:
-        """Show progress for these keys for as long as the context lasts."""
-        ...
-
-
 @dataclass(frozen=True)
 class ProblemFiles:
     """A problem directory that compiles: the files to send, and the compiled version."""
@@ -250,7 +194,7 @@ class Disk(Protocol):
         """
         ...
 
-    def contest(self, file: Path) -> list[ContestProblem]:
+    def contest(self, file: Path) -> "list[ContestProblem]":
         """Return the problems that a contest file lists, with full paths; empty for other files."""
         ...
 
@@ -312,18 +256,12 @@ class Harness(Protocol):
         submission: SubmissionRequest,
         report_progress: Callable[[Progress], Awaitable[None]],
         terms: LocalRunTerms,
+        rival: SubmissionRequest | None = None,
     ) -> JsonObject:
-        """Run one submission; return its end in the keys of a run, without a verdict if we fail."""
-        ...
+        """Run one submission; return its end in the keys of a run, without a verdict if we fail.
 
-    async def duel(
-        self,
-        problem: ProblemFiles,
-        submissions: tuple[SubmissionRequest, SubmissionRequest],
-        report_progress: Callable[[Progress], Awaitable[None]],
-        terms: LocalRunTerms,
-    ) -> JsonObject:
-        """Run a duel of two submissions and return its end, in the keys of a run and `duel`."""
+        With a rival it is a duel, and the end also has the key `duel`.
+        """
         ...
 
     async def inspect(self, problem: ProblemFiles) -> JsonObject:

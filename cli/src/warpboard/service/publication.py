@@ -12,20 +12,12 @@ from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text
 from warpboard.domain.checks import CheckResult
-from warpboard.domain.exit_codes import OK
 from warpboard.domain.names import kernelbench_slug
-from warpboard.service import moderation
-from warpboard.service.checks import CheckContext, examine_problem, load_known_check
+from warpboard.screen import Screen
+from warpboard.service.checks import examine_problem, load_known_check
 from warpboard.service.compilation import ProblemOptions, compile_folder
-from warpboard.service.ports import (
-    NO_FIELDS,
-    Api,
-    Fields,
-    ProblemFiles,
-    PublishApproval,
-    Response,
-    Screen,
-)
+from warpboard.service.context import AppContext
+from warpboard.service.ports import NO_FIELDS, Api, Fields, ProblemFiles, PublishApproval, Response
 from warpboard.service.waiting import retry_until_available
 
 REPEAT_S_MAX = 30.0
@@ -34,7 +26,7 @@ FolderProblems = Sequence[tuple[Path, ProblemFiles]]
 
 
 async def publish_problems(
-    api: Api, context: CheckContext, options: ProblemOptions, fields: Fields = NO_FIELDS
+    api: Api, context: AppContext, options: ProblemOptions, fields: Fields = NO_FIELDS
 ) -> int:
     """Publish each problem after all were checked. Raises Refused and Failed."""
     if options.slug is not None and len(options.folders) != 1:
@@ -48,7 +40,7 @@ async def publish_problems(
 
 
 async def publish_kernelbench(
-    api: Api, context: CheckContext, level: int, options: ProblemOptions
+    api: Api, context: AppContext, level: int, options: ProblemOptions
 ) -> int:
     """Publish a level of KernelBench after all of it was checked. Raises Refused and Failed."""
     (folder,) = options.folders
@@ -62,7 +54,7 @@ async def publish_kernelbench(
 
 async def publish_all(
     api: Api,
-    context: CheckContext,
+    context: AppContext,
     problems: FolderProblems,
     options: ProblemOptions,
     fields: Fields = NO_FIELDS,
@@ -75,29 +67,33 @@ async def publish_all(
         for index, ((_, problem), approval) in enumerate(zip(problems, approvals, strict=True)):
             live.show("publish", ProgressText(problem.slug, index, len(problems)))
             answers.append(await publish(api, screen, problem, approval, fields))
-    for (_, problem), answer in () if options.as_json else zip(problems, answers, strict=True):
+    for (_, problem), answer in () if context.as_json else zip(problems, answers, strict=True):
         published = answer.value
-        # Warnings about the files were shown when they were checked.
-        for warning in [
-            warning_text
-            for warning_text in published.warnings
-            if warning_text not in problem.warnings
-        ]:
-            screen.note(f"{published.slug}: {warning}")
+        for warning in published.warnings:
+            # Warnings about the files were shown when they were checked.
+            if warning not in problem.warnings:
+                screen.note(f"{published.slug}: {warning}")
         screen.say(published_line(published))
         if not options.is_rejudged:
             await _offer_rejudge(api, screen, published)
     rejudges = await _start_rejudges(api, answers) if options.is_rejudged else []
-    if options.as_json:
-        documents = [answer.document for answer in answers]
-        started = [rejudge.document for rejudge in rejudges]
-        screen.json({"problems": documents, "rejudges": started})
-        return OK
-    for rejudge in rejudges:
-        moderation.say_started(screen, rejudge.value)
+    lines = [line for rejudge in rejudges for line in rejudge_started_lines(rejudge.value)]
     if options.is_rejudged and not rejudges:
-        screen.say("nothing stood under the version before: nothing runs again")
-    return OK
+        lines = ["nothing stood under the version before: nothing runs again"]
+    document = {
+        "problems": [answer.document for answer in answers],
+        "rejudges": [rejudge.document for rejudge in rejudges],
+    }
+    return context.show(document, lines)
+
+
+def rejudge_started_lines(rejudge: RequestedRejudge) -> list[str]:
+    """Describe what a rejudge runs again, and how to see what it would change."""
+    count = f"{rejudge.count} to run again under version {rejudge.to_version}"
+    return [
+        f"rejudge {rejudge.id}: {count} (they ran under {rejudge.from_version})",
+        f"see what it would change: warpboard problem rejudge show {rejudge.id}",
+    ]
 
 
 async def _count_old_entries(api: Api, published: PublishedVersion) -> int:
@@ -140,7 +136,7 @@ async def _start_rejudges(
 
 
 async def approve_problems(
-    context: CheckContext, problems: FolderProblems, options: ProblemOptions
+    context: AppContext, problems: FolderProblems, options: ProblemOptions
 ) -> list[PublishApproval]:
     """Return the approval for each problem. Raises Refused `check_failed` after all are checked."""
     if options.unchecked:
@@ -151,7 +147,7 @@ async def approve_problems(
     results = [load_known_check(context, folder, problem) for folder, problem in problems]
     if None in results:
         async with context.harness.warm() as warm:
-            warm_context = replace(context, harness=warm)
+            warm_context = replace(context, load_harness=lambda: warm)
             for index, (folder, problem) in enumerate(problems):
                 results[index] = results[index] or await examine_problem(
                     warm_context, folder, problem

@@ -10,7 +10,8 @@ from shared.api.submissions import FullSubmission
 from shared.errors import Failed
 from shared.presentation.report_parts import ProgressText, submission_progress
 from shared.presentation.units import seconds_text
-from warpboard.service.ports import LiveProgress, ReadApi, Response, Screen, Unavailable
+from warpboard.screen import LiveProgress, Screen
+from warpboard.service.ports import ReadApi, Response, Unavailable
 
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 2.0

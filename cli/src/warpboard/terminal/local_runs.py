@@ -1,95 +1,264 @@
 """Commands for work on this machine: start on a problem, run a file, and time two of them."""
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from string import Template
 
 import click
+import msgspec
 from click import Path as PathType
 
-from warpboard.service import local_run, starters
+from shared.api.problems import FullProblem
+from shared.api.submissions import Progress
+from shared.errors import Refused
+from shared.presentation.outcome import failure_lines
+from shared.presentation.report_parts import run_progress
+from shared.presentation.responses import Run, parse_response
+from shared.presentation.units import difference_text, one_line
+from shared.ranking_rules import score_us
+from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
+from warpboard.screen import LiveProgress
+from warpboard.service.context import AppContext
+from warpboard.service.local_run import HERE, local_lines, run_heading, with_roofline
+from warpboard.service.ports import Api, LocalRunTerms, SubmissionRequest
+from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
-from warpboard.terminal.context import AppContext, PlatformTarget, run
+from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.submissions import case_table
+
+FILES_MAX = 64
+AGENTS = "AGENTS.md"
+# The folder of the problem's own files, which are there to be read, not changed.
+READ_FOLDER = "problem"
 
 
-@click.command()
-@click.argument("problem", type=options.SLUG)
-@click.argument("folder_", metavar="[DIR]", required=False, type=PathType(path_type=Path))
-@options.submission_gpus
-@click.option(
-    "--language", metavar="NAME", help="Such as cuda; default: Python, if there is a template."
+@api_command(
+    "init matmul --gpu H200",
+    parameters=(
+        click.argument("problem", type=options.SLUG),
+        click.argument("folder_", metavar="[DIR]", required=False, type=PathType(path_type=Path)),
+        options.SUBMISSION_GPUS,
+        click.option(
+            "--language",
+            metavar="NAME",
+            help="Such as cuda; default: Python, if there is a template.",
+        ),
+        click.option("--force", "is_forced", is_flag=True, help="Overwrite existing files."),
+    ),
 )
-@click.option("--force", "is_forced", is_flag=True, help="Overwrite existing files.")
-@options.as_json
-@options.platform_options
-@options.pass_app
-def init(context: AppContext, /, place: PlatformTarget, problem: str, **values: Any) -> int:
+async def init(
+    context: AppContext,
+    api: Api,
+    *,
+    problem: str,
+    folder_: Path | None,
+    gpus: Sequence[str],
+    language: str | None,
+    is_forced: bool,
+) -> int:
     """Start on a PROBLEM: create a folder with a file to improve.
 
     The folder also has the problem to read, and AGENTS.md, which tells a program that writes
     kernels how to proceed.
-
-    \b
-    Example:
-      warpboard init matmul --gpu H200
     """
-    folder = values["folder_"] or Path(problem)
-    starter_options = starters.StarterOptions(
-        problem, folder, values["gpus"], values["language"], values["is_forced"], values["as_json"]
-    )
-    url = context.url(place)
-    return context.ask(
-        place,
-        lambda api: starters.write_starter(api, context.disk, context.screen, url, starter_options),
-    )
-
-
-@click.command()
-@click.argument("file", type=options.FILE)
-@click.option("--problem", type=options.PROBLEM_PATH, required=True, help="Its directory, or file.")
-@options.mode("test")
-@options.level_min
-@options.save
-@options.as_json
-@options.pass_app
-def run_file(context: AppContext, /, *, as_json: bool, **values: Any) -> int:
-    """Run FILE here, in the agents' own harness, without a server.
-
-    \b
-    Example:
-      warpboard run kernel.py --problem problems/matmul --mode benchmark
-    """
-    run_options = local_run.LocalRunOptions(**values | {"level_min": values["level_min"] or "none"})
-    return run(
-        local_run.run_locally(
-            context.disk, context.harness, context.screen, run_options, as_json=as_json
-        )
+    folder, disk = folder_ or Path(problem), context.disk
+    details = (await api.get(FullProblem, "problems", problem)).value
+    types = choose_gpus(details, gpus)
+    starter = choose_starter(details, language)
+    text = await api.file("problems", details.slug, "templates", starter.language, gpu=types)
+    problem_files = starter_files(details, await _fetch_files(api, details), types)
+    url = context.url(context.place)
+    page = agents_page(disk.page("agents.md"), details, starter.name, types, url)
+    files = {starter.name: text, AGENTS: page.encode()}
+    files |= {f"{READ_FOLDER}/{name}": data for name, data in problem_files.items()}
+    names = sorted(files)
+    existing = [name for name in names if disk.exists(folder / name)]
+    if existing and not is_forced:
+        reason = f"{folder} has {', '.join(existing[:4])} already: --force overwrites them"
+        raise Refused("exists", reason, "--force")
+    disk.lay_out(folder, files)
+    return context.show(
+        {"folder": str(folder), "kernel": starter.name, "files": names},
+        [str(folder / name) for name in names],
+        f"next: warpboard submit {folder / starter.name} --mode test",
     )
 
 
-@click.command()
-@click.argument("problem", type=options.PROBLEM_PATH)
-@click.argument("first", type=options.FILE)
-@click.argument("second", type=options.FILE)
-@options.level_min
-@options.save
-@options.as_json
-@options.pass_app
-def duel(context: AppContext, /, *, as_json: bool, **values: Any) -> int:
+async def _fetch_files(api: Api, problem: FullProblem) -> dict[str, bytes]:
+    """Return the files of the problem that participants may read, by name."""
+    names = [file.name for file in problem.files if _is_inside(file.name)][:FILES_MAX]
+    files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
+    if "statement.md" not in files:
+        files["statement.md"] = (problem.statement or problem.description or problem.title).encode()
+    return files
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name from the platform stays inside the folder."""
+    parts = Path(name).parts
+    return bool(parts) and not Path(name).is_absolute() and ".." not in parts
+
+
+def agents_page(page: str, problem: FullProblem, kernel: str, gpus: Sequence[str], url: str) -> str:
+    """Return AGENTS.md: how a program that writes kernels works on this problem."""
+    values: Mapping[str, str] = {
+        "slug": problem.slug,
+        "title": one_line(problem.title, 100) or problem.slug,
+        "version": str(problem.problem_version),
+        "kernel": kernel,
+        "gpu": gpus[0] if gpus else "GPU",
+        "gpus": ", ".join(gpus),
+        "url": url,
+        "bytes_max": f"{problem.source_bytes_max:,}" if problem.source_bytes_max else "1,000,000",
+    }
+    return Template(page).substitute(values)
+
+
+@local_command(
+    "run kernel.py --problem problems/matmul --mode benchmark",
+    parameters=(
+        click.argument("file", type=options.FILE),
+        click.option(
+            "--problem", type=options.PROBLEM_PATH, required=True, help="Its directory, or file."
+        ),
+        options.mode("test"),
+        options.LEVEL_MIN,
+        options.SAVE,
+    ),
+)
+async def run_file(
+    context: AppContext,
+    *,
+    file: Path,
+    problem: Path,
+    mode: str,
+    level_min: str | None,
+    save: Path | None,
+) -> int:
+    """Run FILE here, in the agents' own harness, without a server."""
+    files = context.disk.problem(problem, None, (HERE,))
+    request = SubmissionRequest(file.name, context.disk.source(file), files.slug, mode)
+    terms = LocalRunTerms(level_min or "none", save)
+    with context.screen.live([file.name]) as live:
+        answer = await context.harness.run(files, request, _show_on(live, file.name), terms)
+    answer = with_roofline(answer, files.manifest)
+    run_result = parse_response(answer, Run)
+    timed = [case.time_us or 0.0 for case in run_result.cases if case.stage == "time"]
+    is_scored = run_result.verdict == "passed" and bool(timed)
+    score = score_us(files.ranking_by, timed) if is_scored else None
+    lines = local_lines(file.name, mode, run_result, score)
+    context.show(
+        answer | {"score_us": score},
+        [case_table(run_result.cases), *lines, *_saved_lines(save, run_result)],
+    )
+    return local_exit_code(run_result)
+
+
+def _show_on(live: LiveProgress, key: str) -> Callable[[Progress], Awaitable[None]]:
+    async def show_progress(progress: Progress) -> None:
+        live.show(key, run_progress(progress))
+
+    return show_progress
+
+
+def _saved_lines(folder: Path | None, run: Run) -> list[str]:
+    if folder is None or not run.files:
+        return []
+    return [f"{folder} holds {', '.join(file.name for file in run.files)}"]
+
+
+def local_exit_code(run: Run) -> int:
+    """Return the exit code for a run without a server; a missing verdict is our failure."""
+    if not run.verdict:
+        return INFRASTRUCTURE
+    return OK if run.verdict == "passed" else FAILED
+
+
+@local_command(
+    "duel problems/matmul old.py new.py",
+    parameters=(
+        click.argument("problem", type=options.PROBLEM_PATH),
+        click.argument("first", type=options.FILE),
+        click.argument("second", type=options.FILE),
+        options.LEVEL_MIN,
+        options.SAVE,
+    ),
+)
+async def duel(
+    context: AppContext,
+    *,
+    problem: Path,
+    first: Path,
+    second: Path,
+    level_min: str | None,
+    save: Path | None,
+) -> int:
     """Time two files in alternation here: which is faster?
 
     PROBLEM is the problem's directory, or file. Every call of both is checked. Differences count
     from 0.15 % on, if the interval allows. The exit code tells how it ended: 0 both passed, 1 one
     did not, 3 infrastructure.
-
-    \b
-    Example:
-      warpboard duel problems/matmul old.py new.py
     """
-    duel_options = local_run.LocalDuelOptions(
-        **values | {"level_min": values["level_min"] or "none"}
+    files = context.disk.problem(problem, None, (HERE,))
+    submission, rival = (
+        SubmissionRequest(file.name, context.disk.source(file), files.slug, "duel")
+        for file in (first, second)
     )
-    return run(
-        local_run.duel_locally(
-            context.disk, context.harness, context.screen, duel_options, as_json=as_json
-        )
-    )
+    terms = LocalRunTerms(level_min or "none", save)
+    with context.screen.live([files.slug]) as live:
+        show_progress = _show_on(live, files.slug)
+        answer = await context.harness.run(files, submission, show_progress, terms, rival)
+    run_result = parse_response(answer, DuelRun)
+    lines = duel_lines(distinct_names(first, second), run_result)
+    context.show(answer, [*lines, *_saved_lines(save, run_result)])
+    return local_exit_code(run_result)
+
+
+def distinct_names(first: Path, second: Path) -> tuple[str, str]:
+    """Return the names of two files, with their folders if the names are the same.
+
+    >>> distinct_names(Path("a.py"), Path("b.py")), distinct_names(Path("old/a.py"),
+    ...     Path("new/a.py"))
+    (('a.py', 'b.py'), ('old/a.py', 'new/a.py'))
+    """
+    if first.name != second.name:
+        return first.name, second.name
+    return str(first), str(second)
+
+
+class Duel(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a duel: `winner` is A, B or equal, "" if the side `failed` did not pass.
+
+    `ratio` is the time of A over that of B, with its 95 % interval.
+    """
+
+    winner: str
+    failed: str = ""
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    pairs_us: list[tuple[float, float]] = []
+
+
+class DuelRun(Run, frozen=True, kw_only=True):
+    """The end of a local duel; `duel` is missing if there was no verdict."""
+
+    duel: Duel | None = None
+
+
+def duel_lines(names: tuple[str, str], run: DuelRun) -> list[str]:
+    """Describe the end of a duel of two files, A and B."""
+    duel, head = run.duel, run_heading(f"A {names[0]}, B {names[1]}", "duel", run)
+    if duel is None or duel.ratio is None or duel.interval is None:
+        return [head, *failure_lines(run)]
+    low, high = duel.interval
+    ratio = f"time of A over time of B {duel.ratio:.4f} ({low:.4f} to {high:.4f}, 95 %)"
+    return [head, _duel_result_line(names, duel), f"{ratio}, {len(duel.pairs_us)} pairs of blocks"]
+
+
+def _duel_result_line(names: tuple[str, str], duel: Duel) -> str:
+    assert duel.ratio is not None, "called only for a duel that both sides passed"
+    assert duel.interval is not None, "called only for a duel that both sides passed"
+    if duel.winner == "equal":
+        return f"{names[0]} and {names[1]} cannot be told apart"
+    first, second = names if duel.winner == "A" else names[::-1]
+    return f"{first} is faster than {second}: {difference_text(duel.ratio, duel.interval)}"

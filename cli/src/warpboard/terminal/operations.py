@@ -1,67 +1,66 @@
 """Operators' commands for agents, pools, intake, projections, dead letters and account tables."""
 
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
 import click
 from click import FloatRange, IntRange
 
-from warpboard.service import moderation, platform, queues
+from shared.api.platform import DeadLetter, DeadLetters
+from shared.errors import Refused
+from shared.presentation.responses import parse_response
+from shared.presentation.units import count_text, instant_text, one_line
+from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
+from warpboard.domain.tables import Table
+from warpboard.service.context import AppContext
+from warpboard.service.ports import Api
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, ApiCommand
-from warpboard.terminal.context import AppContext
+from warpboard.terminal.command_types import ActionCommand, api_command, local_command
 
 AGENT = click.argument("agent", metavar="AGENT")
 GPU = click.argument("gpu", metavar="GPU")
 CONSUMER = click.argument("consumer")
 SEQ = click.argument("seq", type=IntRange(min=1))
 
-list_agents = ApiCommand(
-    queues.agents,
-    "List the agents, their states, and why they are held back.",
-    "agent list",
-    access=options.viewer_options,
-)
 
-
-@click.command()
-@options.as_json
-@options.pass_app
-def doctor(context: AppContext, /, *, as_json: bool) -> int:
+@local_command("agent doctor --json")
+def doctor(context: AppContext) -> int:
     """Test every wall, launcher and toolchain here.
 
     Exit code 0 if isolation is strong, else 1.
-
-    \b
-    Example:
-      warpboard agent doctor --json
     """
-    return platform.doctor(context.harness, context.screen, as_json=as_json)
+    answer = context.harness.offer()
+    offer = parse_response(answer, Offer)
+    context.show(answer, offer_lines(offer))
+    return offer_exit_code(offer)
 
 
 cordon_agent = ActionCommand(
     "POST admin/agents/{agent}/cordon",
     "Give an agent only canaries.",
     'agent cordon local --reason "its times drift"',
-    (AGENT, options.reason),
+    (AGENT, options.REASON),
 )
 
 drain_agent = ActionCommand(
     "POST admin/agents/{agent}/drain",
     "Give an agent no new jobs; its current run may finish.",
     'agent drain local --reason "a new driver comes"',
-    (AGENT, options.reason),
+    (AGENT, options.REASON),
 )
 
 release_agent = ActionCommand(
     "POST admin/agents/{agent}/release",
     "End cordon, drain and quarantine of an agent.",
     'agent release local --reason "the fan was replaced"',
-    (AGENT, options.reason),
+    (AGENT, options.REASON),
 )
 
 revoke_agent = ActionCommand(
     "POST admin/agents/{agent}/revoke",
     "Revoke an agent for ever: it may neither run jobs nor sign.",
     'agent revoke local --reason "its key was copied"',
-    (AGENT, options.reason),
+    (AGENT, options.REASON),
 )
 
 enroll_agent = ActionCommand(
@@ -72,7 +71,7 @@ enroll_agent = ActionCommand(
         AGENT,
         click.option("--key", "sign_key", required=True, metavar="KEY", help="Base64."),
         click.option("--owner", required=True, metavar="NAME", help="The machine's owner."),
-        options.reason,
+        options.REASON,
     ),
 )
 
@@ -80,14 +79,14 @@ pause_pool = ActionCommand(
     "POST admin/pools/{gpu}/pause",
     "Start no jobs of a GPU type.\n\nWaiting participants are told why.",
     'admin pool pause H200 --reason "times drift"',
-    (GPU, options.reason),
+    (GPU, options.REASON),
 )
 
 resume_pool = ActionCommand(
     "POST admin/pools/{gpu}/resume",
     "Start jobs of a GPU type again.",
     'admin pool resume H200 --reason "times are as before"',
-    (GPU, options.reason),
+    (GPU, options.REASON),
 )
 
 set_canary = ActionCommand(
@@ -119,21 +118,21 @@ remove_canary = ActionCommand(
     "DELETE admin/pools/{gpu}/canary",
     "Stop running a canary on a GPU type.",
     'admin pool no-canary H200 --reason "its problem is over"',
-    (GPU, options.reason),
+    (GPU, options.REASON),
 )
 
 pause_intake = ActionCommand(
     "POST admin/intake/pause",
     "Accept no submissions; participants are told why.",
     'admin intake pause --reason "the disk is being changed"',
-    (options.reason,),
+    (options.REASON,),
 )
 
 resume_intake = ActionCommand(
     "POST admin/intake/resume",
     "Accept submissions again.",
     'admin intake resume --reason "the new disk is in"',
-    (options.reason,),
+    (options.REASON,),
 )
 
 skip_event = ActionCommand(
@@ -143,7 +142,7 @@ skip_event = ActionCommand(
     (
         click.argument("name"),
         SEQ,
-        options.reason,
+        options.REASON,
     ),
 )
 
@@ -152,27 +151,59 @@ adopt_accounts = ActionCommand(
     "Allow new names for lost accounts.\n\n"
     "It is for account tables that were lost, and of which there is no backup.",
     'admin account adopt --reason "the disk of Postgres died"',
-    (options.reason,),
+    (options.REASON,),
 )
 
-list_dead_letters = ApiCommand(
-    moderation.list_dead_letters,
-    "List every event that a consumer gave up.",
-    "admin deadletter list",
-    access=options.operator_options,
-)
 
-show_dead_letter = ApiCommand(
-    moderation.show_dead_letter,
-    "Show the event SEQ that a CONSUMER gave up, and why.",
+@api_command("admin deadletter list", access=options.operator_options)
+async def list_dead_letters(context: AppContext, api: Api) -> int:
+    """List every event that a consumer gave up."""
+    answer = await api.get(DeadLetters, "admin", "deadletters")
+    return context.show(answer.document, [dead_letter_table(answer.value.items)])
+
+
+@api_command(
     "admin deadletter show ranker-announce 118",
-    (CONSUMER, SEQ),
+    parameters=(CONSUMER, SEQ),
     access=options.operator_options,
 )
+async def show_dead_letter(context: AppContext, api: Api, consumer: str, seq: int) -> int:
+    """Show the event SEQ that a CONSUMER gave up, and why."""
+    answer = await api.get(DeadLetters, "admin", "deadletters")
+    for document, letter in zip(answer.document["items"], answer.value.items, strict=True):
+        if (letter.consumer, letter.seq) == (consumer, seq):
+            return context.show(document, dead_letter_lines(letter))
+    reason = f"{consumer} has no dead letter {seq}: warpboard admin deadletter list"
+    raise Refused("unknown_dead_letter", reason)
+
+
+def dead_letter_table(letters: Sequence[DeadLetter], zone: tzinfo | None = None) -> Table:
+    """List events that consumers gave up."""
+    rows = [
+        (
+            letter.consumer,
+            str(letter.seq),
+            str(letter.deliveries),
+            instant_text(letter.at, zone),
+            one_line(letter.reason),
+        )
+        for letter in letters
+    ]
+    return Table("dead letters", ("consumer", "seq", "deliveries", "when", "reason"), rows)
+
+
+def dead_letter_lines(letter: DeadLetter, zone: tzinfo | None = None) -> Iterator[str]:
+    """Describe one dead letter, and how to redrive it."""
+    event = f"event {letter.seq} of {letter.stream}"
+    yield f"{letter.consumer} gave up {event} at {instant_text(letter.at, zone)}"
+    yield f"handed out {count_text(letter.deliveries, 'time')}: {one_line(letter.reason, 2000)}"
+    redrive = f"warpboard admin deadletter redrive {letter.consumer} {letter.seq}"
+    yield f"once fixed: {redrive} --reason TEXT"
+
 
 redrive_dead_letter = ActionCommand(
     "POST admin/deadletters/{consumer}/{seq}/redrive",
     "Deliver event SEQ again to the CONSUMER that gave it up.",
     'admin deadletter redrive ranker-announce 118 --reason "the URL is back"',
-    (CONSUMER, SEQ, options.reason),
+    (CONSUMER, SEQ, options.REASON),
 )

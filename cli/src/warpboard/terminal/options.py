@@ -6,47 +6,40 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click import IntRange
+from click import Choice, FloatRange, IntRange
 from click import Path as PathType
 from click.shell_completion import CompletionItem
 
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
-from warpboard.service.accounts import SCOPES, SCOPES_KNOWN
+from warpboard.service.context import AppContext, PlatformTarget
 from warpboard.service.waiting import WAIT_S_MAX
-from warpboard.terminal.context import AppContext, PlatformTarget
-from warpboard.terminal.program import JSON
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from warpboard.terminal.program import JSON, create_context
 
 MODES = ("test", "benchmark", "profile", "ranked")
 GPU_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
+# The scopes that a login requests by default: everything that a participant may do.
+SCOPES = (
+    *("submit", "submit:ranked", "profile", "read:own"),
+    *("delete:own", "join", "account", "webhooks"),
+)
+SCOPES_KNOWN = (
+    *SCOPES,
+    *("author", "admin", "admin:submissions", "admin:participants"),
+    *("admin:problems", "admin:operate"),
+)
 LEVELS = ("none", "weak", "medium", "strong")
 # The user waits at the prompt.
 COMPLETION_S_MAX = 1.0
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
+NEW_FILE = PathType(dir_okay=False, path_type=Path)
+NEW_FOLDER = PathType(file_okay=False, path_type=Path)
 # A problem is a directory or a single file; a contest file lists problems.
 PROBLEM_PATH = PathType(exists=True, path_type=Path)
-
-
-def pass_app(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the AppContext, which is created when a command runs."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **values: Any) -> Any:
-        return function(_create_context(click.get_current_context()), *args, **values)
-
-    return call
-
-
-def _create_context(ctx: click.Context) -> AppContext:
-    program: Any = ctx.find_root().command
-    context: AppContext = program.create_context()
-    return context
 
 
 class ProblemSlug(click.ParamType[str]):
@@ -63,13 +56,15 @@ class ProblemSlug(click.ParamType[str]):
             ctx.params.get("url"), ctx.params.get("who"), ctx.params.get("folder")
         )
         try:
-            slugs = asyncio.run(_fetch_slugs(_create_context(ctx), place))
+            slugs = asyncio.run(_fetch_slugs(create_context(ctx), place))
         except (Refused, Failed, TimeoutError):
             return []
         return [CompletionItem(slug) for slug in slugs if slug.startswith(incomplete)]
 
 
 SLUG = ProblemSlug()
+# The argument PROBLEM, for functions that call it slug.
+PROBLEM = click.argument("slug", type=SLUG, metavar="PROBLEM")
 
 
 async def _fetch_slugs(context: AppContext, place: PlatformTarget) -> list[str]:
@@ -117,39 +112,42 @@ class Instant(click.ParamType[str]):
 def _add_target_options(
     function: Callable[..., Any], *names: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
-    """Add the options that name a platform and a caller, as one argument `place`."""
+    """Add options that name a platform and a caller, as one argument `place`."""
 
     @functools.wraps(function)
-    def call(*args: Any, url: str | None, folder: Path | None, **options: Any) -> Any:
-        participant, operator = options.pop("who", None), options.pop("operator", None)
-        return function(*args, place=PlatformTarget(url, participant, folder, operator), **options)
+    def call(
+        *,
+        url: str | None = None,
+        folder: Path | None = None,
+        who: str | None = None,
+        operator: str | None = None,
+        **values: Any,
+    ) -> Any:
+        return function(place=PlatformTarget(url, who, folder, operator), **values)
 
     decorated: Callable[..., Any] = call
-    for option in (
-        *names,
-        click.option(
-            "--folder",
-            type=PathType(file_okay=False, path_type=Path),
-            help="Data directory of a platform on this machine, to find its URL.",
-        ),
-        click.option("--url", metavar="URL", help="The platform's URL; or WARPBOARD_URL."),
-    ):
+    for option in names:
         decorated = option(decorated)
     return decorated
 
 
-def _add_participant_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--as",
-        "who",
-        metavar="NAME",
-        help="The participant's name; only a local platform accepts it without a token.",
-    )(function)
+_PARTICIPANT = click.option(
+    "--as",
+    "who",
+    metavar="NAME",
+    help="The participant's name; only a local platform accepts it without a token.",
+)
+_URL = click.option("--url", metavar="URL", help="The platform's URL; or WARPBOARD_URL.")
+_FOLDER = click.option(
+    "--folder",
+    type=NEW_FOLDER,
+    help="Data directory of a platform on this machine, to find its URL.",
+)
 
 
 def platform_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --url, --folder and --as as one argument `place`."""
-    return _add_target_options(function, _add_participant_option)
+    return _add_target_options(function, _PARTICIPANT, _FOLDER, _URL)
 
 
 def viewer_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,12 +155,12 @@ def viewer_options(function: Callable[..., Any]) -> Callable[..., Any]:
     operator_option = click.option(
         "--operator", metavar="NAME", help="Read as this operator, who sees everything."
     )
-    return _add_target_options(function, operator_option, _add_participant_option)
+    return _add_target_options(function, operator_option, _PARTICIPANT, _FOLDER, _URL)
 
 
 def url_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name a platform only."""
-    return _add_target_options(function)
+    return _add_target_options(function, _FOLDER, _URL)
 
 
 def operator_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,39 +168,79 @@ def operator_options(function: Callable[..., Any]) -> Callable[..., Any]:
     operator_option = click.option(
         "--operator", metavar="NAME", help="Your name for the log; default: the participant's."
     )
-    return _add_target_options(function, operator_option)
+    return _add_target_options(function, operator_option, _FOLDER, _URL)
 
 
-def folder(function: Function) -> Function:
+def folder_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --folder, which names a platform on this machine."""
+    return _add_target_options(
+        function,
+        click.option(
+            "--folder", type=NEW_FOLDER, help="Its data; default: the nearest .warpboard."
+        ),
+    )
+
+
+def as_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json, and record for the main group that errors are to be printed as JSON, too."""
+
+    def record(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+        ctx.meta[JSON] = value
+        return value
+
     return click.option(
-        "--folder",
-        type=PathType(file_okay=False, path_type=Path),
-        help="Its data; default: the nearest .warpboard.",
+        *("--json", "as_json"), is_flag=True, callback=record, help="Print JSON on stdout."
     )(function)
 
 
-def reason(function: Function) -> Function:
-    """Add --reason, which is logged and shown to those concerned."""
-    return click.option(
-        "--reason", required=True, metavar="TEXT", help="The reason, which is logged and shown."
-    )(function)
+REASON = click.option(
+    "--reason", required=True, metavar="TEXT", help="The reason, which is logged and shown."
+)
+# The number of a submission or a token.
+NUMBER = click.argument("number", type=IntRange(min=1))
+SUBMISSION_GPUS = click.option(
+    "--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated."
+)
+VERSION = click.option(
+    "--version",
+    type=IntRange(min=1),
+    metavar="NUMBER",
+    help="The version of the problem; default: the newest.",
+)
+TOKEN_SCOPES = click.option(
+    *("--scope", "scopes"),
+    type=Choice(SCOPES_KNOWN),
+    multiple=True,
+    default=SCOPES,
+    metavar="SCOPE",
+    help="A scope of the token; may be repeated. Default: everything that participants may do.",
+)
+LEVEL_MIN = click.option(
+    "--level-min",
+    type=Choice(LEVELS),
+    help="The isolation that is demanded; default: what this machine offers.",
+)
+SAVE = click.option(
+    "--save",
+    type=NEW_FOLDER,
+    metavar="DIR",
+    help="Save the log, the samples and the artefacts in this folder.",
+)
+TIMEOUT = click.option(
+    "--timeout",
+    "timeout_s",
+    type=FloatRange(min=0, min_open=True),
+    default=WAIT_S_MAX,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the end.",
+)
 
 
-def number(function: Function) -> Function:
-    """Add the number of a submission or a token."""
-    return click.argument("number", type=IntRange(min=1))(function)
-
-
-def submission_gpus(function: Function) -> Function:
-    """Add --gpu, which names the GPU types of a submission."""
-    return click.option(
-        "--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated."
-    )(function)
-
-
-def gpus(help_text: str, *, is_required: bool = False) -> Callable[[Function], Function]:
-    """Add --gpu, which names the GPU types of a problem."""
+def gpus(
+    help_text: str, *, is_required: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return --gpu, which names the GPU types of a problem."""
     return click.option(
         *("--gpu", "gpus"),
         type=GPU,
@@ -213,79 +251,12 @@ def gpus(help_text: str, *, is_required: bool = False) -> Callable[[Function], F
     )
 
 
-def version(function: Function) -> Function:
-    """Add --version, which names another version of a problem than the newest."""
-    return click.option(
-        "--version",
-        type=IntRange(min=1),
-        metavar="NUMBER",
-        help="The version of the problem; default: the newest.",
-    )(function)
-
-
-def scopes(function: Function) -> Function:
-    """Add --scope, which names the scopes of a token."""
-    return click.option(
-        *("--scope", "scopes"),
-        type=click.Choice(SCOPES_KNOWN),
-        multiple=True,
-        default=SCOPES,
-        metavar="SCOPE",
-        help="A scope of the token; may be repeated. Default: everything that participants may do.",
-    )(function)
-
-
-def _record_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
-    """Record for the main group that errors are to be printed as JSON, too."""
-    ctx.meta[JSON] = value
-    return value
-
-
-def as_json(function: Function) -> Function:
-    """Add --json."""
-    return click.option(
-        *("--json", "as_json"), is_flag=True, callback=_record_json, help="Print JSON on stdout."
-    )(function)
-
-
-def mode(default: str) -> Callable[[Function], Function]:
-    """Add --mode."""
+def mode(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return --mode."""
     return click.option(
         "--mode",
-        type=click.Choice(MODES),
+        type=Choice(MODES),
         default=default,
         show_default=True,
         help="The mode of the run.",
     )
-
-
-def level_min(function: Function) -> Function:
-    """Add --level-min."""
-    return click.option(
-        "--level-min",
-        type=click.Choice(LEVELS),
-        help="The isolation that is demanded; default: what this machine offers.",
-    )(function)
-
-
-def save(function: Function) -> Function:
-    """Add --save."""
-    return click.option(
-        "--save",
-        type=PathType(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Save the log, the samples and the artefacts in this folder.",
-    )(function)
-
-
-def timeout(function: Function) -> Function:
-    """Add --timeout."""
-    return click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=WAIT_S_MAX,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for the end.",
-    )(function)

@@ -26,7 +26,7 @@ from warpboard.domain.exit_codes import (
 from warpboard.terminal.commands import COMMANDS, GROUPS, SECTIONS
 
 if TYPE_CHECKING:
-    from warpboard.terminal.context import AppContext
+    from warpboard.service.context import AppContext
 
 NAME = "warpboard"
 JSON = "warpboard.json"
@@ -104,22 +104,19 @@ class CommandGroup(click.Group):
 
 def _summaries() -> dict[str, str]:
     """Return the summary of every command and group, by its words."""
-    commands = {
-        words: summary for part in COMMANDS.values() for words, (_, summary) in part.items()
-    }
+    commands = {words: summary for words, (_, summary) in COMMANDS.items()}
     return commands | {words: text.partition("\n")[0] for words, text in GROUPS.items()}
 
 
 def load_command(words: str) -> click.Command | None:
     """Import a command; None if the table does not have it."""
-    for module, part in COMMANDS.items():
-        if words in part:
-            variable, _ = part[words]
-            command: click.Command = getattr(
-                importlib.import_module(f"warpboard.terminal.{module}"), variable
-            )
-            return command
-    return None
+    if words not in COMMANDS:
+        return None
+    module, _, variable = COMMANDS[words][0].partition(".")
+    command: click.Command = getattr(
+        importlib.import_module(f"warpboard.terminal.{module}"), variable
+    )
+    return command
 
 
 def suggest_commands(group: str, name: str) -> list[str]:
@@ -182,6 +179,13 @@ class Program(CommandGroup):
         except BrokenPipeError:
             code = UNREAD
         ctx.exit(code if _flush_stdout() else UNREAD)
+
+
+def create_context(ctx: click.Context | None = None) -> "AppContext":
+    """Create what the running command, or that of `ctx`, has access to. Raises Refused."""
+    program: Any = (ctx or click.get_current_context()).find_root().command
+    context: AppContext = program.create_context()
+    return context
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -1,287 +1,398 @@
-"""Commands for submissions: submit, list, show, compare, cancel, withdraw and appeal."""
+"""Commands that submit files and show submissions."""
 
-import sys
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 from click import IntRange
-from click import Path as PathType
 
-from warpboard.domain.exit_codes import FAILED
-from warpboard.service import leaderboards, queues, results, submission_logs, submissions
-from warpboard.service.answers import ActionRequest, send_action
+from shared.api.cases import Case
+from shared.api.submissions import (
+    File,
+    FullSubmission,
+    NewestSubmissions,
+    OwnSubmissions,
+    Receipt,
+    SubmissionLine,
+    TimelineEntry,
+)
+from shared.clock import new_id
+from shared.errors import Refused
+from shared.presentation.outcome import (
+    log_lines,
+    note_lines,
+    outcome_lines,
+    roofline_text,
+    speedups_text,
+)
+from shared.presentation.report_parts import stage_lines, submission_progress, system_lines
+from shared.presentation.units import (
+    NO_VALUE,
+    instant_text,
+    interval_text,
+    null_text,
+    numbers_text,
+    one_line,
+    time_text,
+)
+from shared.problems.submission_file import late_directives, read_directives
+from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
+from warpboard.domain.tables import Table, insert_column
+from warpboard.service.answers import balance_text
+from warpboard.service.context import AppContext
+from warpboard.service.ports import Api, Response, SubmissionRequest
+from warpboard.service.waiting import retry_until_available, wait_until_over
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, ApiCommand
-from warpboard.terminal.context import AppContext, PlatformTarget
+from warpboard.terminal.command_types import api_command
 
 LIMIT_MAX = 200
+REPEAT_S_MAX = 30.0
+HIDDEN = "hidden"
 
 
-@click.command()
-@click.argument("file", type=options.FILE)
-@click.option(
-    "--leaderboard",
-    type=options.SLUG,
-    metavar="SLUG",
-    help="Default: the file's #!POPCORN leaderboard line.",
+@api_command(
+    "submit kernel.py --leaderboard matmul --gpu CPU --mode ranked",
+    "submit kernel.py --mode test --json --output verdict.json",
+    parameters=(
+        click.argument("file", type=options.FILE),
+        click.option(
+            "--leaderboard",
+            type=options.SLUG,
+            metavar="SLUG",
+            help="Default: the file's #!POPCORN leaderboard line.",
+        ),
+        options.SUBMISSION_GPUS,
+        options.mode("ranked"),
+        click.option(
+            "--case",
+            type=IntRange(0),
+            default=0,
+            metavar="N",
+            help="With mode profile: the only timed case, from 1 on; 0 is every one.",
+        ),
+        click.option(
+            *("--wait/--no-wait", "is_waiting"),
+            default=True,
+            show_default=True,
+            help="Wait for the verdict.",
+        ),
+        click.option(
+            "--output",
+            type=options.NEW_FILE,
+            metavar="FILE",
+            help="Also write the whole answer as JSON into FILE.",
+        ),
+        click.option("--note", default="", metavar="TEXT", help="A note that only you see."),
+        click.option(
+            *("--tag",),
+            default="",
+            metavar="TAG",
+            help="A word to list it by: submission list --tag TAG.",
+        ),
+        options.TIMEOUT,
+    ),
 )
-@options.submission_gpus
-@options.mode("ranked")
-@click.option(
-    "--case",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="With mode profile: the only timed case, from 1 on; 0 is every one.",
-)
-@click.option(
-    "--wait/--no-wait", "is_waiting", default=True, show_default=True, help="Wait for the verdict."
-)
-@click.option(
-    "--output",
-    type=PathType(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the whole answer as JSON into FILE.",
-)
-@click.option("--note", default="", metavar="TEXT", help="A note that only you see.")
-@click.option(
-    "--tag", default="", metavar="TAG", help="A word to list it by: submission list --tag TAG."
-)
-@options.timeout
-@options.as_json
-@options.platform_options
-@options.pass_app
-def submit(context: AppContext, /, place: PlatformTarget, **values: Any) -> int:
+async def submit(
+    context: AppContext,
+    api: Api,
+    *,
+    file: Path,
+    leaderboard: str | None,
+    gpus: tuple[str, ...],
+    mode: str,
+    case: int,
+    output: Path | None,
+    note: str,
+    tag: str,
+    timeout_s: float,
+    is_waiting: bool,
+) -> int:
     """Submit FILE and wait for its verdict.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
     4 your quota is used up, 5 passed but not eligible for the leaderboard.
-
-    \b
-    Example:
-      warpboard submit kernel.py --leaderboard matmul --gpu CPU --mode ranked
-      warpboard submit kernel.py --mode test --json --output verdict.json
     """
-    submit_options = submissions.SubmitOptions(**values)
-    return context.ask(
-        place, lambda api: submissions.submit(api, context.disk, context.screen, submit_options)
+    screen, source = context.screen, context.disk.source(file)
+    problem = leaderboard or read_directives(decode_source(source)).leaderboard
+    if problem is None:
+        raise Refused(
+            "unknown_leaderboard",
+            "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
+            "as the file's first line",
+        )
+    request = SubmissionRequest(file.name, source, problem, mode, gpus, note, tag, case)
+    for number in late_directives(decode_source(source)):
+        problem_text = "a directive below the leading comments does nothing"
+        screen.note(f"warpboard: {file}, line {number}: {problem_text}")
+    key = new_id()
+    answer = await retry_until_available(
+        lambda: api.submit(request, key),
+        REPEAT_S_MAX,
+        lambda trouble: screen.note(f"warpboard: {trouble}"),
     )
+    receipts = answer.value.submissions
+    if not is_waiting:
+        _output_answer(context, output, answer.document)
+        for receipt in () if context.as_json else receipts:
+            screen.say(_received_line(problem, receipt))
+            screen.note(f"see how it goes: warpboard submission show {receipt.number} --wait")
+        return OK
+    for receipt in receipts:
+        screen.note(_received_line(problem, receipt))
+    numbers = [receipt.number for receipt in receipts]
+    answers = await wait_until_over(api, screen, numbers, timeout_s)
+    document = {"submissions": [final_answer.document for final_answer in answers]}
+    _output_answer(context, output, document)
+    submissions = [final_answer.value for final_answer in answers]
+    if not context.as_json:
+        for submission in submissions:
+            context.show(None, outcome_lines(submission))
+    return worst(exit_code(submission) for submission in submissions)
 
 
-@click.command()
-@click.option("--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem.")
-@click.option("--tag", metavar="TAG", help="Only yours with this tag.")
-@click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see.")
-@click.option(
-    "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."
-)
-@options.as_json
-@options.viewer_options
-@options.pass_app
-def list_submissions(context: AppContext, /, place: PlatformTarget, **values: Any) -> int:
-    """List your newest submissions.
-
-    \b
-    Example:
-      warpboard submission list --problem matmul
-    """
-    query = submissions.SubmissionListQuery(**values)
-    return context.ask(place, lambda api: submissions.list_submissions(api, context.screen, query))
+def _output_answer(context: AppContext, output: Path | None, document: object) -> None:
+    """Print or write the whole answer if requested."""
+    if context.as_json:
+        context.screen.json(document)
+    if output is not None:
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2)
+        context.disk.write(output, text + b"\n")
+        context.screen.note(f"the whole answer is in {output}")
 
 
-@click.command()
-@options.number
-@click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over.")
-@options.save
-@options.timeout
-@options.as_json
-@options.viewer_options
-@options.pass_app
-def show_submission(
-    context: AppContext, /, place: PlatformTarget, number: int, **values: Any
-) -> int:
-    """Show submission NUMBER: verdict, cases, history and output.
-
-    \b
-    Example:
-      warpboard submission show 12 --save twelve
-    """
-    wait_s = values["timeout_s"] if values["is_waiting"] else None
-    query = submissions.SubmissionQuery(number, wait_s, values["save"], values["as_json"])
-    return context.ask(
-        place, lambda api: submissions.show_submission(api, context.disk, context.screen, query)
-    )
+def decode_source(source: bytes) -> str:
+    """Decode a source. Raises Refused `not_utf8`."""
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
+        ) from error
 
 
-show_status = ApiCommand(
-    submission_logs.show_state,
-    "Show where submission NUMBER is, in one line.",
-    "submission status 12",
-    (options.number,),
-    access=options.viewer_options,
-)
+def _received_line(problem: str, receipt: Receipt) -> str:
+    quota = f"; {balance_text(receipt.quota)}" if receipt.quota else ""
+    return f"submission {receipt.number} received: {problem} on {receipt.gpu}{quota}"
 
 
-@click.command()
-@options.number
-@click.option("--follow", "is_followed", is_flag=True, help="Follow it until it is over.")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only events after this one.")
-@options.timeout
-@options.as_json
-@options.viewer_options
-@options.pass_app
-def show_logs(context: AppContext, /, place: PlatformTarget, number: int, **values: Any) -> int:
-    """Show the events and output of submission NUMBER.
-
-    With --follow, it shows them as they happen. If a connection is cut, it continues where it
-    stopped: no event is missed or shown twice. With --follow --json each event is a document on its
-    own line.
-
-    \b
-    Example:
-      warpboard submission logs 12 --follow
-    """
-    within_s = values["timeout_s"] if values["is_followed"] else None
-    log_options = submission_logs.LogOptions(number, within_s, values["after"], values["as_json"])
-    return context.ask(
-        place, lambda api: submission_logs.show_logs(api, context.screen, log_options)
-    )
+def exit_code(submission: FullSubmission) -> int:
+    """Return the exit code for a submission's end; an open submission is no failure."""
+    if not submission.is_over:
+        return OK
+    if submission.outcome == "passed":
+        is_unranked = submission.mode == "ranked" and not submission.is_eligible
+        return NOT_RANKED if is_unranked else OK
+    return INFRASTRUCTURE if submission.outcome == "infra_failed" else FAILED
 
 
-diff = ApiCommand(
-    results.diff,
-    "Compare submissions A and B: sources, and times by case.",
-    "submission diff 12 15",
-    (click.argument("a", type=IntRange(min=1)), click.argument("b", type=IntRange(min=1))),
-    access=options.viewer_options,
-)
-
-trace = ApiCommand(
-    submissions.trace,
-    "Show every event of submission NUMBER, its jobs and runs.\n\nEach has its time and its actor.",
-    "submission trace 12",
-    (options.number,),
-    access=options.viewer_options,
-)
-
-queue = ApiCommand(
-    queues.queue,
-    "Show who waits for each GPU type, how long, and why.",
-    "submission queue --gpu H200",
-    (click.option("--gpu", metavar="TYPE", help="Only this GPU type."),),
-    access=options.viewer_options,
-)
-
-
-@click.command()
-@click.option("--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem.")
-@click.option(
-    *("--format", "format_"),
-    type=click.Choice(["json", "csv"]),
-    default="json",
-    show_default=True,
-    help="A JSON document, or a CSV table.",
-)
-@click.option(
-    "--output",
-    type=PathType(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write to FILE; default: stdout.",
-)
-@options.as_json
-@options.platform_options
-@options.pass_app
-def export(
-    context: AppContext, /, place: PlatformTarget, problem: str | None, **values: Any
-) -> int:
-    """Export all your results, newest first.
-
-    \b
-    Example:
-      warpboard submission export --format csv --output results.csv
-    """
-    export_options = results.ExportOptions(values["format_"], values["output"], values["as_json"])
-    return context.ask(
-        place,
-        lambda api: results.export(api, context.disk, context.screen, problem, export_options),
-    )
-
-
-@click.command()
-@click.argument("problem", required=False, type=options.SLUG)
-@click.option("--gpu", metavar="TYPE", help="GPU type; default: all of the problem's.")
-@options.as_json
-@options.platform_options
-@options.pass_app
-def quota(
-    context: AppContext,
-    /,
-    place: PlatformTarget,
-    problem: str | None,
-    *,
-    gpu: str | None,
-    as_json: bool,
-) -> int:
-    """Show what is left of your quotas.
-
-    With a PROBLEM, only of those that count for it.
-
-    \b
-    Example:
-      warpboard submission quota matmul --gpu CPU
-    """
-    if gpu and not problem:
-        raise click.UsageError("--gpu needs a PROBLEM")
-    query = leaderboards.LeaderboardQuery(problem, gpu) if problem else None
-    return context.ask(place, lambda api: queues.quota(api, context.screen, query, as_json=as_json))
-
-
-cancel = ActionCommand(
-    "POST submissions/{number}/cancel",
-    "Cancel submission NUMBER and refund its quota.",
-    'submission cancel 12 --reason "the wrong file"',
-    (
-        options.number,
-        click.option("--reason", default="", metavar="TEXT", help="The reason, for the record."),
+@api_command(
+    "submission list --problem matmul",
+    parameters=(
+        click.option(
+            "--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem."
+        ),
+        click.option("--tag", metavar="TAG", help="Only yours with this tag."),
+        click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
+        click.option(
+            *("--limit",),
+            type=IntRange(1, LIMIT_MAX),
+            default=50,
+            show_default=True,
+            help="How many.",
+        ),
     ),
-    access=options.platform_options,
+    access=options.viewer_options,
 )
-
-
-@click.command()
-@options.number
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
-@options.as_json
-@options.platform_options
-@options.pass_app
-def delete(
-    context: AppContext, /, place: PlatformTarget, number: int, *, is_sure: bool, as_json: bool
+async def list_submissions(
+    context: AppContext, api: Api, problem: str | None, tag: str | None, limit: int, *, is_all: bool
 ) -> int:
-    """Take submission NUMBER off its leaderboard for good.
-
-    It must be yours; its quota is not refunded.
-
-    \b
-    Example:
-      warpboard submission delete 12 --yes
-    """
-    if not is_sure:
-        if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
-            raise click.UsageError("cannot ask for confirmation without a terminal: add --yes")
-        if not click.confirm(f"withdraw submission {number} for good?", err=True):
-            context.screen.note("nothing was done")
-            return FAILED
-    request = ActionRequest("DELETE", ("submissions", number), {})
-    return context.ask(
-        place, lambda api: send_action(api, context.screen, request, as_json=as_json)
-    )
+    """List your newest submissions."""
+    if is_all and tag:
+        raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
+    filters = {"problem": problem, "tag": tag}
+    given_filters = {name: text for name, text in filters.items() if text}
+    answer: Response[NewestSubmissions] | Response[OwnSubmissions]
+    if is_all:
+        answer = await api.get(NewestSubmissions, "submissions", **given_filters, limit=limit)
+    else:
+        answer = await api.get(OwnSubmissions, "me", "submissions", **given_filters, limit=limit)
+    return context.show(answer.document, [submission_table(answer.value.items)])
 
 
-appeal = ActionCommand(
-    "POST submissions/{number}/appeal",
-    "Appeal a decision about your submission NUMBER.\n\n`auth appeal` appeals your ban.",
-    'submission appeal 12 "it reads the input once; line 4 shows where"',
-    (options.number, click.argument("text")),
-    access=options.platform_options,
+@api_command(
+    "submission show 12 --save twelve",
+    parameters=(
+        options.NUMBER,
+        click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over."),
+        options.SAVE,
+        options.TIMEOUT,
+    ),
+    access=options.viewer_options,
 )
+async def show_submission(
+    context: AppContext,
+    api: Api,
+    number: int,
+    save: Path | None,
+    timeout_s: float,
+    *,
+    is_waiting: bool,
+) -> int:
+    """Show submission NUMBER: verdict, cases, history and output."""
+    if is_waiting:
+        (answer,) = await wait_until_over(api, context.screen, [number], timeout_s)
+    else:
+        answer = await api.get(FullSubmission, "submissions", number)
+    submission = answer.value
+    context.show(answer.document, _submission_parts(submission))
+    if save is not None:
+        for file in submission.files:
+            pieces = api.download(number, file.name)
+            context.screen.note(f"saved {await context.disk.save(save, file.name, pieces)}")
+    return exit_code(submission)
+
+
+def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
+    yield (
+        f"{submission.name or 'a file'} by {submission.participant or NO_VALUE}, "
+        f"{submission.mode} for {submission.problem} "
+        f"version {submission.problem_version} on {submission.gpu}, "
+        f"received {instant_text(submission.received_at)}"
+    )
+    yield from note_lines(submission)
+    yield from system_lines(submission)
+    yield from stage_lines(submission)
+    if submission.cases:
+        yield case_table(submission.cases)
+    if submission.files:
+        yield file_table(submission.files)
+    yield timeline_table(submission.timeline)
+    if not submission.is_over:
+        yield f"submission {submission.number}: {submission_progress(submission).whole}"
+        yield (
+            f"state {submission.state} since {instant_text(submission.state_since)}, until "
+            f"{instant_text(submission.state_deadline_at)} at the latest: "
+            f"{submission.state_owner} owes the next step"
+        )
+        return
+    yield from outcome_lines(submission)
+    if submission.outcome == "passed":
+        yield from log_lines(submission)
+
+
+@api_command("submission status 12", parameters=(options.NUMBER,), access=options.viewer_options)
+async def show_status(context: AppContext, api: Api, number: int) -> int:
+    """Show where submission NUMBER is, in one line."""
+    answer = await api.get(FullSubmission, "submissions", number)
+    submission, document = answer.value, answer.document
+    names = ("number", "problem", "gpu", "mode", "state", "is_over", "outcome", "verdict")
+    more_names = ("score_us", "queue", "progress", "ranking", "version")
+    progress = f"submission {number}: {submission_progress(submission).whole}"
+    context.show(
+        {name: document.get(name) for name in (*names, *more_names)},
+        outcome_lines(submission) if submission.is_over else [progress],
+    )
+    return exit_code(submission)
+
+
+@api_command("submission trace 12", parameters=(options.NUMBER,), access=options.viewer_options)
+async def trace(context: AppContext, api: Api, number: int) -> int:
+    """Show every event of submission NUMBER, its jobs and runs.
+
+    Each has its time and its actor.
+    """
+    answer = await api.get(FullSubmission, "submissions", number)
+    submission, items = answer.value, answer.document["timeline"]
+    document = {"number": number, "state": submission.state, "items": items}
+    return context.show(document, [trace_table(submission)])
+
+
+def trace_table(submission: FullSubmission, zone: tzinfo | None = None) -> Table:
+    """List every event of a submission, its jobs and its runs, with actors and times."""
+    rows, previous = [], None
+    for moment in submission.timeline:
+        rows.append(
+            (
+                str(moment.seq),
+                instant_text(moment.at, zone),
+                # Clocks of several machines may disagree.
+                "" if previous is None else f"+{(moment.at - previous.at).total_seconds():.3f} s",
+                moment.type,
+                one_line(moment.actor) or NO_VALUE,
+                one_line(moment.note),
+            )
+        )
+        previous = moment
+    columns = ("seq", "when", "after", "event", "actor", "note")
+    return Table(f"trace of submission {submission.number}", columns, rows)
+
+
+def case_table(results: Sequence[Case]) -> Table:
+    """List how each case of a run ended."""
+    rows = [
+        (
+            case.stage,
+            _case_name(case),
+            case.verdict,
+            time_text(case.time_us),
+            interval_text(case.interval_us),
+            null_text(case.null_us),
+            case.grade or NO_VALUE,
+            one_line(case.message),
+        )
+        for case in results
+    ]
+    columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
+    rates = [roofline_text(case.roofline) for case in results]
+    table = insert_column(Table("cases", columns, rows), "roofline", rates)
+    return insert_column(table, "speed-up", [speedups_text(case.vs_baseline) for case in results])
+
+
+def _case_name(case: Case) -> str:
+    """Return a case's name, marked if the case is hidden."""
+    name = one_line(case.name)
+    return f"hidden: {name}" if case.is_hidden and name != HIDDEN else name
+
+
+def file_table(downloads: Sequence[File]) -> Table:
+    """List the files of a run that can be downloaded."""
+    rows = [
+        (one_line(file.name, 100), file.media or NO_VALUE, f"{file.bytes:,}") for file in downloads
+    ]
+    return Table("files", ("file", "media", "bytes"), rows)
+
+
+def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None) -> Table:
+    """List what happened to a submission, in order."""
+    rows = [
+        (str(moment.seq), instant_text(moment.at, zone), moment.type, one_line(moment.note))
+        for moment in moments
+    ]
+    return Table("timeline", ("seq", "when", "event", "note"), rows)
+
+
+def submission_table(summaries: Sequence[SubmissionLine], zone: tzinfo | None = None) -> Table:
+    """List submissions, newest first."""
+    rows = [
+        (
+            str(summary.number),
+            summary.participant or NO_VALUE,
+            summary.problem,
+            summary.gpu,
+            summary.mode,
+            one_line(summary.name, 40),
+            summary.verdict or summary.outcome or summary.state,
+            time_text(summary.score_us),
+            summary.tag or NO_VALUE,
+            instant_text(summary.received_at, zone),
+        )
+        for summary in summaries
+    ]
+    columns = (
+        *("number", "participant", "problem", "GPU type", "mode"),
+        *("file", "verdict", "score", "tag", "when"),
+    )
+    pools = [numbers_text(summary.pooled_over) or NO_VALUE for summary in summaries]
+    return insert_column(Table("submissions", columns, rows), "pooled over", pools)

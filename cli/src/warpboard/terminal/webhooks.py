@@ -1,25 +1,87 @@
 """Commands for webhooks: addresses of yours that are notified of events."""
 
 import sys
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any
 
 import click
 
-from warpboard.service import webhooks
-from warpboard.service.webhooks import KINDS, KINDS_USUAL
+from shared.api.webhooks import CreatedWebhook, Deliveries, Delivery, Webhook, Webhooks, WebhookTest
+from shared.presentation.units import NO_VALUE, instant_text, one_line
+from warpboard.domain.tables import Table
+from warpboard.service.context import AppContext
+from warpboard.service.ports import Api
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, ApiCommand
-from warpboard.terminal.context import AppContext, PlatformTarget
+from warpboard.terminal.command_types import ActionCommand, api_command, local_command
 
+ROUTE = "webhooks"
 SECRET_LENGTH_MAX = 200
+KINDS = (
+    *("submission.ended", "submission.ranked", "submission.held", "entry.overtaken"),
+    *("problem.opened", "problem.deadline_moved", "problem.closed", "problem.version_published"),
+    "rejudge.applied",
+)
+# The default events.
+KINDS_USUAL = ("submission.ended", "submission.held", "entry.overtaken")
+ALL = "all"
 ID = click.argument("id_", metavar="ID")
 ID_EXAMPLE = "01a1fe70-a804-7827-b3a0-39e1f99403c8"
 
 
-def _read_secret(value: str | None) -> str | None:
-    """Return the secret from stdin if `-` is given."""
-    if value is None:
-        return None
+@local_command(
+    "webhook create https://example.org/hook --event submission.ended",
+    parameters=(
+        click.argument("address", metavar="URL"),
+        click.option(
+            *("--event", "events"),
+            type=click.Choice(KINDS),
+            multiple=True,
+            default=KINDS_USUAL,
+            show_default=True,
+            metavar="EVENT",
+            help=f"An event to send; may be repeated: {', '.join(KINDS)}.",
+        ),
+        click.option(
+            "--problem",
+            "problems",
+            multiple=True,
+            metavar="SLUG",
+            help="Only events of this problem; may be repeated.",
+        ),
+        click.option(
+            "--secret", metavar="-", help="Sign with the secret from stdin; default: a new one."
+        ),
+    ),
+    access=options.platform_options,
+)
+def create(
+    context: AppContext,
+    address: str,
+    events: Sequence[str],
+    problems: Sequence[str],
+    secret: str | None,
+) -> Coroutine[Any, Any, int]:
+    """Send events to URL from now on.
+
+    The secret that signs them is shown only once.
+    """
+    body: dict[str, object] = {"events": events, "problems": problems, "url": address}
+    if secret is not None:
+        body["secret"] = _read_secret(secret)
+    return _create(context, body)
+
+
+async def _create(context: AppContext, body: Mapping[str, object]) -> int:
+    async with context.api(context.place) as api:
+        answer = await api.act(CreatedWebhook, "POST", ROUTE, body=body)
+    created = answer.value
+    note = f"webhook {created.id}: its secret is shown this once, so keep it now"
+    return context.show(answer.document, [one_line(created.secret, 300)], note)
+
+
+def _read_secret(value: str) -> str:
+    """Return the secret from stdin, which `-` stands for."""
     if value != "-":
         reason = "other users can see command lines: --secret - reads it from stdin"
         raise click.UsageError(reason)
@@ -27,60 +89,19 @@ def _read_secret(value: str | None) -> str | None:
     return stdin.readline(SECRET_LENGTH_MAX + 2).strip() if stdin else ""
 
 
-@click.command()
-@click.argument("address", metavar="URL")
-@click.option(
-    *("--event", "events"),
-    type=click.Choice(KINDS),
-    multiple=True,
-    default=KINDS_USUAL,
-    show_default=True,
-    metavar="EVENT",
-    help=f"An event to send; may be repeated: {', '.join(KINDS)}.",
-)
-@click.option(
-    "--problem",
-    "problems",
-    multiple=True,
-    metavar="SLUG",
-    help="Only events of this problem; may be repeated.",
-)
-@click.option("--secret", metavar="-", help="Sign with the secret from stdin; default: a new one.")
-@options.as_json
-@options.platform_options
-@options.pass_app
-def create(context: AppContext, /, place: PlatformTarget, *, as_json: bool, **values: Any) -> int:
-    """Send events to URL from now on.
-
-    The secret that signs them is shown only once.
-
-    \b
-    Example:
-      warpboard webhook create https://example.org/hook --event submission.ended
-    """
-    body = {name: list(values[name]) for name in ("events", "problems")} | {
-        "url": values["address"]
-    }
-    secret = _read_secret(values["secret"])
-    if secret is not None:
-        body["secret"] = secret
-    return context.ask(
-        place, lambda api: webhooks.create_webhook(api, context.screen, body, as_json=as_json)
-    )
+@api_command("webhook list")
+async def list_webhooks(context: AppContext, api: Api) -> int:
+    """List your webhooks; one that failed for a day is off."""
+    answer = await api.get(Webhooks, ROUTE)
+    return context.show(answer.document, [webhook_table(answer.value.items)])
 
 
-list_webhooks = ApiCommand(
-    webhooks.list_webhooks,
-    "List your webhooks; one that failed for a day is off.",
-    "webhook list",
-)
+@api_command(f"webhook show {ID_EXAMPLE}", parameters=(ID,))
+async def show(context: AppContext, api: Api, id_: str) -> int:
+    """Show your webhook ID, and why it is off, if it is."""
+    answer = await api.get(Webhook, ROUTE, id_)
+    return context.show(answer.document, webhook_lines(answer.value))
 
-show = ApiCommand(
-    webhooks.show_webhook,
-    "Show your webhook ID, and why it is off, if it is.",
-    f"webhook show {ID_EXAMPLE}",
-    (ID,),
-)
 
 delete = ActionCommand(
     "DELETE webhooks/{id_}",
@@ -90,22 +111,81 @@ delete = ActionCommand(
     access=options.platform_options,
 )
 
-send_test = ApiCommand(
-    webhooks.send_test,
-    "Send a test to your webhook ID.\n\nIf it is off and the test succeeds, it is on again.",
-    f"webhook test {ID_EXAMPLE}",
-    (ID,),
-)
 
-list_deliveries = ApiCommand(
-    webhooks.list_deliveries,
-    "List what was sent to your webhook ID.\n\n"
-    "The newest is first, each with what the address answered.",
+@api_command(f"webhook test {ID_EXAMPLE}", parameters=(ID,))
+async def send_test(context: AppContext, api: Api, id_: str) -> int:
+    """Send a test to your webhook ID.
+
+    If it is off and the test succeeds, it is on again.
+    """
+    answer = await api.act(WebhookTest, "POST", ROUTE, id_, "test", body={})
+    delivery = answer.value
+    line = f"a test is on its way: event {delivery.event_id}"
+    note = f"warpboard webhook deliveries {delivery.id} shows what became of it"
+    return context.show(answer.document, [line], note)
+
+
+@api_command(
     f"webhook deliveries {ID_EXAMPLE}",
-    (
+    parameters=(
         ID,
         click.option(
             "--cursor", metavar="TEXT", help="Show older ones: the cursor at the end of a page."
         ),
     ),
 )
+async def list_deliveries(context: AppContext, api: Api, id_: str, cursor: str | None) -> int:
+    """List what was sent to your webhook ID.
+
+    The newest is first, each with what the address answered.
+    """
+    query = {} if cursor is None else {"cursor": cursor}
+    answer = await api.get(Deliveries, ROUTE, id_, "deliveries", **query)
+    page = answer.value
+    note = f"what was before: --cursor {page.next_cursor}" if page.next_cursor else ""
+    return context.show(answer.document, [delivery_table(page.items)], note)
+
+
+def webhook_lines(webhook: Webhook, zone: tzinfo | None = None) -> Iterator[str]:
+    """Describe a webhook in full."""
+    yield f"webhook {webhook.id}, {webhook.state}, since {instant_text(webhook.created_at, zone)}"
+    yield f"leads to {one_line(webhook.url, 2048)}"
+    yield f"is told of {', '.join(webhook.events)}"
+    yield "of " + (", ".join(webhook.problems) or "every leaderboard that you see")
+    if webhook.notice is not None:
+        yield f"off: {one_line(webhook.notice, 500)}"
+
+
+def webhook_table(webhooks: Sequence[Webhook], zone: tzinfo | None = None) -> Table:
+    """List the caller's webhooks."""
+    rows = [
+        (
+            webhook.id,
+            webhook.state,
+            one_line(webhook.url, 60),
+            " ".join(webhook.events),
+            " ".join(webhook.problems) or ALL,
+            instant_text(webhook.created_at, zone),
+        )
+        for webhook in webhooks
+    ]
+    return Table("webhooks", ("id", "state", "url", "events", "problems", "created"), rows)
+
+
+def delivery_table(deliveries: Sequence[Delivery], zone: tzinfo | None = None) -> Table:
+    """List the deliveries of a webhook, newest first."""
+    rows = [
+        (
+            str(delivery.number),
+            delivery.type,
+            delivery.state,
+            str(delivery.tries),
+            str(delivery.status or NO_VALUE),
+            one_line(delivery.error or "", 60) or NO_VALUE,
+            instant_text(delivery.created_at, zone),
+            instant_text(delivery.next_at, zone),
+        )
+        for delivery in deliveries
+    ]
+    columns = ("number", "event", "state", "tries", "status", "error", "created", "next try")
+    return Table("deliveries", columns, rows)

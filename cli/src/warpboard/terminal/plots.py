@@ -1,6 +1,10 @@
-"""Draw the progress of a leaderboard, and the spread of a submission's samples."""
+"""Charts of a leaderboard's progress and of a submission's samples, as text and as PNG.
+
+matplotlib is imported when a PNG is drawn.
+"""
 
 import gzip
+import importlib
 import io
 import json
 import math
@@ -10,17 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 from shared.api.leaderboards import History, Records
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import instant_text, one_line, time_text
-from warpboard.domain.exit_codes import OK
-from warpboard.service.accounts import resolve_name
-from warpboard.service.leaderboards import LeaderboardQuery, resolve_gpus
-from warpboard.service.ports import Api, Disk, Screen
+from warpboard.service.answers import resolve_gpus
+from warpboard.service.context import AppContext
+from warpboard.service.ports import Api
+from warpboard.terminal.accounts import resolve_name
 
 WIDTH, HEIGHT = 64, 14
 LABEL = 10
@@ -32,6 +36,11 @@ RATIO_LINEAR_MAX = 8.0
 SAMPLES = "samples.json.gz"
 PACKED_BYTES_MAX = 64 * 1024 * 1024
 BYTES_MAX = 512 * 1024 * 1024
+PNG_INCHES = (9.0, 5.0)
+PNG_DPI = 150
+PNG_BINS = 60
+US = 1e-6
+RECORD, OWN = "tab:blue", "tab:orange"
 
 
 @dataclass(frozen=True)
@@ -88,18 +97,16 @@ def progress_lines(chart: Progress, zone: tzinfo | None = None) -> Iterator[str]
     points = (*chart.records, *chart.own)
     begin, end = min(point.at for point in points), chart.last_at
     low, high = min(chart.times_us), max(chart.times_us)
-    _draw_steps(
-        grid,
-        [
-            (_chart_column(point.at, begin, end), _chart_row(point.time_us, chart))
-            for point in chart.records
-        ],
-    )
+    cells = [
+        (_chart_column(point.at, begin, end), _chart_row(point.time_us, chart))
+        for point in chart.records
+    ]
+    _draw_steps(grid, cells)
     for point in chart.own:
         grid[_chart_row(point.time_us, chart)][_chart_column(point.at, begin, end)] = "o"
     labels = {_chart_row(time_us, chart): time_text(time_us) for time_us in (low, high)}
-    for row, cells in enumerate(grid):
-        yield f"{labels.get(row, ''):>{LABEL}} ┤{''.join(cells).rstrip()}"
+    for row, characters in enumerate(grid):
+        yield f"{labels.get(row, ''):>{LABEL}} ┤{''.join(characters).rstrip()}"
     first, last = instant_text(begin, zone), instant_text(end, zone)
     yield " " * LABEL + " └" + "─" * WIDTH
     yield " " * (LABEL + 2) + first + (f"{last:>{WIDTH - len(first)}}" if end > begin else "")
@@ -180,113 +187,149 @@ def histogram(values: Sequence[float], low: float, high: float) -> str:
     return "".join(BLOCKS[math.ceil(count / highest * (len(BLOCKS) - 1))] for count in bin_counts)
 
 
-class Plots(Protocol):
-    """Draws charts into files."""
+def draw_png(chart: Progress | Spread) -> bytes:
+    """Draw a chart as a PNG file, without a display or matplotlib's global state.
 
-    def png(self, chart: Progress | Spread) -> bytes:
-        """Draw a chart as a PNG file. Raises Refused if that is not possible."""
-        ...
-
-
-@dataclass(frozen=True)
-class PlotOptions:
-    """What to draw, the progress or a submission's samples, and into which file."""
-
-    is_plotted: bool
-    samples: int | None
-    png: Path | None
-    as_json: bool
-
-    @property
-    def is_any(self) -> bool:
-        """Whether anything is to be drawn."""
-        return self.is_plotted or self.samples is not None
+    Raises Refused if matplotlib is not installed.
+    """
+    figure = _import_matplotlib("figure").Figure(figsize=PNG_INCHES, layout="constrained")
+    if isinstance(chart, Progress):
+        _draw_progress(figure, chart)
+    else:
+        _draw_spread(figure, chart)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=PNG_DPI)
+    return file.getvalue()
 
 
-@dataclass(frozen=True)
-class PlotCommand:
-    """Draws for a participant; `who` is None if a token identifies them."""
+def _import_matplotlib(name: str) -> Any:
+    try:
+        return importlib.import_module(f"matplotlib.{name}")
+    except ImportError as error:
+        reason = (
+            "PNG needs matplotlib: pip install 'warpboard-cli[plots]'; without --png it is text"
+        )
+        raise Refused("no_matplotlib", reason, "--png") from error
 
-    disk: Disk
-    plots: Plots
-    screen: Screen
-    who: str | None
 
-    async def draw(self, api: Api, query: LeaderboardQuery, options: PlotOptions) -> int:
-        """Draw one chart. Raises Refused and Failed."""
-        chart: Progress | Spread
-        if options.samples is not None:
-            chart = await self._load_spread(api, options.samples)
-        else:
-            chart = await self._load_progress(api, query)
-        if options.png is not None:
-            with self.screen.live([options.png.name]) as live:
-                live.show(options.png.name, ProgressText("drawing"))
-                self.disk.write(options.png, self.plots.png(chart))
-        if options.as_json:
-            file = None if options.png is None else str(options.png)
-            self.screen.json({"file": file} | _chart_document(chart))
-        elif options.png is not None:
-            self.screen.say(f"{options.png} shows {chart.title}")
-        else:
-            self._print_chart(chart)
-        return OK
+def _format_seconds(axis: Any) -> None:
+    """Label ticks as people read times: 10 ms, 250 µs."""
+    axis.set_major_formatter(_import_matplotlib("ticker").EngFormatter(unit="s"))
 
-    def _print_chart(self, chart: Progress | Spread) -> None:
-        lines = progress_lines(chart) if isinstance(chart, Progress) else spread_lines(chart)
-        for line in lines:
-            self.screen.say(line)
 
-    async def _load_progress(self, api: Api, query: LeaderboardQuery) -> Progress:
-        types = await resolve_gpus(api, query)
-        if len(types) != 1:
-            raise Refused("unknown_gpu", f"name one of {', '.join(types)} after the problem", "gpu")
-        (gpu,) = types
-        version = {} if query.version is None else {"version": query.version}
-        answer = await api.get(Records, "leaderboards", query.problem, gpu, "records", **version)
-        records = sorted(answer.value.items, key=lambda record: record.at)
-        points = [
-            Point(record.at, record.score_us, record.number)
-            for record in records
-            if record.is_standing
-        ]
-        owner, own = await self._load_own_points(api, query.problem, gpu, version)
-        return Progress(f"{query.problem} on {gpu}", points, own, owner, now())
+def _draw_progress(figure: Any, chart: Progress) -> None:
+    axes = figure.add_subplot()
+    records = [(point.at, point.time_us * US) for point in chart.records]
+    if records:
+        axes.plot(*zip(*records, strict=True), ".", color=RECORD, markersize=9)
+        steps = [*records, (chart.last_at, records[-1][1])]
+        line = {"where": "post", "color": RECORD, "linewidth": 2, "label": "the record"}
+        axes.step(*zip(*steps, strict=True), **line)
+    if chart.own:
+        own = [(point.at, point.time_us * US) for point in chart.own]
+        circles = {"color": OWN, "markerfacecolor": "none", "label": chart.owner}
+        axes.plot(*zip(*own, strict=True), "o", **circles)
+    if chart.times_us:
+        axes.set_yscale("log" if chart.is_ratio else "linear")
+        axes.legend()
+    else:
+        axes.text(0.5, 0.5, "nothing is ranked yet", ha="center", transform=axes.transAxes)
+    dates = _import_matplotlib("dates")
+    places = dates.AutoDateLocator()
+    axes.xaxis.set_major_locator(places)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(places))
+    _format_seconds(axes.yaxis)
+    axes.set_title(chart.title)
+    axes.set_xlabel("time in UTC")
+    axes.set_ylabel("score, less is better")
+    axes.grid(visible=True, alpha=0.3)
 
-    async def _load_own_points(
-        self, api: Api, problem: str, gpu: str, version: dict[str, int]
-    ) -> tuple[str, list[Point]]:
-        """Return the caller's ranked submissions; none without a name here."""
-        try:
-            name = await resolve_name(api, self.who)
-            filters = {"problem": problem, "gpu": gpu}
-            answer = await api.get(History, "participants", name, "history", **filters, **version)
-        except Refused:
-            return "", []
-        points = [
+
+def _draw_spread(figure: Any, chart: Spread) -> None:
+    cases = chart.cases[:CASES_MAX]
+    figure.set_size_inches(PNG_INCHES[0], max(PNG_INCHES[1], 1.6 * len(cases)))
+    figure.suptitle(chart.title)
+    for index, (name, values) in enumerate(cases):
+        axes = figure.add_subplot(len(cases), 1, index + 1)
+        low, high = min(values), slow(values)
+        width = (high - low) / PNG_BINS or 1.0
+        lefts = [(low + width * step) * US for step in range(PNG_BINS)]
+        bars = counts(values, low, high, PNG_BINS)
+        axes.bar(lefts, bars, width * US, align="edge", color=RECORD)
+        middle = median(values)
+        axes.axvline(middle * US, color=OWN, label=f"median {time_text(middle)}")
+        axes.legend(fontsize="small")
+        axes.set_title(f"{name}, {len(values):,} calls", loc="left", fontsize="small")
+        axes.set_ylabel("calls")
+        _format_seconds(axes.xaxis)
+    figure.axes[-1].set_xlabel("time of one call")
+
+
+def show_chart(context: AppContext, chart: Progress | Spread, png: Path | None) -> int:
+    """Print a chart, or draw it into a PNG file. Raises Refused."""
+    lines = progress_lines(chart) if isinstance(chart, Progress) else spread_lines(chart)
+    if png is None:
+        return context.show({"file": None} | _chart_document(chart), lines)
+    with context.screen.live([png.name]) as live:
+        live.show(png.name, ProgressText("drawing"))
+        context.disk.write(png, draw_png(chart))
+    document = {"file": str(png)} | _chart_document(chart)
+    return context.show(document, [f"{png} shows {chart.title}"])
+
+
+async def load_progress(
+    context: AppContext, api: Api, problem: str, gpu: str | None, version: int | None
+) -> Progress:
+    """Return the records of a leaderboard, and the caller's own submissions.
+
+    Raises Refused and Failed.
+    """
+    types = await resolve_gpus(api, problem, gpu)
+    if len(types) != 1:
+        raise Refused("unknown_gpu", f"name one of {', '.join(types)} after the problem", "gpu")
+    filters = {} if version is None else {"version": version}
+    answer = await api.get(Records, "leaderboards", problem, types[0], "records", **filters)
+    points = [
+        Point(record.at, record.score_us, record.number)
+        for record in sorted(answer.value.items, key=lambda record: record.at)
+        if record.is_standing
+    ]
+    owner, own = "", []
+    try:
+        owner = await resolve_name(api, context.participant(context.place))
+        history = await api.get(
+            *(History, "participants", owner, "history"), problem=problem, gpu=types[0], **filters
+        )
+    except Refused:  # There is no name here.
+        owner = ""
+    else:
+        own = [
             Point(item.received_at, item.score_us, item.number)
-            for item in answer.value.items
+            for item in history.value.items
             if item.counts and item.score_us is not None and item.received_at is not None
         ]
-        return name, sorted(points, key=lambda item: item.at)
+    own.sort(key=lambda point: point.at)
+    return Progress(f"{problem} on {types[0]}", points, own, owner, now())
 
-    async def _load_spread(self, api: Api, number: int) -> Spread:
-        pieces, remaining_bytes = [], PACKED_BYTES_MAX
-        try:
-            async for piece in api.download(number, SAMPLES):
-                remaining_bytes -= len(piece)
-                if remaining_bytes < 0:
-                    raise Failed(f"the samples of submission {number} are too large to draw")
-                pieces.append(piece)
-        except Refused as refused:
-            if refused.code != "not_found":
-                raise
-            reason = f"submission {number} has no samples that you may see: was it timed?"
-            raise Refused("no_samples", reason, "--samples") from refused
-        cases = read_samples(b"".join(pieces))
-        if not cases:
-            raise Refused("no_samples", f"submission {number} was not timed", "--samples")
-        return Spread(f"the calls of submission {number}", cases)
+
+async def load_spread(api: Api, number: int) -> Spread:
+    """Return the times of a submission's calls. Raises Refused and Failed."""
+    pieces, remaining_bytes = [], PACKED_BYTES_MAX
+    try:
+        async for piece in api.download(number, SAMPLES):
+            remaining_bytes -= len(piece)
+            if remaining_bytes < 0:
+                raise Failed(f"the samples of submission {number} are too large to draw")
+            pieces.append(piece)
+    except Refused as refused:
+        if refused.code != "not_found":
+            raise
+        reason = f"submission {number} has no samples that you may see: was it timed?"
+        raise Refused("no_samples", reason, "--samples") from refused
+    cases = read_samples(b"".join(pieces))
+    if not cases:
+        raise Refused("no_samples", f"submission {number} was not timed", "--samples")
+    return Spread(f"the calls of submission {number}", cases)
 
 
 def read_samples(packed: bytes) -> list[tuple[str, list[float]]]:

@@ -3,10 +3,12 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import click
 
 from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard
@@ -19,22 +21,16 @@ from warpboard.domain.demand import Demand
 from warpboard.domain.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
 from warpboard.domain.solutions import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.tables import Table
-from warpboard.service.leaderboards import leaderboard_table
-from warpboard.service.machine import LogMaintenance, Machine, Platform, ReplayOptions
+from warpboard.service.context import AppContext, PlatformTarget
+from warpboard.service.machine import Platform, ReplayOptions
 from warpboard.service.maintenance import replay_line
-from warpboard.service.platform import announce, show_platform_progress
-from warpboard.service.ports import (
-    Api,
-    Connect,
-    Disk,
-    PublishApproval,
-    Response,
-    Screen,
-    SubmissionRequest,
-    T,
-)
+from warpboard.service.ports import Api, PublishApproval, Response, SubmissionRequest, T
 from warpboard.service.publication import publish, published_line
 from warpboard.service.waiting import wait_until_over
+from warpboard.terminal import options
+from warpboard.terminal.command_types import local_command
+from warpboard.terminal.leaderboards import leaderboard_table
+from warpboard.terminal.platform import announce, resolve_demand, show_platform_progress
 
 PARTICIPANTS = ("ada", "grace", "linus")
 FIRST = "identity"
@@ -51,6 +47,41 @@ MISSPELT = b"def custom_kernel(data:\n    return data\n"
 # A ranked run times each case in fresh processes for as long as the machine's noise requires.
 RUN_S_MAX = 120.0
 SHIPPED = PublishApproval(unchecked="shipped with the platform: `make problems` checks them")
+
+
+@local_command(
+    "demo",
+    parameters=(
+        click.option(
+            "--folder",
+            type=options.NEW_FOLDER,
+            default=".warpboard/demo",
+            show_default=True,
+            help="Its data.",
+        ),
+        click.option(
+            "--problems",
+            type=options.FOLDER,
+            default="problems",
+            show_default=True,
+            help="The problems to publish.",
+        ),
+        click.option(
+            "--keep", "is_kept", is_flag=True, help="Keep it running afterwards, until Ctrl-C."
+        ),
+        options.LEVEL_MIN,
+    ),
+)
+def demo(
+    context: AppContext, folder: Path, problems: Path, level_min: str | None, *, is_kept: bool
+) -> int:
+    """Demonstrate the platform: start, submit, rank, replay, stop.
+
+    Three participants submit. Exit code 0 if all verdicts are as expected and the leaderboards
+    equal those rebuilt from event 1.
+    """
+    demand = resolve_demand(context.harness, level_min)
+    return asyncio.run(Demo(context, folder, problems, demand, is_kept).run())
 
 
 @dataclass(frozen=True)
@@ -72,7 +103,7 @@ def plan_examples(solutions: Sequence[Solutions]) -> list[Example]:
     fitting = [
         replace(
             candidate,
-            correct=tuple(filter(lambda sample: not needed_gpus(sample), candidate.correct)),
+            correct=tuple(sample for sample in candidate.correct if not needed_gpus(sample)),
         )
         for candidate in solutions
     ]
@@ -189,13 +220,7 @@ class OwnerApis:
 class Demo:
     """A demo of the problems of one folder, on a platform in another."""
 
-    machine: Machine
-    books: LogMaintenance
-    connect: Connect
-    office: Callable[[], AbstractAsyncContextManager[Api]]
-    disk: Disk
-    screen: Screen
-    as_json: bool
+    context: AppContext
     folder: Path
     problems: Path
     demand: Demand
@@ -206,34 +231,34 @@ class Demo:
 
         Raises Refused and Failed.
         """
-        solutions = self.disk.solutions(self.problems)
+        solutions = self.context.disk.solutions(self.problems)
         examples = plan_examples(solutions)
         exit_codes: list[int] = []
         starting = ExitStack()
 
         async def work(platform: Platform) -> None:
             starting.close()
-            await announce(self.connect, self.screen, platform, self.demand)
-            self.screen.say(f"started ({seconds_text(time.monotonic() - began)})")
+            await announce(self.context, platform, self.demand)
+            self.context.report(f"started ({seconds_text(time.monotonic() - began)})")
             exit_codes.append(await self._run_steps(platform.url, solutions, examples))
             if self.is_kept:
-                self.screen.say(f"the platform stays up: {platform.url}; Ctrl-C stops it")
+                self.context.report(f"the platform stays up: {platform.url}; Ctrl-C stops it")
                 await asyncio.Event().wait()
 
         began = time.monotonic()
         with starting:
-            starting.enter_context(show_platform_progress(self.screen, "starting"))
-            signal_received = await self.machine.supervise(self.folder, self.demand, work)
+            starting.enter_context(show_platform_progress(self.context.screen, "starting"))
+            signal_received = await self.context.machine.supervise(self.folder, self.demand, work)
         if not exit_codes:
-            self.screen.note("warpboard: interrupted; everything is stopped")
+            self.context.screen.note("warpboard: interrupted; everything is stopped")
             return INTERRUPTED if signal_received == signal.SIGINT else TERMINATED
-        self.screen.say(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
+        self.context.report(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
         return exit_codes[0]
 
     async def _run_steps(
         self, url: str, solutions: list[Solutions], examples: list[Example]
     ) -> int:
-        async with self.connect(url) as api:
+        async with self.context.connect(url) as api:
             with self._step(f"published {count_text(len(solutions), 'problem')}"):
                 await self._publish(solutions)
             left_count = await self._count_left(api)
@@ -246,30 +271,28 @@ class Demo:
             pairs = [
                 (example, answer.value) for example, answer in zip(examples, answers, strict=True)
             ]
-            self.screen.table(verdict_table(pairs))
+            self.context.report(verdict_table(pairs))
             slugs = dict.fromkeys(example.problem for example in examples)
             boards = [await api.get(Leaderboard, "leaderboards", slug, gpu) for slug in slugs]
             for board in boards:
-                self.screen.table(leaderboard_table(board.value))
+                self.context.report(leaderboard_table(board.value))
         is_equal = await self._replay()
         is_good = is_equal and all(is_expected(*pair) for pair in pairs)
-        if self.as_json:
-            self.screen.json(
-                {
-                    "is_good": is_good,
-                    "is_replay_equal": is_equal,
-                    "verdicts": verdict_document(pairs),
-                    "leaderboards": [board.document for board in boards],
-                }
-            )
+        document = {
+            "is_good": is_good,
+            "is_replay_equal": is_equal,
+            "verdicts": verdict_document(pairs),
+            "leaderboards": [board.document for board in boards],
+        }
+        self.context.show(document, [])
         return OK if is_good else FAILED
 
     async def _publish(self, solutions: list[Solutions]) -> None:
-        async with self.office() as api:
+        async with self.context.office(PlatformTarget(folder=self.folder)) as api:
             for own in solutions:
-                problem = self.disk.problem(self.problems / own.slug, own.slug)
-                answer = await publish(api, self.screen, problem, SHIPPED)
-                self.screen.say(published_line(answer.value))
+                problem = self.context.disk.problem(self.problems / own.slug, own.slug)
+                answer = await publish(api, self.context.screen, problem, SHIPPED)
+                self.context.report(published_line(answer.value))
 
     async def _wait_for_all(
         self, url: str, examples: list[Example], numbers: list[int], wait_s: float
@@ -277,21 +300,21 @@ class Demo:
         """Wait for every submission and return it as its owner sees it."""
         async with AsyncExitStack() as stack:
             apis = {
-                name: await stack.enter_async_context(self.connect(url, name))
+                name: await stack.enter_async_context(self.context.connect(url, name))
                 for name in PARTICIPANTS
             }
             owners = {
                 number: apis[example.participant]
                 for number, example in zip(numbers, examples, strict=True)
             }
-            return await wait_until_over(OwnerApis(owners), self.screen, numbers, wait_s)
+            return await wait_until_over(OwnerApis(owners), self.context.screen, numbers, wait_s)
 
     async def _count_left(self, api: Api) -> int:
         """Count the submissions of an interrupted demo, which run first."""
         waiting = (await api.get(Queues, "queue")).value.items
         left_count = sum(count.submissions for count in waiting)
         if left_count:
-            self.screen.say(
+            self.context.report(
                 f"an earlier demo left {count_text(left_count, 'submission')}: they go first"
             )
         return left_count
@@ -317,18 +340,18 @@ class Demo:
         request = SubmissionRequest(
             example.sample.name, example.sample.source, example.problem, example.mode, (gpu,)
         )
-        async with self.connect(url, example.participant) as api:
+        async with self.context.connect(url, example.participant) as api:
             receipts = (await api.submit(request, new_id())).value
         return receipts.submissions[0].number
 
     async def _replay(self) -> bool:
         with self._step("compared with leaderboards folded again"):
-            answer = await self.books.replay(self.folder, ReplayOptions())
-        self.screen.say(replay_line(answer))
+            answer = await self.context.books.replay(self.folder, ReplayOptions())
+        self.context.report(replay_line(answer))
         return bool(answer["is_equal"])
 
     @contextmanager
     def _step(self, description: str) -> Iterator[None]:
         began = time.monotonic()
         yield
-        self.screen.say(f"{description} ({seconds_text(time.monotonic() - began)})")
+        self.context.report(f"{description} ({seconds_text(time.monotonic() - began)})")

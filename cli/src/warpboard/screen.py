@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TextIO
+from typing import Literal, Protocol, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -22,7 +22,6 @@ from rich.text import Text
 from shared.presentation.report_parts import WORDS, ProgressText
 from shared.presentation.units import escape_control_characters
 from warpboard.domain.tables import NUMBERS, Table
-from warpboard.service.ports import LiveProgress
 
 # Lines for programs never wrap.
 UNBOUNDED = 100_000
@@ -43,6 +42,14 @@ STYLES = dict.fromkeys(WORDS, "red") | {
 MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "faint": "dim"}
 
 
+class LiveProgress(Protocol):
+    """Progress that newer progress replaces."""
+
+    def show(self, key: str, news: ProgressText) -> None:
+        """Show the newest progress of one thing."""
+        ...
+
+
 class PlainConsole(Console):
     """A Console that lets the command decide what happens when nobody reads its output."""
 
@@ -51,8 +58,8 @@ class PlainConsole(Console):
         raise BrokenPipeError
 
 
-class TerminalScreen:
-    """A Screen on two streams; only terminals get colours and wrapping."""
+class Screen:
+    """The output for people and programs; only terminals get colours and wrapping."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = _console(out)
@@ -121,7 +128,7 @@ class TerminalScreen:
 class _LineProgress:
     """Progress as plain lines."""
 
-    def __init__(self, screen: TerminalScreen) -> None:
+    def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._last: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""The file that holds a person's tokens, one for each platform."""
+"""What the command line keeps between commands: a person's tokens, and reports of checks."""
 
 import json
 import os
@@ -8,11 +8,13 @@ from pathlib import Path
 
 from shared.errors import Refused
 
+REPORTS_MAX = 500
+REPORT_BYTES_MAX = 1024 * 1024
 HEAD = "# Tokens of warpboard, one for each platform. Who reads this file can submit as you.\n"
 
 
 class TokenFile:
-    """A TokenStore in a TOML file that only its owner can read."""
+    """A person's tokens, one for each platform, in a TOML file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,3 +69,32 @@ class TokenFile:
             fresh.replace(self._path)
         except OSError as error:
             raise Refused("unwritable", f"{self._path} cannot be written: {error}") from error
+
+
+class ReportFolder:
+    """Reports of checks in a folder; one that cannot be stored is made again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def found(self, key: str) -> str | None:
+        """Return the report that was stored under a key."""
+        try:
+            with (self._path / f"{key}.json").open("rb") as opened:
+                return opened.read(REPORT_BYTES_MAX).decode()
+        except (OSError, ValueError):
+            return None
+
+    def keep(self, key: str, text: str) -> None:
+        """Store a report; if there are too many, the oldest go."""
+        fresh = self._path / f".{key}.{os.getpid()}"
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(self._path / f"{key}.json")
+            reports = sorted(self._path.glob("*.json"), key=lambda report: report.stat().st_mtime)
+            for old in reports[:-REPORTS_MAX]:
+                old.unlink(missing_ok=True)
+        except OSError:
+            # Only the next publication needs it, which then checks again.
+            return

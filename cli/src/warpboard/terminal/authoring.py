@@ -1,0 +1,274 @@
+"""Commands for authors of problems: draft, check, explain and publish them."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import click
+from click import IntRange
+from click import Path as PathType
+
+from shared.errors import Refused
+from shared.presentation.responses import JsonObject
+from shared.presentation.units import count_text
+from warpboard.domain.names import SLUG_LENGTH_MAX
+from warpboard.service import checks, contests, publication
+from warpboard.service.compilation import ProblemOptions
+from warpboard.service.context import AppContext
+from warpboard.service.local_run import HERE
+from warpboard.service.ports import Api
+from warpboard.terminal import leaderboard_settings, options
+from warpboard.terminal.command_types import local_command
+
+FOLDERS = click.argument(
+    "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM_PATH
+)
+UNCHECKED = click.option(
+    "--unchecked", metavar="REASON", default="", help="Publish without a check, as an operator."
+)
+DRAFT_SLUG = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{SLUG_LENGTH_MAX - 1}}}\Z")
+# The folder of the page templates, one folder per form, and their suffix.
+TEMPLATE_FOLDER, DRAFT_SUFFIX = "problem", ".txt"
+_TASK_FILES = ("task.yml", "warpboard.yml", "statement.md")
+DRAFT_FILES: Mapping[str, Sequence[str]] = {
+    "python": (
+        *_TASK_FILES,
+        *("task.py", "reference.py", "template.py", "baselines/plain.py"),
+        *("solutions/correct/plain.py", "solutions/correct/in_place.py"),
+        *("solutions/wrong/float16.py", "solutions/wrong/nan.py", "solutions/wrong/no_tail.py"),
+    ),
+    "cpp": (
+        *_TASK_FILES,
+        *("task.h", "reference.cuh", "template.cu"),
+        *("solutions/correct/plain.cpp", "solutions/correct/by_tanh.cpp"),
+        *("solutions/wrong/nan.cpp", "solutions/wrong/no_tail.cpp", "solutions/wrong/rounded.cpp"),
+    ),
+    "single": (
+        *("reference.py", "warpboard.yml", "statement.md"),
+        *("solutions/correct/plain.py", "solutions/correct/in_place.py"),
+        *("solutions/wrong/float16.py", "solutions/wrong/nan.py"),
+    ),
+}
+_ENTRIES = {"kernelbench": "class ModelNew", "": "custom_kernel(data)"}
+_CALLS = 2
+_STAGES: Mapping[str, tuple[str, ...]] = {
+    "test": ("build", "check"),
+    "benchmark": ("build", "check", "time"),
+    "profile": ("build", "check", "profile"),
+    "ranked": ("build", "check", "hidden_check", "time"),
+}
+OURS = (
+    "the supervisor draws the seed of each call from a key of the run, makes the input, starts its"
+    " clock, shows the input, waits, copies the answer, stops its clock, and judges the copy"
+)
+THEIRS = (
+    "the problem's own {main} runs in the submission's process and says the verdict and the times:"
+    " tier G0, which ranks nowhere but where an operator says so"
+)
+
+
+@local_command(
+    "problem new fast-silu",
+    "problem new problems/scan --form cpp",
+    parameters=(
+        click.argument("folder", metavar="NAME", type=PathType(path_type=Path)),
+        click.option(
+            "--form",
+            type=click.Choice(list(DRAFT_FILES)),
+            default="python",
+            show_default=True,
+            help="python: a task.yml directory; cpp: C++ and CUDA; single: one Python file.",
+        ),
+    ),
+)
+def new(context: AppContext, folder: Path, form: str) -> int:
+    """Write a problem draft, small and complete, to start from.
+
+    It is a folder NAME with comments in its files. It passes `problem check` unchanged. Adapt it
+    file by file: the reference and the statement, the sizes in task.yml, then the solutions that
+    show what its check accepts.
+    """
+    slug, disk, names = checked_slug(folder.name), context.disk, DRAFT_FILES[form]
+    if disk.exists(folder):
+        reason = f"{folder} is there already: take another name, or remove it first"
+        raise Refused("exists", reason, "NAME")
+    title = slug.replace("-", " ").replace("_", " ").strip().capitalize() or slug
+    files = {}
+    for name in names:
+        page = disk.page(f"{TEMPLATE_FOLDER}/{form}/{name}{DRAFT_SUFFIX}")
+        files[name] = Template(page).substitute(title=title).encode()
+    disk.lay_out(folder, files)
+    return context.show(
+        {"folder": str(folder), "slug": slug, "files": sorted(names)},
+        [str(folder / name) for name in names],
+        f"next: warpboard problem check {folder}",
+    )
+
+
+def checked_slug(name: str) -> str:
+    """Return a folder's name as a slug. Raises Refused and suggests a valid one.
+
+    >>> checked_slug("fast-silu")
+    'fast-silu'
+    """
+    if DRAFT_SLUG.match(name):
+        return name
+    words = re.findall(r"[a-z0-9_]+", name.lower())
+    suggestion = "-".join(words).lstrip("_-")[:SLUG_LENGTH_MAX]
+    hint = f": {suggestion} would do" if suggestion else ""
+    reason = f"{name!r} names no problem: a-z 0-9 _ -, at most {SLUG_LENGTH_MAX}{hint}"
+    raise Refused("bad_problem", reason, "NAME")
+
+
+@local_command(
+    "problem check problems/matmul",
+    "problem check problems/contest.yaml",
+    parameters=(
+        FOLDERS,
+        options.gpus("A GPU type; default: those that the files name."),
+        click.option(
+            "--strict", "is_strict", is_flag=True, help="Treat every warning as an error."
+        ),
+    ),
+)
+async def check(context: AppContext, folders: tuple[Path, ...], **values: Any) -> int:
+    """Inspect each problem's own code and run its solutions here.
+
+    Nothing is published. A PATH is a directory with a task.yml, a problem in a single Python file,
+    or a contest file, which stands for all its problems. Inputs must depend on the seed and be hard
+    to guess, and the check must reject answers that nobody computed. Each file in solutions/correct
+    must pass; each in solutions/wrong must run and fail. Exit code 1 if there is an error.
+
+    Everything runs on the processor, even for problems for GPUs. A file that names GPU types other
+    than CPU does not run. If a problem names only GPUs, a failure that a missing GPU may explain is
+    reported as not shown here, or as a warning, and does not change the exit code.
+    """
+    return await checks.check(context, ProblemOptions(folders, None, **values))
+
+
+@local_command(
+    "problem eval-code problems/matmul",
+    parameters=(click.argument("path", metavar="PATH", type=options.PROBLEM_PATH),),
+)
+def eval_code(context: AppContext, path: Path) -> int:
+    """Show which harness runs submissions to a problem.
+
+    It also shows what the harness does, and how to run it here. PATH is a problem's directory or
+    file, such as the folder `problem` that `init` writes. The harness's SHA-256 covers all its
+    code: agents report theirs with each run, as `harness_code`, and the platform has the files
+    under /v1/harnesses.
+    """
+    problem = context.disk.problem(path, None, (HERE,))
+    parts = describe_evaluation(problem.slug, problem.manifest, context.harness.code(), path)
+    document = {name.replace(" ", "_").replace("'", ""): text for name, text in parts.items()}
+    return context.show(document, [f"{name + ':':<15}{text}" for name, text in parts.items()])
+
+
+def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path) -> dict[str, str]:
+    """Describe a run: who calls what, how often, and how to run it here.
+
+    `code` describes the harness; `path` is the problem's folder.
+    """
+    problem: dict[str, Any] = json.loads(manifest)
+    main, form = problem.get("main", ""), problem.get("form", "")
+    is_native = problem["lang"] == "cu"
+    entry_point = (
+        "output_t custom_kernel(input_t)" if is_native else _ENTRIES.get(form, _ENTRIES[""])
+    )
+    timed = problem["benchmarks"][-1:] if problem["ranking_by"] == "last" else problem["benchmarks"]
+    calls = problem.get("calls", _CALLS)
+    parts = {
+        "problem": slug,
+        "defines": f"what {main} calls" if main else entry_point,
+        "called by": THEIRS.format(main=main) if main else OURS,
+        "checked": f"{_count_cases(problem['tests'] or timed)}, {calls} calls each",
+        "timed": f"{_count_cases(timed)}, scored by {problem['ranking_by']}",
+        "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
+        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in _STAGES.items()),
+        "author's code": ", ".join(sorted(problem["files"])),
+        "harness": f"version {code['version']}, SHA-256 {code['digest']}",
+        "its code": code["folder"],
+        "the same here": f"warpboard run FILE --problem {path} --mode ranked",
+    }
+    if main:
+        parts["checked"] = f"{_count_cases(problem['tests'])}, as {main} calls them"
+    return parts
+
+
+def _count_cases(cases: Sequence[Any]) -> str:
+    return count_text(len(cases), "case")
+
+
+@local_command(
+    "problem publish problems/matmul problems/softmax",
+    "problem publish contest.yaml --dry-run",
+    'problem publish problems/matmul --deadline "2026-12-24 18:00" --gpu H100 \\\\\n'
+    "    --quota ranked=10/day --source-visible after_close --licence-submissions Apache-2.0",
+    parameters=(
+        FOLDERS,
+        click.option(
+            "--slug", metavar="NAME", help="The problem's name; default: the directory's."
+        ),
+        options.gpus("A GPU type; default: those that the files name."),
+        leaderboard_settings.publish_options,
+        UNCHECKED,
+        click.option(
+            *("--rejudge", "is_rejudged"),
+            is_flag=True,
+            help="Rejudge the entries of the previous version, as an operator.",
+        ),
+        click.option(
+            *("--dry-run", "is_dry"),
+            is_flag=True,
+            help="Print what would be done, and change nothing.",
+        ),
+        leaderboard_settings.FORCE,
+    ),
+    access=options.platform_options,
+)
+async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any) -> int:
+    """Publish each PATH as its problem's newest version.
+
+    A PATH is a directory with a task.yml, or a file. A contest file stands for all its problems,
+    each with its deadline and GPU types; problems that need no change are skipped. All problems are
+    checked first, as with `problem check`, unless they have not changed since their last check; if
+    there is an error, none is published.
+
+    Options that describe the problem apply from the start. `leaderboard edit` changes deadline, GPU
+    types, quotas and visibility later; changing the others makes a new version.
+    """
+    problem_options = ProblemOptions(folders, **values)
+    async with _open_for_author(context, problem_options) as api:
+        return await contests.publish_paths(api, context, problem_options)
+
+
+@local_command(
+    "problem import-kernelbench KernelBench --level 1 --gpu H100",
+    parameters=(
+        click.argument("checkout", metavar="DIR", type=options.FOLDER),
+        click.option("--level", type=IntRange(1, 3), required=True, help="The level."),
+        options.gpus("A GPU type.", is_required=True),
+        UNCHECKED,
+    ),
+    access=options.platform_options,
+)
+async def import_kernelbench(context: AppContext, checkout: Path, level: int, **values: Any) -> int:
+    """Publish a level of a KernelBench checkout.
+
+    Each of its files becomes a problem. Submissions define ModelNew. Each problem is checked first,
+    with its model as the solution. Level 4 needs weights that no machine here has.
+    """
+    problem_options = ProblemOptions((checkout,), None, **values)
+    async with _open_for_author(context, problem_options) as api:
+        return await publication.publish_kernelbench(api, context, level, problem_options)
+
+
+def _open_for_author(
+    context: AppContext, problem_options: ProblemOptions
+) -> AbstractAsyncContextManager[Api]:
+    """Open the API, as an operator if the problems are unchecked."""
+    return (context.office if problem_options.unchecked else context.api)(context.place)

@@ -1,0 +1,324 @@
+"""Commands for single submissions: follow, compare, export, cancel, withdraw and appeal them."""
+
+import asyncio
+import csv
+import io
+import sys
+import time
+from collections.abc import Coroutine
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click import IntRange
+
+from shared.api.leaderboards import Comparison
+from shared.api.submissions import FullSubmission, OwnSubmissions
+from shared.errors import Failed
+from shared.presentation.outcome import log_lines, outcome_lines
+from shared.presentation.report_parts import ProgressText
+from shared.presentation.responses import JsonObject
+from shared.presentation.units import (
+    NO_VALUE,
+    count_text,
+    escape_control_characters,
+    one_line,
+    seconds_text,
+    time_text,
+)
+from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.tables import Table
+from warpboard.screen import LiveProgress
+from warpboard.service.answers import END, event_line, notice_progress
+from warpboard.service.context import AppContext, send_action
+from warpboard.service.ports import Api, Unavailable
+from warpboard.terminal import options
+from warpboard.terminal.command_types import ActionCommand, api_command, local_command
+from warpboard.terminal.submissions import exit_code
+
+SILENCE_S_MAX = 60.0
+PAUSE_S_MIN, PAUSE_S_MAX = 0.2, 4.0
+PAGE = 200
+PAGES_MAX = 500
+COLUMNS = (
+    *("number", "problem", "problem_version", "gpu", "mode", "name", "state", "outcome"),
+    *("verdict", "code", "is_eligible", "result_version", "score_us", "is_withdrawn"),
+    "received_at",
+)
+
+
+@api_command(
+    "submission logs 12 --follow",
+    parameters=(
+        options.NUMBER,
+        click.option("--follow", "is_followed", is_flag=True, help="Follow it until it is over."),
+        click.option(
+            "--after", type=IntRange(min=0), default=0, help="Only events after this one."
+        ),
+        options.TIMEOUT,
+    ),
+    access=options.viewer_options,
+)
+async def show_logs(
+    context: AppContext, api: Api, number: int, after: int, timeout_s: float, *, is_followed: bool
+) -> int:
+    """Show the events and output of submission NUMBER.
+
+    With --follow, it shows them as they happen. If a connection is cut, it continues where it
+    stopped: no event is missed or shown twice. With --follow --json each event is a document on its
+    own line.
+    """
+    if is_followed:
+        return await _follow(context, api, number, after, timeout_s)
+    submission = (await api.get(FullSubmission, "submissions", number)).value
+    events = [event for event in await api.history(number) if int(event.get("id", 0)) > after]
+    document = {
+        "number": number,
+        "events": events,
+        "log_head": submission.log_head,
+        "log_tail": submission.log_tail,
+    }
+    note = "" if submission.is_over else f"it goes on: warpboard submission logs {number} --follow"
+    return context.show(document, chain(map(event_line, events), log_lines(submission)), note)
+
+
+async def _follow(context: AppContext, api: Api, number: int, after: int, within_s: float) -> int:
+    """Print events as they happen until the submission is over; return its exit code."""
+    follower = Follower(context, api, number, after)
+    try:
+        async with asyncio.timeout(within_s):
+            await follower.follow()
+    except TimeoutError as late:
+        raise Failed(
+            f"submission {number} is not over after {seconds_text(within_s)}; continue with "
+            f"warpboard submission logs {number} --follow --after {follower.place}"
+        ) from late
+    submission = (await api.get(FullSubmission, "submissions", number)).value
+    if not context.as_json:
+        context.show(None, outcome_lines(submission))
+    return exit_code(submission)
+
+
+class Follower:
+    """Prints each event once, in order, and reconnects when a connection is cut."""
+
+    def __init__(self, context: AppContext, api: Api, number: int, after: int) -> None:
+        self._context = context
+        self._api = api
+        self._number = number
+        self.place = after
+        self._heard_at = time.monotonic()
+
+    async def follow(self) -> None:
+        """Follow until the platform reports the end. Raises Refused, Unavailable and Failed."""
+        pause_s, key = PAUSE_S_MIN, f"submission {self._number}"
+        with self._context.screen.live([key]) as live:
+            while True:
+                began_at = self.place
+                try:
+                    if await self._read_connection(live, key):
+                        return
+                    reason = "the connection was closed"
+                except Unavailable as trouble:
+                    if time.monotonic() - self._heard_at > SILENCE_S_MAX:
+                        raise
+                    reason = str(trouble)
+                pause_s = PAUSE_S_MIN if self.place > began_at else min(2 * pause_s, PAUSE_S_MAX)
+                live.show(key, ProgressText(f"{reason}; asking on from {self.place}"))
+                await asyncio.sleep(pause_s)
+
+    async def _read_connection(self, live: LiveProgress, key: str) -> bool:
+        """Print the events of one connection; return whether it reached the end."""
+        async for message in self._api.events(self._number, self.place):
+            self._heard_at = time.monotonic()
+            if message.kind == END:
+                return True
+            if progress := notice_progress(message.kind, message.data):
+                live.show(key, progress)
+            elif message.place is not None and message.place > self.place:
+                self.place = message.place
+                if self._context.as_json:
+                    self._context.screen.json_line(message.data)
+                else:
+                    self._context.screen.say(event_line(message.data))
+        return False
+
+
+@api_command(
+    "submission diff 12 15",
+    parameters=(
+        click.argument("a", type=IntRange(min=1)),
+        click.argument("b", type=IntRange(min=1)),
+    ),
+    access=options.viewer_options,
+)
+async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
+    """Compare submissions A and B: sources, and times by case."""
+    answer = await api.get(Comparison, "compare", a=a, b=b)
+    compared = answer.value
+    if compared.diff and not context.as_json:
+        context.screen.marked(mark_diff_lines(compared.diff))
+    parts: list[str | Table] = []
+    if not compared.diff:
+        parts += [
+            "the sources are equal" if compared.diff == "" else "you may not see both sources"
+        ]
+    table = comparison_table(a, b, compared)
+    return context.show(answer.document, [*parts, table] if table.rows else parts)
+
+
+def comparison_table(a: int, b: int, comparison: Comparison) -> Table:
+    """List each case's times and their ratio, and last those of the scores."""
+    score = comparison.score
+    is_scored = score is not None and (score.a_us is not None or score.b_us is not None)
+    deltas = [*comparison.cases, *([score] if score is not None and is_scored else [])]
+    rows = [
+        (
+            one_line(delta.name),
+            time_text(delta.a_us),
+            time_text(delta.b_us),
+            _ratio_text(delta.ratio),
+            NO_VALUE if delta.ci95 is None else " to ".join(map(_ratio_text, delta.ci95)),
+            one_line(delta.outcome) or NO_VALUE,
+        )
+        for delta in deltas
+    ]
+    columns = ("case", f"number {a}", f"number {b}", "ratio", "95 %", "outcome")
+    return Table(f"submission {a} against {b}", columns, rows)
+
+
+def _ratio_text(ratio: float | None) -> str:
+    """Format a ratio.
+
+    >>> _ratio_text(0.5), _ratio_text(1.23456), _ratio_text(None)
+    ('0.500', '1.235', '-')
+    """
+    return NO_VALUE if ratio is None else f"{ratio:.3f}"
+
+
+def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
+    r"""Return the lines of a diff with their kinds: added, removed, place, or "".
+
+    >>> mark_diff_lines("@@ -1 +1 @@\n-a\n+b\n c")
+    [('place', '@@ -1 +1 @@'), ('removed', '-a'), ('added', '+b'), ('', ' c')]
+    """
+    kinds = (("+++", "place"), ("---", "place"), ("@@", "place"), ("+", "added"), ("-", "removed"))
+    lines = [escape_control_characters(line) for line in diff.splitlines()]
+    marked = (
+        (next((kind for mark, kind in kinds if line.startswith(mark)), ""), line) for line in lines
+    )
+    return list(marked)
+
+
+@api_command(
+    "submission export --format csv --output results.csv",
+    parameters=(
+        click.option(
+            "--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem."
+        ),
+        click.option(
+            *("--format", "format_"),
+            type=click.Choice(["json", "csv"]),
+            default="json",
+            show_default=True,
+            help="A JSON document, or a CSV table.",
+        ),
+        click.option(
+            "--output",
+            type=options.NEW_FILE,
+            metavar="FILE",
+            help="Write to FILE; default: stdout.",
+        ),
+    ),
+)
+async def export(
+    context: AppContext, api: Api, problem: str | None, format_: str, output: Path | None
+) -> int:
+    """Export all your results, newest first."""
+    items: list[JsonObject] = []
+    query: dict[str, str | float] = {"limit": PAGE}
+    if problem:
+        query["problem"] = problem
+    with context.screen.live(["export"]) as live:
+        for _ in range(PAGES_MAX):
+            page = await api.get(OwnSubmissions, "me", "submissions", **query)
+            items += page.document["items"]
+            if items and len(items) % PAGE == 0:
+                live.show("export", ProgressText(count_text(len(items), "submission")))
+            if not (cursor := page.value.next_cursor):
+                break
+            query["cursor"] = cursor
+    if format_ == "csv":
+        text = format_csv(items)
+    else:
+        encoded = msgspec.json.encode({"submissions": items})
+        text = msgspec.json.format(encoded, indent=2).decode() + "\n"
+    if output is None:
+        context.screen.text(text)
+        return OK
+    context.disk.write(output, text.encode())
+    written = {"file": str(output), "submissions": len(items)}
+    return context.show(written, [f"{output} holds {count_text(len(items), 'submission')}"])
+
+
+def format_csv(items: list[JsonObject]) -> str:
+    r"""Format results as CSV, one line each; unknown values are empty.
+
+    >>> format_csv([{"number": 3, "problem": "p"}]).splitlines()[1]
+    '3,p,,,,,,,,,,,,,'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([item.get(name) for name in COLUMNS] for item in items)
+    return text.getvalue()
+
+
+cancel = ActionCommand(
+    "POST submissions/{number}/cancel",
+    "Cancel submission NUMBER and refund its quota.",
+    'submission cancel 12 --reason "the wrong file"',
+    (
+        options.NUMBER,
+        click.option("--reason", default="", metavar="TEXT", help="The reason, for the record."),
+    ),
+    access=options.platform_options,
+)
+
+
+@local_command(
+    "submission delete 12 --yes",
+    parameters=(
+        options.NUMBER,
+        click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
+    ),
+    access=options.platform_options,
+)
+def delete(context: AppContext, number: int, *, is_sure: bool) -> int | Coroutine[Any, Any, int]:
+    """Take submission NUMBER off its leaderboard for good.
+
+    It must be yours; its quota is not refunded.
+    """
+    if not is_sure:
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+            raise click.UsageError("cannot ask for confirmation without a terminal: add --yes")
+        if not click.confirm(f"withdraw submission {number} for good?", err=True):
+            context.screen.note("nothing was done")
+            return FAILED
+    return _delete(context, number)
+
+
+async def _delete(context: AppContext, number: int) -> int:
+    async with context.api(context.place) as api:
+        return await send_action(context, api, "DELETE", "submissions", number)
+
+
+appeal = ActionCommand(
+    "POST submissions/{number}/appeal",
+    "Appeal a decision about your submission NUMBER.\n\n`auth appeal` appeals your ban.",
+    'submission appeal 12 "it reads the input once; line 4 shows where"',
+    (options.NUMBER, click.argument("text")),
+    access=options.platform_options,
+)
