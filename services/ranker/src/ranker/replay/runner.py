@@ -62,27 +62,21 @@ async def replay_schema(schemas: Schemas, source: ReplayInput, *, switch: bool) 
     """
     await schemas.take_turn()
     try:
-        return await _fill_and_compare(schemas, source, switch=switch)
+        source.make(schemas.fresh)
+        is_live = await schemas.exists()
+        async for until in _rounds(schemas, source, is_live=is_live):
+            await source.fill(schemas.fresh, until)
+        async with schemas.held():
+            if is_live:
+                await source.fill(schemas.fresh, await schemas.checkpoint(schemas.live))
+            seq = await schemas.checkpoint(schemas.fresh)
+            row_counts = await schemas.tables(schemas.fresh)
+            differences = await _find_differences(schemas, row_counts) if is_live else []
+            if switch:
+                await schemas.switch()
+        return ReplayResult(seq, row_counts, differences[:DIFFERENCES_MAX], is_live, switch)
     finally:
         await schemas.end_turn()
-
-
-async def _fill_and_compare(schemas: Schemas, source: ReplayInput, *, switch: bool) -> ReplayResult:
-    source.make(schemas.fresh)
-    is_live = await schemas.exists()
-    async for until in _rounds(schemas, source, is_live=is_live):
-        await source.fill(schemas.fresh, until)
-    async with schemas.held():
-        if is_live:
-            await source.fill(schemas.fresh, await schemas.checkpoint(schemas.live))
-        seq, row_counts = (
-            await schemas.checkpoint(schemas.fresh),
-            await schemas.tables(schemas.fresh),
-        )
-        differences = await _find_differences(schemas, row_counts) if is_live else []
-        if switch:
-            await schemas.switch()
-    return ReplayResult(seq, row_counts, differences[:DIFFERENCES_MAX], is_live, switch)
 
 
 async def _rounds(schemas: Schemas, source: ReplayInput, *, is_live: bool) -> AsyncIterator[int]:
