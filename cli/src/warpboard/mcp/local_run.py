@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.problems import FullProblem
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import Run, parse_response
@@ -30,7 +30,7 @@ from warpboard.mcp.context import (
 from warpboard.mcp.problems import load_problem
 from warpboard.mcp.results import FailedCase, TimedCase, failing, timed
 from warpboard.service.local_run import local_lines, with_roofline
-from warpboard.service.ports import Api, LocalRunTerms, ProblemFiles, SubmissionRequest
+from warpboard.service.ports import Api, LocalRunTerms, ProblemFiles
 from warpboard.service.starters import starter_files
 
 RUN_S_MAX = 50

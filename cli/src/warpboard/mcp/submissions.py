@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.submissions import Balance, CancelledSubmission, FullSubmission
+from shared.api.submissions import Balance, CancelledSubmission, FullSubmission, SubmissionRequest
 from shared.clock import new_id
 from shared.presentation.report_parts import submission_progress
 from shared.presentation.responses import JsonObject
@@ -26,7 +26,7 @@ from warpboard.mcp.context import (
     ToolResponse,
     load_kernel,
 )
-from warpboard.service.ports import StreamMessage, SubmissionRequest, Unavailable
+from warpboard.service.ports import StreamMessage, Unavailable
 from warpboard.service.submission_logs import END, event_line, notice_progress
 from warpboard.service.waiting import retry_until_available
 

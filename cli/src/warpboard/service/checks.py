@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.clock import now
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
@@ -33,7 +33,6 @@ from warpboard.service.ports import (
     ProblemFiles,
     ReportStore,
     Screen,
-    SubmissionRequest,
 )
 
 # Checks every case; times do not matter here.

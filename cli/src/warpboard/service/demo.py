@@ -11,7 +11,7 @@ from pathlib import Path
 from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard
 from shared.api.queues import Queues
-from shared.api.submissions import FullSubmission
+from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.presentation.units import NO_VALUE, count_text, seconds_text, time_text
@@ -23,16 +23,7 @@ from warpboard.service.leaderboards import leaderboard_table
 from warpboard.service.machine import LogMaintenance, Machine, Platform, ReplayOptions
 from warpboard.service.maintenance import replay_line
 from warpboard.service.platform import announce, show_platform_progress
-from warpboard.service.ports import (
-    Api,
-    Connect,
-    Disk,
-    PublishApproval,
-    Response,
-    Screen,
-    SubmissionRequest,
-    T,
-)
+from warpboard.service.ports import Api, Connect, Disk, PublishApproval, Response, Screen, T
 from warpboard.service.publication import publish, published_line
 from warpboard.service.waiting import wait_until_over
 

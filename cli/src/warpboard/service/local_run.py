@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.presentation.outcome import failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import JsonObject, Run, parse_response
@@ -16,14 +16,7 @@ from shared.presentation.units import count_text, difference_text, seconds_text,
 from shared.problems.cases import score_us
 from shared.problems.roofline import Work, compare_to_roofline, read_works
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
-from warpboard.service.ports import (
-    Disk,
-    Harness,
-    LocalRunTerms,
-    ProblemFiles,
-    Screen,
-    SubmissionRequest,
-)
+from warpboard.service.ports import Disk, Harness, LocalRunTerms, ProblemFiles, Screen
 from warpboard.service.submissions import case_table
 
 # Local runs use the processor, whichever GPU types a problem is for.

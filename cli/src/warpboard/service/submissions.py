@@ -16,6 +16,7 @@ from shared.api.submissions import (
     Receipt,
     SubmissionLine,
     SubmissionReceipts,
+    SubmissionRequest,
     TimelineEntry,
 )
 from shared.clock import new_id
@@ -41,7 +42,7 @@ from shared.problems.submission_file import late_directives, read_directives
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
 from warpboard.domain.tables import Table, insert_column
 from warpboard.service.answers import show_answer
-from warpboard.service.ports import Api, Disk, Response, Screen, SubmissionRequest
+from warpboard.service.ports import Api, Disk, Response, Screen
 from warpboard.service.queues import balance_text
 from warpboard.service.waiting import retry_until_available, wait_until_over
 

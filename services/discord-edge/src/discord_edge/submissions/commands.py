@@ -16,7 +16,6 @@ from discord_edge.bot.interactions import (
 from discord_edge.bot.messages import build_embed, build_files, source_file
 from discord_edge.bot.staff import read_attachment
 from discord_edge.cards import fit_attachments
-from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.models import (
     Status,
     check_attachment,
@@ -29,7 +28,7 @@ from discord_edge.submissions.report_buttons import fetch_own_submission
 from discord_edge.wording import CHOICES_MAX, match_gpu_list, match_names
 from shared.api.leaderboards import Comparison
 from shared.api.problems import Problem
-from shared.api.submissions import OwnSubmissions
+from shared.api.submissions import OwnSubmissions, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import submission_progress
 
@@ -141,7 +140,7 @@ async def _submit(
     if not gpus:
         return
     request = SubmissionRequest(
-        problem.slug, mode, gpus, script.filename, source, options.case or 0
+        script.filename, source, problem.slug, mode, gpus, options.case or 0
     )
     await submit_and_reply(interaction, request)
 

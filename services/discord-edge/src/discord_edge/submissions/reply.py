@@ -10,11 +10,11 @@ import discord
 from discord_edge.bot.interactions import BotInteraction, interaction_user, reply, reply_with_error
 from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.cards import Attachment, Card
-from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.cancellation import cancel_buttons
 from discord_edge.submissions.models import PendingSubmission, Status, TrackedSubmission
 from discord_edge.wording import CONTENT_MAX, escaped
 from shared.api.preferences import Consent
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 
 ASKED_S_MAX = 600.0

@@ -25,7 +25,7 @@ from ingest.quotas.service import Quotas, QuotaState
 from ingest.submissions import rules
 from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
 from shared import subjects
-from shared.api.submissions import Links, Receipt, SubmissionReceipts
+from shared.api.submissions import Links, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import describe_blob
 from shared.clock import new_id
 from shared.errors import Failed, Refused
@@ -45,25 +45,25 @@ USES_MAX = 400
 PLATFORM = "platform"
 
 
-class SubmissionRequest(NamedTuple):
-    """A submit request; with `vouched_by` an operator it may come after the deadline."""
+class Upload(NamedTuple):
+    """A submission request as it arrived; `vouched_by` an operator, it may come too late."""
 
     caller: Caller
-    problem: str
-    mode: str
-    gpus: Sequence[str]
-    name: str
-    source: bytes
+    request: SubmissionRequest
     via: str
     idempotency_key: str | None
     vouched_by: str = ""
-    note: Note = Note()
-    case: int = 0
+
+    @property
+    def note(self) -> Note | None:
+        """Return the note on the submissions, if there is one."""
+        note, tag = self.request.note or None, self.request.tag or None
+        return Note(note, tag) if note or tag else None
 
     @property
     def blob(self) -> Blob:
         """Return the blob of the source."""
-        return describe_blob(self.source, MEDIA[suffix(self.name)])
+        return describe_blob(self.request.source, MEDIA[suffix(self.request.name)])
 
     def scope(self) -> str:
         """Return the scope that the submission ids are derived from.
@@ -78,7 +78,7 @@ class SubmissionRequest(NamedTuple):
 
     def gpus_of(self, directives: Directives, published: ProblemPublished) -> list[str]:
         """Return the GPU types to submit to, each once. Raises `Refused` (`unknown_gpu`)."""
-        gpus = list(dict.fromkeys(self.gpus or directives.gpus))
+        gpus = list(dict.fromkeys(self.request.gpus or directives.gpus))
         requested: list[str | None] = [*gpus] or [None]
         if len(requested) > GPUS_MAX:
             raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
@@ -87,10 +87,11 @@ class SubmissionRequest(NamedTuple):
 
     def hash(self, slug: str, blob: Blob) -> str:
         """Return the hash that two requests under one Idempotency-Key must share."""
-        note_values = self.note if self.note != Note() else ()
-        lines = [slug, self.mode, *sorted(self.gpus), self.name, blob.digest]
-        case_lines = [f"case {self.case}"] if self.case else []
-        text = "\n".join([*lines, *(value or "" for value in note_values), *case_lines])
+        request = self.request
+        lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
+        note_lines = [request.note, request.tag] if request.note or request.tag else []
+        case_lines = [f"case {request.case}"] if request.case else []
+        text = "\n".join([*lines, *note_lines, *case_lines])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -102,7 +103,7 @@ class SubmissionBatch:
     it applies only if the request is not the repeat of one that was accepted.
     """
 
-    upload: SubmissionRequest
+    upload: Upload
     scope: str
     problem: str
     wanted: Sequence[SubmissionReceived]
@@ -153,46 +154,47 @@ class Intake:
         self.admission = AdmissionQueue(limits)
         self.queues = GpuQueues(ports.lookups, limits.queued_max)
 
-    async def submit(self, upload: SubmissionRequest) -> SubmissionReceipts:
+    async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type. Raises `Refused` and `Failed`."""
-        batch, people = await self._prepare(upload), self._ports.people
+        batch, people, note = await self._prepare(upload), self._ports.people, upload.note
         # A note that could not be stored is refused before anything is accepted.
-        if upload.note != Note() and not await people.has_row(batch.account):
+        if note is not None and not await people.has_row(batch.account):
             raise name_lost(batch.account)
         async with self.admission.admit(batch.account):
             receipts = await self._take_in(batch)
-            if upload.note != Note():
+            if note is not None:
                 # After the log, which decides whether they exist: a client that gets an error here
                 # retries under the same key.
                 submission_ids = [receipt.id for receipt in receipts.submissions]
-                await people.begin_notes(batch.account, submission_ids, upload.note)
+                await people.begin_notes(batch.account, submission_ids, note)
         with_queues = [
             structs.replace(receipt, queue=self.queues.last_snapshot(receipt.gpu))
             for receipt in receipts.submissions
         ]
         return structs.replace(receipts, submissions=with_queues)
 
-    async def _prepare(self, upload: SubmissionRequest) -> SubmissionBatch:
+    async def _prepare(self, upload: Upload) -> SubmissionBatch:
         """Return the batch of a request; refusals come in the order of the API contract.
 
         Raises `Refused` and `Failed`.
         """
-        slug, caller = upload.problem.lower(), upload.caller
+        request, caller = upload.request, upload.caller
+        slug = request.problem.lower()
         account, at = caller.id, self._ports.clock()
         _, problem, account_state = await asyncio.gather(
             self.check_open(),
             self._problem(slug),
             self._histories.state(subjects.account(account), accounts.accounts),
         )
-        rules.check_mode(upload.mode)
-        check_scope(caller, SCOPE_OF_MODE[upload.mode])
+        rules.check_mode(request.mode)
+        check_scope(caller, SCOPE_OF_MODE[request.mode])
         published = problems.newest_version(slug, problem)
         self._feed.now().check_sees(caller, slug)
         if upload.idempotency_key is None and not upload.vouched_by:
             _check_in_time(slug, problem, at)
-        for gpu in upload.gpus:
+        for gpu in request.gpus:
             rules.choose_gpu(gpu, Directives(), published)
-        text = rules.file_text(upload.name, upload.source, published)
+        text = rules.file_text(request.name, request.source, published)
         directives = read_directives(text)
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
@@ -202,14 +204,14 @@ class Intake:
         command = rules.Submit(
             account=account,
             problem=slug,
-            mode=upload.mode,
-            name=rules.safe_name(upload.name),
+            mode=request.mode,
+            name=rules.safe_name(request.name),
             text=text,
             source=source,
             at=at,
             via=upload.via,
             request_hash=upload.hash(slug, source),
-            case=rules.check_case(upload.case, upload.mode, published),
+            case=rules.check_case(request.case, request.mode, published),
         )
         facts = [rules.receive(command, published, gpu) for gpu in gpus]
         full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
@@ -280,7 +282,7 @@ class Intake:
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
         if batch.full is not None:
             raise batch.full
-        await self._ports.blobs.put(batch.upload.source, batch.wanted[0].source.media)
+        await self._ports.blobs.put(batch.upload.request.source, batch.wanted[0].source.media)
         last = await self._append(batch, uses, quotas_now.version)
         quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, uses))
         first = last - len(batch.facts) + 1
