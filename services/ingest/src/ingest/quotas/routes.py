@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ingest.access.callers import Caller
 from ingest.http.auth import Authenticator
+from ingest.http.middleware import rate_limit_headers
 from ingest.http.request_models import RequestModel, Text, decision_response
 from ingest.quotas import rules
 from ingest.quotas.service import Quotas
@@ -75,8 +76,4 @@ def quota_headers(balances: Sequence[Balance]) -> dict[str, str]:
         return {}
     tightest = min(balances, key=lambda balance: balance.remaining)
     reset_s = max(0, math.ceil((tightest.reset_at - now()).total_seconds()))
-    return {
-        "RateLimit-Limit": str(tightest.limit),
-        "RateLimit-Remaining": str(tightest.remaining),
-        "RateLimit-Reset": str(reset_s),
-    }
+    return rate_limit_headers(tightest.limit, tightest.remaining, reset_s)
