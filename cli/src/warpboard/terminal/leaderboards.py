@@ -4,12 +4,13 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click import Choice, IntRange
 from click import Path as PathType
 
+from shared.api.fields import PublishWhen, RankingBy, SourceVisible
 from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.warpboard_yml import PublishSettings
@@ -107,17 +108,17 @@ _OPTIONS = (
     QUOTA,
     click.option(
         "--ranking-by",
-        type=Choice(["last", "mean", "geom"]),
+        type=Choice(get_args(RankingBy)),
         help="How times combine into a score.",
     ),
     click.option(
         "--source-visible",
-        type=Choice(["owner", "after_close", "always"]),
+        type=Choice(get_args(SourceVisible)),
         help="Who may read sources; default: everybody once the deadline is over.",
     ),
     click.option(
         "--publish",
-        type=Choice(["never", "after_close", "always"]),
+        type=Choice(get_args(PublishWhen)),
         help="When submissions are published as a data set.",
     ),
     click.option("--licence-problem", metavar="SPDX", help="Such as MIT."),

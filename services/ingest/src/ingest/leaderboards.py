@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
@@ -25,6 +25,7 @@ from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
 from ingest.quotas.rules import EVERYBODY, SetLimit
 from shared import subjects
+from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
@@ -183,7 +184,7 @@ class LeaderboardChangeRequest(RequestModel):
     stay readable, that needs `force`. So does a deadline in the past.
     """
 
-    visibility: Literal["public", "closed"] | None = None
+    visibility: Visibility | None = None
     deadline_at: Instant | None = None
     gpus: Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)] | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)

@@ -33,3 +33,6 @@ Digest = Annotated[
 ]
 Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]
+RankingBy = Literal["last", "mean", "geom"]
+SourceVisible = Literal["owner", "after_close", "always"]
+PublishWhen = Literal["never", "after_close", "always"]

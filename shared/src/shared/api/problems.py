@@ -4,7 +4,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp, Visibility
+from shared.api.fields import (
+    ApiModel,
+    Digest,
+    PublishWhen,
+    RankingBy,
+    SequenceNumber,
+    SourceVisible,
+    Timestamp,
+    Visibility,
+)
 
 Budgets = Annotated[
     dict[str, float], Meta(description="Seconds that each stage may take: build, test and so on.")
@@ -24,7 +33,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
         list[str], Meta(description="GPU types that no longer do; their entries remain.")
     ]
     cases_count: Annotated[dict[str, int], Meta(description="How many tests and benchmarks.")]
-    ranking_by: Literal["last", "mean", "geom"]
+    ranking_by: RankingBy
     budgets_s: Budgets
     source_bytes_max: int
     languages: list[str]
@@ -34,12 +43,10 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     deadline_at: Timestamp | None
     archived_at: Timestamp | None
     source_visible: Annotated[
-        Literal["owner", "after_close", "always"],
+        SourceVisible,
         Meta(description="Who may read sources, and when."),
     ]
-    publish: Annotated[
-        Literal["never", "after_close", "always"], Meta(description="When sources are published.")
-    ]
+    publish: Annotated[PublishWhen, Meta(description="When sources are published.")]
     state: Literal["active", "ended", "archived"]
     is_over: bool
 

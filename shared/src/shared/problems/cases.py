@@ -6,8 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite, log
-from typing import Any
+from typing import Any, get_args
 
+from shared.api.fields import RankingBy
 from shared.problems.document import Document, Path, quote_value
 
 INT_MAX = 2**63 - 1
@@ -85,7 +86,7 @@ def _check_value(document: Document, path: Path, value: object, depth: int = 0) 
         document.refuse(path, f"{quote_value(value)} is not finite: write a finite number")
 
 
-RANKINGS = ("last", "mean", "geom")
+RANKINGS = get_args(RankingBy)
 
 
 def score_us(ranking_by: str, times_us: Sequence[float]) -> float | None:

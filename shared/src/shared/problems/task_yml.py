@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from shared.api.fields import RankingBy
 from shared.problems.document import Document, Path, StrictModel, quote_value, validate_document
 
 NAMES = ("task.yml", "task.yaml")
@@ -66,7 +67,7 @@ class TaskYml(StrictModel):
     test_timeout: Timeout = 180
     benchmark_timeout: Timeout = 180
     ranked_timeout: Timeout = 180
-    ranking_by: Literal["last", "mean", "geom"] = "last"
+    ranking_by: RankingBy = "last"
     templates: dict[str, str] = Field(default_factory=dict)
     libraries: list[str] = Field(default_factory=list)
     seed: int | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
@@ -33,6 +33,7 @@ from ingest.problems.rules import Change
 from ingest.quotas import rules as quotas
 from ingest.submissions import rules as submissions
 from ingest.submissions.routes import rate_limit_headers
+from shared.api.fields import Visibility
 from shared.errors import Refused
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute
@@ -43,7 +44,6 @@ SUBMISSIONS_MAX = 1000
 RANKED, VOUCHED = "leaderboard", "vouched_for"
 
 INVITES_MAX = 10_000
-Visibility = Literal["public", "closed"]
 
 
 class ClientBanRequest(PopcornRequest):

@@ -1,7 +1,7 @@
 """Publishing problems: the form with files, check report and leaderboard settings."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
@@ -13,11 +13,12 @@ from ingest.http.request_models import FormModel, Text
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Problems, Publication
 from ingest.quotas.rules import parse_quota
+from shared.api.fields import PublishWhen, RankingBy, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.task_yml import GpuName
-from shared.problems.warpboard_yml import Published, PublishSettings, Visible
+from shared.problems.warpboard_yml import PublishSettings
 from shared.response_types import DocumentedRoute
 
 FILES_MAX = 256
@@ -39,15 +40,15 @@ class PublicationForm(FormModel):
     slug: Filled
     report: Filled | None = None
     unchecked: Text | None = None
-    visibility: Literal["public", "closed"] | None = None
+    visibility: Visibility | None = None
     deadline: Annotated[str | None, Field(max_length=40)] = None
     gpu: Gpus | None = None
     quota: Texts | None = None
     force: bool = False
     title: Line | None = None
-    ranking_by: Literal["last", "mean", "geom"] | None = None
-    source_visible: Visible | None = None
-    publish: Published | None = None
+    ranking_by: RankingBy | None = None
+    source_visible: SourceVisible | None = None
+    publish: PublishWhen | None = None
     consent: Filled | None = None
     licence_problem: Line | None = None
     licence_submissions: Line | None = None
