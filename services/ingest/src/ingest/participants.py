@@ -111,7 +111,7 @@ def _participants(
     ) -> api.OpenedAccount:
         """Open an account; a participant who has one keeps it."""
         account, result = await people.open(body.name, "operator", actor)
-        if result.fact is None:
+        if not result.facts:
             response.status_code = 200
         return api.OpenedAccount(
             participant_id=account, name=body.name, event=result.event, seq=result.seq

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -25,7 +25,6 @@ from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import NewEvent
 from shared.events import (
     Fact,
     RejudgeApplied,
@@ -35,7 +34,6 @@ from shared.events import (
     RejudgeRequested,
 )
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, make_envelope
 
 REJUDGED_MAX = 400
 
@@ -164,10 +162,8 @@ class Rejudges:
         items = await self.ports.lookups.rejudge_items(resolved)
         fact = request_rejudge(selection, problem.digests, items)
         rejudge = new_id()
-        stamp = EventMetadata(new_id(), self.decisions.clock(), operator, rejudge, "http")
-        await self.ports.log.append(
-            NewEvent(make_envelope(fact, subjects.rejudge(rejudge), stamp), 0)
-        )
+        append = http_append(subjects.rejudge(rejudge), fact, 0, rejudge)
+        await self.decisions.append(operator, append)
         return rejudge, fact
 
     async def end(self, rejudge: str, command: Apply | Discard, operator: str) -> DecisionResult:
@@ -180,8 +176,7 @@ class Rejudges:
             agg = subjects.problem(slug)
         except ValueError:
             return problems.Problem()
-        history = await self.ports.log.history(agg)
-        return problems.problems.fold(event.fact for event in history)
+        return await self.decisions.load_state(agg, problems.problems)
 
 
 ENDS: Mapping[str, Callable[[str], Apply | Discard]] = {

@@ -138,8 +138,7 @@ class AccountTables:
         """
         row = await self.tables.register_row()
         agg = subjects.audit(ACCOUNTS)
-        history = await self.decisions.log.history(agg)
-        adopted = rules.tables.fold(event.fact for event in history)
+        adopted = await self.decisions.load_state(agg, rules.tables)
         if adopted is None and self.feed.ill():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.

@@ -17,7 +17,7 @@ from ingest.access.feed import AccessFeed
 from ingest.accounts import rules as accounts
 from ingest.accounts.rules import name_lost
 from ingest.consents import rules as consents
-from ingest.decisions import DECISIONS_MAX, back_off
+from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
@@ -26,14 +26,14 @@ from ingest.submissions import rules
 from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
 from shared import subjects
 from shared.api.submissions import Links, Receipt, SubmissionReceipts, SubmissionRequest
+from shared.appender import Appender
 from shared.blobs import describe_blob
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.event_log import Conflict, NewEvent
+from shared.event_log import Conflict
 from shared.events import Blob, ProblemPublished, QuotaTaken, SubmissionReceived
 from shared.ids import derive_id
 from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
-from shared.wire import EventMetadata, make_envelope
 
 GPUS_MAX = 8
 # For this long a key stands for the first request that used it.
@@ -134,10 +134,6 @@ class SubmissionBatch:
             submission: quotas.bucket_name(fact.problem, fact.gpu, fact.mode)
             for submission, fact in self.facts.items()
         }
-
-    def stamp(self, submission: str) -> EventMetadata:
-        """Return the stamp of an event of this submission."""
-        return EventMetadata(new_id(), self.at, f"account:{self.account}", submission, "http")
 
 
 class Intake:
@@ -300,25 +296,22 @@ class Intake:
 
         Raises `Conflict` and `Failed`.
         """
-        uses_by_submission = {use.submission: use for use in uses}
-        events = []
-        for position, use in enumerate(uses):
+        quota_agg = subjects.quota(batch.account)
+        appends = [
             # Of several events of one aggregate in a batch, only the first names a version.
-            stamp = batch.stamp(use.submission)
-            agg = subjects.quota(batch.account)
-            events.append(NewEvent(make_envelope(use, agg, stamp), None if position else version))
-        for submission, fact in batch.facts.items():
-            use_paid = uses_by_submission.get(submission)
-            fact_with_cost = (
-                structs.replace(fact, bucket=use_paid.bucket, cost=use_paid.cost)
-                if use_paid
-                else fact
-            )
-            agg = subjects.submission(submission)
-            events.append(NewEvent(make_envelope(fact_with_cost, agg, batch.stamp(submission)), 0))
-        if len(events) == 1:
-            return await self._ports.log.append(events[0])
-        return await self._ports.log.append_all(events)
+            http_append(quota_agg, use, None if position else version, use.submission)
+            for position, use in enumerate(uses)
+        ]
+        received = dict(batch.facts)
+        for use in uses:
+            fact = received[use.submission]
+            received[use.submission] = structs.replace(fact, bucket=use.bucket, cost=use.cost)
+        appends += [
+            http_append(subjects.submission(submission), fact, 0, submission)
+            for submission, fact in received.items()
+        ]
+        appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
+        return await appender.append(*appends)
 
     async def _find_replay(
         self, batch: SubmissionBatch, quotas_now: QuotaState
