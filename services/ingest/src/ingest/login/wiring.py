@@ -29,7 +29,7 @@ from ingest.login.postgres import (
 )
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import CliIds, Devices, Logins, PendingCliIds, Sessions
-from ingest.login.sign_in import OAuthLogins, PasswordHasher, SignIn, SignInLimits
+from ingest.login.sign_in import OAuthLogins, SignIn, SignInLimits
 from ingest.login.web import Web, route_class
 from ingest.settings import Settings
 from shared.clock import now
@@ -57,7 +57,7 @@ class LoginDependencies(NamedTuple):
     people: Accounts
     tokens: Tokens
     linking: CliIdLinking
-    hashes: PasswordHasher
+    hashes: Argon2Hasher
     clock: Callable[[], datetime] = now
 
 
