@@ -99,19 +99,6 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class PendingCliIds:
-    """Checks whether CLI ids wait to be linked."""
-
-    logins: PostgresCliLoginStore
-    clock: Callable[[], datetime]
-
-    async def __call__(self, cli_id: str) -> bool:
-        """Return whether this id was issued and nobody has linked it yet. Raises `Failed`."""
-        login = await self.logins.find(hash_secret(cli_id)) if CLI_ID.match(cli_id) else None
-        return login is not None and login.account is None and self.clock() < login.expires_at
-
-
-@dataclass(frozen=True)
 class CliIds:
     """Issues and links CLI ids."""
 

@@ -11,15 +11,21 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from psycopg_pool import AsyncConnectionPool
 
+from ingest.access.feed import hash_secret
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, Tokens
 from ingest.attempt_limiter import AttemptLimiter
 from ingest.http.auth import Authenticator
 from ingest.login import oauth_http
-from ingest.login.account_pages import add_account_pages, add_sign_in_pages
 from ingest.login.api import login_router
-from ingest.login.link_pages import add_client_pages, add_device_pages, add_link_pages
 from ingest.login.oauth_http import OAuthProvider
+from ingest.login.pages import (
+    add_account_pages,
+    add_client_pages,
+    add_device_pages,
+    add_link_pages,
+    add_sign_in_pages,
+)
 from ingest.login.postgres import (
     ExpiredLoginCleanup,
     PostgresCliLoginStore,
@@ -27,8 +33,9 @@ from ingest.login.postgres import (
     PostgresLoginStateStore,
     PostgresPasswordStore,
 )
+from ingest.login.rules import CLI_ID
 from ingest.login.secrets import Argon2Hasher
-from ingest.login.service import CliIds, Devices, Logins, PendingCliIds, Sessions
+from ingest.login.service import CliIds, Devices, Logins, Sessions
 from ingest.login.sign_in import OAuthLogins, SignIn, SignInLimits
 from ingest.login.web import Web, route_class
 from ingest.settings import Settings
@@ -63,9 +70,15 @@ class LoginDependencies(NamedTuple):
 
 def pending_cli_ids(
     pool: AsyncConnectionPool, clock: Callable[[], datetime] = now
-) -> PendingCliIds:
-    """Return the check for CLI ids that wait to be linked."""
-    return PendingCliIds(PostgresCliLoginStore(pool), clock)
+) -> Callable[[str], Awaitable[bool]]:
+    """Return the check for CLI ids that were issued and wait to be linked."""
+    logins = PostgresCliLoginStore(pool)
+
+    async def is_pending(cli_id: str) -> bool:
+        login = await logins.find(hash_secret(cli_id)) if CLI_ID.match(cli_id) else None
+        return login is not None and login.account is None and clock() < login.expires_at
+
+    return is_pending
 
 
 def build_logins(settings: Settings, dependencies: LoginDependencies) -> Logins:
@@ -165,13 +178,11 @@ def add_login_routes(app: FastAPI, logins: Logins, auth: Authenticator) -> None:
         add_client_pages,
     ):
         add_routes(pages, web)
-    _style(pages, web)
-    app.include_router(pages)
 
-
-def _style(router: APIRouter, web: Web) -> None:
-    @router.get("/static/login.css")
+    @pages.get("/static/login.css")
     async def style() -> Response:
         """The style sheet of all pages."""
         headers = {"Cache-Control": f"public, max-age={STYLE_S}"}
         return PlainTextResponse(web.style, media_type="text/css", headers=headers)
+
+    app.include_router(pages)
