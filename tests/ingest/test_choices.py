@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from ingest import rejudges
-from ingest.agents import rules as agents
+from ingest import agents, rejudges
 from ingest.ports import RejudgeSelection
 from shared.errors import Refused
 from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived

@@ -25,7 +25,7 @@ from ingest.http.request_models import (
     Text,
     decision_response,
 )
-from ingest.moderation.service import Moderation
+from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from shared.api import accounts as api
 from shared.api.platform import DecisionResponse
