@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ingest.access.callers import check_scope
 from ingest.accounts.tokens import CLI_LIFE_DAYS, CLI_SCOPES, NewToken, TokenDetails
 from ingest.http.auth import COOKIE, client_address
+from ingest.http.request_models import IdInPath, NumberInPath
 from ingest.login.rules import (
     CLI_ID,
     PASSWORD_LENGTH_MIN,
@@ -30,8 +31,6 @@ Onward = Annotated[str, Query(alias="next")]
 ACCOUNT_PAGE = "/account"
 DAYS = (7, 30, 90, 365)
 NAME_LENGTH_MAX = 64
-NumberInPath = Annotated[int, Path(ge=1)]
-IdInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 LINK_PAGE = "/link"
 DEVICE_PAGE = "/device"
 CODE_LENGTH_MAX = 20

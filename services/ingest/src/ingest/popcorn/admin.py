@@ -21,7 +21,7 @@ from ingest.popcorn.dependencies import (
     parse_number,
 )
 from ingest.popcorn.own_submissions import load_source, submission_response
-from ingest.popcorn.publication import create_leaderboard, update_from_repository
+from ingest.popcorn.publication import RepositoryRequest, create_leaderboard, update_from_repository
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import (
@@ -287,17 +287,6 @@ class DirectoryRequest(PopcornRequest):
 
     directory: str = Field(min_length=1, max_length=200)
     visibility: Visibility | None = None
-
-
-class RepositoryRequest(PopcornRequest):
-    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
-
-    repository: str = Field(min_length=1, max_length=200)
-    branch: str = Field(default="main", min_length=1, max_length=100)
-    force: bool = False
-    problem_set: str | None = Field(default=None, max_length=100)
-    visibility: Visibility | None = None
-    dry_run: bool = False
 
 
 class InvitesRequest(PopcornRequest):

@@ -13,11 +13,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ingest.popcorn.dependencies import NO_REASON, Dependencies
+from pydantic import Field
+
+from ingest.popcorn.dependencies import NO_REASON, Dependencies, PopcornRequest
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Publication
+from shared.api.fields import Visibility
 from shared.errors import Failed, Refused
 from shared.problem_folders import contest_files, read_problem_files
 from shared.problems.compilation import compile_problem
@@ -143,15 +146,15 @@ def resolve_directory(roots: Sequence[Path], directory: str) -> Path:
     raise Refused("bad_directory", message, "directory")
 
 
-class RepositoryUpdate(Protocol):
-    """Which problems of a repository to publish."""
+class RepositoryRequest(PopcornRequest):
+    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
 
-    repository: str
-    branch: str
-    force: bool
-    problem_set: str | None
-    visibility: Any
-    dry_run: bool
+    repository: str = Field(min_length=1, max_length=200)
+    branch: str = Field(default="main", min_length=1, max_length=100)
+    force: bool = False
+    problem_set: str | None = Field(default=None, max_length=100)
+    visibility: Visibility | None = None
+    dry_run: bool = False
 
 
 class CompiledProblem(NamedTuple):
@@ -184,7 +187,7 @@ async def create_leaderboard(
 
 
 async def update_from_repository(
-    deps: Dependencies, request: RepositoryUpdate, actor: str
+    deps: Dependencies, request: RepositoryRequest, actor: str
 ) -> dict[str, Any]:
     """Publish the problems of a repository; return the result for each one.
 
@@ -233,7 +236,7 @@ def _root_of(roots: Sequence[Path], folder: Path) -> Path:
 async def _publish_contest(
     deps: Dependencies,
     file: tuple[str, Path, bytes],
-    request: RepositoryUpdate,
+    request: RepositoryRequest,
     actor: str,
     results: dict[str, list[Any]],
 ) -> None:
@@ -270,7 +273,7 @@ def _compile(root: Path, listed: ContestProblem) -> CompiledProblem:
 async def _publish_problem(
     deps: Dependencies,
     problem: CompiledProblem,
-    request: RepositoryUpdate,
+    request: RepositoryRequest,
     actor: str,
     results: dict[str, list[Any]],
 ) -> None:
@@ -296,7 +299,7 @@ async def _publish_problem(
 
 
 async def _creates_version(
-    deps: Dependencies, problem: CompiledProblem, request: RepositoryUpdate, actor: str
+    deps: Dependencies, problem: CompiledProblem, request: RepositoryRequest, actor: str
 ) -> bool:
     """Return whether publishing creates, or would create, a new version.
 
