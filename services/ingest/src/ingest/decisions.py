@@ -90,7 +90,7 @@ class Decisions:
         self,
         commands: Sequence[AggregateCommand],
         context: CommandContext,
-        before_append: Callable[[], Awaitable[None]] | None = None,
+        before_append: Callable[[], Awaitable[object]] | None = None,
     ) -> DecisionResult:
         """Decide several commands and append all of their facts, or none.
 

@@ -250,12 +250,6 @@ class JoinRequest(RequestModel):
 def invites_router(invites: Invites, auth: Authenticator) -> APIRouter:
     """The routes; authors and operators create invites, participants join with them."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _admin_routes(router, invites, auth)
-    _join_route(router, invites, auth)
-    return router
-
-
-def _admin_routes(router: APIRouter, invites: Invites, auth: Authenticator) -> None:
     runs = auth.author_or_operator()
 
     @router.post("/admin/invites", status_code=201)
@@ -288,8 +282,6 @@ def _admin_routes(router: APIRouter, invites: Invites, auth: Authenticator) -> N
         was_claimed = await invites.revoke(code, body.reason, caller.actor)
         return api.RevokedInvite(code=code, was_claimed=was_claimed)
 
-
-def _join_route(router: APIRouter, invites: Invites, auth: Authenticator) -> None:
     @router.post("/user/join")
     async def join(
         body: JoinRequest,
@@ -301,3 +293,5 @@ def _join_route(router: APIRouter, invites: Invites, auth: Authenticator) -> Non
         where = caller.id if caller.kind == "discord" else client_address(request)
         slugs = await invites.join(caller.id, body.code, where)
         return api.LeaderboardMembership(status="ok", leaderboards=list(slugs))
+
+    return router

@@ -123,7 +123,7 @@ def _participants(
         account = await people.find(name)
         access = people.feed.now()
         ban = access.bans.get(account)
-        identities = await people.identities(account)
+        identities = await people.register.identities(account)
         return api.Participant(
             participant_id=account,
             name=name,
@@ -142,7 +142,7 @@ def _names(router: APIRouter, people: Accounts, operators: Operators, auth: Auth
     @router.get("/participants", dependencies=[Depends(operator)])
     async def names(after: After = "", limit: Limit = 1000) -> api.ParticipantNames:
         """The names of participants, ordered by id."""
-        accounts = await people.names(after, limit + 1)
+        accounts = await people.register.names(after, limit + 1)
         page = accounts[:limit]
         return api.ParticipantNames(
             items=[

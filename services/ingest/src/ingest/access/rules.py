@@ -286,11 +286,39 @@ def _on_token_revoked(
         access.named[fact.token] = at
 
 
+def _on_role_granted(
+    access: Access, _event: RecordedEvent, fact: events.RoleGranted, account: str
+) -> None:
+    access.roles.setdefault(account, set()).add(fact.role)
+
+
+def _on_role_revoked(
+    access: Access, _event: RecordedEvent, fact: events.RoleRevoked, account: str
+) -> None:
+    access.roles.get(account, set()).discard(fact.role)
+
+
 def _on_account_banned(
     access: Access, _event: RecordedEvent, fact: events.AccountBanned, account: str
 ) -> None:
     access.bans[account] = fact
     access.appeals.pop(account, None)
+
+
+def _on_appeal_filed(access: Access, _event: RecordedEvent, _fact: object, account: str) -> None:
+    access.appeals[account] = "your appeal is waiting for an answer"
+
+
+def _on_appeal_decided(
+    access: Access, _event: RecordedEvent, fact: events.BanAppealDecided, account: str
+) -> None:
+    access.appeals[account] = f"your appeal was answered: {fact.reason}"
+
+
+def _on_account_unbanned(
+    access: Access, _event: RecordedEvent, _fact: object, account: str
+) -> None:
+    access.bans.pop(account, None)
 
 
 def _on_invite_issued(
@@ -332,23 +360,15 @@ def _on_leaderboard_event(access: Access, event: RecordedEvent, _fact: object, s
         access.owned.setdefault(owner, set()).add(slug)
 
 
-_HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], object]] = {
+_HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], None]] = {
     "TokenIssued": _on_token_issued,
     "TokenRevoked": _on_token_revoked,
-    "RoleGranted": lambda access, _, fact, account: access.roles.setdefault(account, set()).add(
-        fact.role
-    ),
-    "RoleRevoked": lambda access, _, fact, account: access.roles.get(account, set()).discard(
-        fact.role
-    ),
+    "RoleGranted": _on_role_granted,
+    "RoleRevoked": _on_role_revoked,
     "AccountBanned": _on_account_banned,
-    "AccountUnbanned": lambda access, _, __, account: access.bans.pop(account, None),
-    "BanAppealFiled": lambda access, _, __, account: access.appeals.update(
-        {account: "your appeal is waiting for an answer"}
-    ),
-    "BanAppealDecided": lambda access, _, fact, account: access.appeals.update(
-        {account: f"your appeal was answered: {fact.reason}"}
-    ),
+    "AccountUnbanned": _on_account_unbanned,
+    "BanAppealFiled": _on_appeal_filed,
+    "BanAppealDecided": _on_appeal_decided,
     "InviteIssued": _on_invite_issued,
     "InviteRedeemed": _on_invite_redeemed,
     "InviteRevoked": _on_invite_revoked,

@@ -2,7 +2,7 @@
 
 import importlib.resources
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -281,14 +281,17 @@ def document(own: dict[str, Any], response_schemas: Schemas) -> dict[str, Any]:
         for method, operation in operations.items():
             _set_response_schema(operation, response_schemas.bodies.get((method.upper(), path)))
         paths[path] = paths.get(path, {}) | operations
-    for route, operation in _operations(paths):
-        method, _, path = route.partition(" ")
-        is_read = method.lower() in read_routes.get(path, {})
-        # FastAPI's own form of 422 is never sent.
-        operation["responses"].pop("422", None)
-        operation["responses"] |= _refusals(OF_READS if is_read else tuple(REASONS))
-        is_open = route in OPEN or (is_read and not path.startswith(GUARDED_READS))
-        operation["security"] = [{}, *_credentials()] if is_open else _credentials()
+    credentials: list[dict[str, list[str]]] = [{name: []} for name in SCHEMES]
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            is_read = method in read_routes.get(path, {})
+            # FastAPI's own form of 422 is never sent.
+            operation["responses"].pop("422", None)
+            operation["responses"] |= _refusals(OF_READS if is_read else tuple(REASONS))
+            is_open = f"{method.upper()} {path}" in OPEN or (
+                is_read and not path.startswith(GUARDED_READS)
+            )
+            operation["security"] = [{}, *credentials] if is_open else credentials
     components = own.get("components", {})
     own_schemas = components.get("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -328,16 +331,6 @@ def _join_schemas(parts: list[dict[str, Any]]) -> dict[str, Any]:
         )
         joined |= part
     return joined
-
-
-def _operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, operations in paths.items():
-        for method, operation in operations.items():
-            yield f"{method.upper()} {path}", operation
-
-
-def _credentials() -> list[dict[str, list[str]]]:
-    return [{name: []} for name in SCHEMES]
 
 
 def _refusals(statuses: tuple[str, ...]) -> dict[str, Any]:

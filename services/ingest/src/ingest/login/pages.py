@@ -208,7 +208,7 @@ async def _account_page(
     ]
     values = {
         "tokens": [_token_row(details, session, at) for details in reversed(live_tokens)],
-        "identities": await web.logins.people.identities(account),
+        "identities": await web.logins.people.register.identities(account),
         "scopes": [scope for scope in SCOPES if scope in session.caller.scopes],
         "chosen": CLI_SCOPES,
         "days_offered": DAYS,
@@ -281,7 +281,7 @@ def _identities(router: APIRouter, web: Web) -> None:
         session = await web.require_session(request, ACCOUNT_PAGE)
         await web.form(request, session)
         account, actor = session.caller.id, session.caller.actor
-        if len(await web.logins.people.identities(account)) < 2:
+        if len(await web.logins.people.register.identities(account)) < 2:
             raise Refused("wrong_state", "this is your only way to log in: link another one first")
         reason = "unlinked on the account's page"
         await web.logins.people.unlink(account, identity, reason, actor)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
@@ -30,7 +31,7 @@ from ingest.http.request_models import (
 from ingest.moderation import rules
 from ingest.ports import Ports, resolve_account
 from ingest.submissions.routes import AppealRequest
-from ingest.submissions.service import load_submission, moderation_command
+from ingest.submissions.service import TEXT_MEDIA, load_submission, moderation_command
 from shared import subjects
 from shared.api.accounts import BanAppeal
 from shared.api.platform import DecisionResponse
@@ -40,8 +41,6 @@ from shared.errors import Refused
 from shared.events import AccountBanned, BanAppealDecided, BanAppealFiled, Fact
 from shared.json_types import Instant
 from shared.response_types import DocumentedRoute
-
-TEXT_MEDIA = "text/plain"
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,10 @@ class Moderation:
             raise rules.not_banned()
         data, account = text.encode(), caller.id
         command = rules.AppealBan(describe_blob(data, TEXT_MEDIA), self.decisions.clock())
-
-        async def store_text() -> None:
-            await self.ports.blobs.put(data, TEXT_MEDIA)
-
         result = await self.decisions.make_all(
             [AggregateCommand(subjects.account(account), rules.ban_appeals, command)],
             CommandContext(caller.actor, account),
-            store_text,
+            partial(self.ports.blobs.put, data, TEXT_MEDIA),
         )
         await self.feed.reach(result.seq)
         return result

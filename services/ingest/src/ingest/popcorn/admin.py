@@ -143,16 +143,12 @@ def _submission_routes(router: APIRouter, deps: Dependencies) -> None:
         actor = await require_operator(request)
         submission = await submit_file(deps, request, target, actor)
         if submission.mode == RANKED and not rank and not submission.receipts.replayed:
-            await _hold(deps, submission.receipt.number, actor)
+            # It is ranked once somebody releases it.
+            hold = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
+            await deps.read_client.wait_until_known(submission.receipt.number)
+            await deps.ingest.moderation.judge(submission.receipt.number, hold, actor)
         response.headers.update(rate_limit_headers(submission.receipts))
         return await accepted_response(deps, submission)
-
-
-async def _hold(deps: Dependencies, number: int, actor: str) -> None:
-    """Hold a submission of an operator: it is ranked once somebody releases it."""
-    command = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
-    await deps.read_client.wait_until_known(number)
-    await deps.ingest.moderation.judge(number, command, actor)
 
 
 def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
@@ -160,7 +156,7 @@ def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.get(
         "/leaderboards/{leaderboard}/submissions",
-        openapi_extra=dependencies.page_parameters(100, SUBMISSIONS_MAX),
+        openapi_extra={"parameters": dependencies.page_parameters(100, SUBMISSIONS_MAX)},
     )
     async def submissions(leaderboard: str, request: Request) -> response_models.SubmissionNumbers:
         """The numbers of a leaderboard's submissions, newest first."""
@@ -176,7 +172,7 @@ def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
             "submission_ids": [summary.number for summary in summaries],
         }
 
-    @router.delete("/submissions", openapi_extra=dependencies.leaderboard_id_parameters())
+    @router.delete("/submissions", openapi_extra={"parameters": [dependencies.LEADERBOARD_ID]})
     async def delete(request: Request, user_name: str = "") -> response_models.DeletedSubmissions:
         """Take all of a participant's submissions off a leaderboard."""
         actor = await require_operator(request)
@@ -211,7 +207,8 @@ def _participant_routes(router: APIRouter, deps: Dependencies) -> None:
     ) -> response_models.BanStatus:
         """Ban a participant."""
         actor = await require_operator(request)
-        name = await _name(deps, user_id)
+        # The client sends an account or a name.
+        name = await deps.ingest.people.name_of(user_id)
         until = body.until.astimezone(UTC) if body.until else None
         await deps.ingest.moderation.ban(name, body.reason, until, actor)
         return {"status": "ok", "user_id": user_id, "banned": True}
@@ -220,14 +217,9 @@ def _participant_routes(router: APIRouter, deps: Dependencies) -> None:
     async def unban(user_id: str, request: Request) -> response_models.BanStatus:
         """Lift a ban."""
         actor = await require_operator(request)
-        name = await _name(deps, user_id)
+        name = await deps.ingest.people.name_of(user_id)
         await deps.ingest.moderation.unban(name, NO_REASON, actor)
         return {"status": "ok", "user_id": user_id, "banned": False}
-
-
-async def _name(deps: Dependencies, user_id: str) -> str:
-    """Return a participant's name; the client may send the account or the name."""
-    return await deps.ingest.people.name_of(user_id)
 
 
 def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:

@@ -175,9 +175,9 @@ async def create_leaderboard(
     folder = await asyncio.to_thread(resolve_directory, deps.sources.roots, directory)
     slug = f"{folder.name.lower()}{DEV}"
     try:
-        files = await asyncio.to_thread(
-            read_problem_files, folder, _root_of(deps.sources.roots, folder)
-        )
+        roots = map(Path.resolve, deps.sources.roots)
+        root = next(root for root in roots if folder.is_relative_to(root))
+        files = await asyncio.to_thread(read_problem_files, folder, root)
         until = deps.clock() + timedelta(days=DEV_DAYS)
         change = Change(NO_REASON, visibility, True, until, is_forced=True)
         await deps.ingest.problems.publish(_build_publication(slug, files, change), actor)
@@ -226,11 +226,6 @@ def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]
         message = f"the repository has no problem set {only!r}: {known}"
         raise Refused("unknown_problem_set", message, "problem_set")
     return contests_found
-
-
-def _root_of(roots: Sequence[Path], folder: Path) -> Path:
-    """Return which of the configured folders contains a problem."""
-    return next(root for root in map(Path.resolve, roots) if folder.is_relative_to(root))
 
 
 async def _publish_contest(

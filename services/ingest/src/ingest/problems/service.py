@@ -20,7 +20,7 @@ from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, Requires, Roof
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
-from shared.problems.roofline import Work, floors_us
+from shared.problems.roofline import floors_us
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 
 SLUG_LENGTH_MAX = 64
@@ -138,7 +138,9 @@ class Problems:
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         rules.check_slug(slug)
-        version = await asyncio.to_thread(_compile, publication)
+        version = await asyncio.to_thread(
+            lambda: compile_problem(slug, apply_settings(publication.files, publication.settings))
+        )
         change = replace(publication.change, at=self.ports.clock())
         is_first = self._is_first(slug, actor)
         history = await self.ports.log.history(subjects.problem(slug))
@@ -184,12 +186,6 @@ def _has_version(facts: Sequence[Fact]) -> bool:
     return any(isinstance(fact, ProblemPublished) for fact in facts)
 
 
-def _compile(publication: Publication) -> ProblemVersion:
-    return compile_problem(
-        publication.slug, apply_settings(publication.files, publication.settings)
-    )
-
-
 def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
     """Return the event of a version, with the digests its blobs will have."""
     needs = version.requires
@@ -220,16 +216,15 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
         unchecked=check.unchecked,
         baselines=[baseline_event(entry) for entry in version.baselines],
         milestones=list(version.milestones),
-        roofs=[_roof(work) for work in version.works],
-    )
-
-
-def _roof(work: Work) -> Roof:
-    """Return the roofline of a timed case; the floors come from the current table."""
-    return Roof(
-        case=work.case,
-        bytes=work.bytes,
-        flops=work.flops,
-        dtype=work.dtype,
-        floors_us=floors_us(work),
+        roofs=[
+            Roof(
+                case=work.case,
+                bytes=work.bytes,
+                flops=work.flops,
+                dtype=work.dtype,
+                # From the current table of GPU types.
+                floors_us=floors_us(work),
+            )
+            for work in version.works
+        ],
     )
