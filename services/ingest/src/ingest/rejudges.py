@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
@@ -17,7 +17,7 @@ from ingest.http.request_models import (
     Token,
     decision_response,
 )
-from ingest.ports import Ports, RejudgeSelection
+from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects
 from shared.api.moderation import RequestedRejudge
@@ -93,7 +93,18 @@ def evolve_rejudge(state: Rejudge, fact: Fact) -> Rejudge:
 rejudges = Decider[Apply | Discard, Rejudge, Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
-def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> tuple[int, int]:
+class RejudgeRequest(RequestModel):
+    """The submissions to run again, from and to which version of their problem."""
+
+    problem: Annotated[Text, AfterValidator(str.lower)]
+    select: Literal["best", "all"]
+    reason: Text
+    gpu: Token | None = None
+    from_version: Version | None = None
+    to_version: Version | None = None
+
+
+def select_versions(selection: RejudgeRequest, digests: Mapping[int, str]) -> tuple[int, int]:
     """Return the versions to rejudge from and to; by default the last two.
 
     Raises `Refused` for a version that does not exist, and if both are the same.
@@ -115,7 +126,7 @@ def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> 
 
 
 def request_rejudge(
-    selection: RejudgeSelection, digests: Mapping[int, str], items: Sequence[RejudgeItem]
+    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[RejudgeItem]
 ) -> RejudgeRequested:
     """Return the rejudge event. Raises `Refused` for no items, or for too many."""
     from_version, to = select_versions(selection, digests)
@@ -146,7 +157,7 @@ class Rejudges:
     decisions: Decisions
 
     async def request(
-        self, selection: RejudgeSelection, operator: str
+        self, selection: RejudgeRequest, operator: str
     ) -> tuple[str, RejudgeRequested]:
         """Run submissions again under another version. Raises `Refused` and `Failed`."""
         problem = await self._problem(selection.problem)
@@ -158,8 +169,9 @@ class Rejudges:
             raise Refused("unknown_gpu", message, "gpu")
         from_version, _ = select_versions(selection, problem.digests)
         gpu = gpus[selection.gpu.lower()] if selection.gpu else None
-        resolved = selection._replace(from_version=from_version, gpu=gpu)
-        items = await self.ports.lookups.rejudge_items(resolved)
+        items = await self.ports.lookups.rejudge_items(
+            selection.problem, selection.select, from_version, gpu
+        )
         fact = request_rejudge(selection, problem.digests, items)
         rejudge = new_id()
         append = http_append(subjects.rejudge(rejudge), fact, 0, rejudge)
@@ -185,17 +197,6 @@ ENDS: Mapping[str, Callable[[str], Apply | Discard]] = {
 }
 
 
-class RejudgeRequest(RequestModel):
-    """The submissions to run again, from and to which version of their problem."""
-
-    problem: Text
-    select: Literal["best", "all"]
-    reason: Text
-    gpu: Token | None = None
-    from_version: Version | None = None
-    to_version: Version | None = None
-
-
 def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
@@ -206,15 +207,7 @@ def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
         body: RejudgeRequest, actor: Annotated[str, Depends(operator)]
     ) -> RequestedRejudge:
         """Run submissions again under another version; nothing counts until it is applied."""
-        selection = RejudgeSelection(
-            problem=body.problem.lower(),
-            select=body.select,
-            reason=body.reason,
-            gpu=body.gpu,
-            from_version=body.from_version,
-            to_version=body.to_version,
-        )
-        rejudge, fact = await rejudges.request(selection, actor)
+        rejudge, fact = await rejudges.request(body, actor)
         return RequestedRejudge(
             id=rejudge,
             count=len(fact.items),

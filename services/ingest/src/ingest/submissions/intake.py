@@ -197,19 +197,23 @@ class Intake:
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
         source = upload.blob
-        command = rules.Submit(
+        name = rules.safe_name(request.name)
+        received = SubmissionReceived(
             account=account,
             problem=slug,
+            problem_number=published.number,
+            problem_digest=published.digest,
+            gpu="",
             mode=request.mode,
-            name=rules.safe_name(request.name),
-            text=text,
             source=source,
-            at=at,
+            name=name,
+            deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
             case=rules.check_case(request.case, request.mode, published),
+            requires=rules.required(name, text, published.requires),
         )
-        facts = [rules.receive(command, published, gpu) for gpu in gpus]
+        facts = [structs.replace(received, gpu=gpu) for gpu in gpus]
         full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
         return SubmissionBatch(upload, upload.scope(), slug, facts, at, full_queue)
 
