@@ -160,30 +160,25 @@ class Baselines:
         self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
         published = problems.newest_version(slug, problems.problems.fold(facts))
-        ordered = [
-            self._start_run(target, baseline, published, (actor, rounds))
-            for target, baseline in baseline_targets(slug, published)
-        ]
-        return list(await asyncio.gather(*ordered))
+        at = self.ports.clock()
+        runs = []
+        for target, baseline in baseline_targets(slug, published):
+            received = receive_baseline(target, baseline, published, at)
+            runs.append(self._start_run(target, received, actor, rounds))
+        return list(await asyncio.gather(*runs))
 
     async def _start_run(
-        self,
-        target: BaselineTarget,
-        baseline: Baseline,
-        published: ProblemPublished,
-        origin: tuple[str, int],
+        self, target: BaselineTarget, received: SubmissionReceived, actor: str, rounds: int
     ) -> api.BaselineRun:
         """Start the next run, or return the one that is still open."""
-        actor, rounds = origin
         submission = target.submission(0)
         for number in range(rounds):
             submission = target.submission(number)
             agg = subjects.submission(submission)
             history = await self.ports.log.history(agg)
             if not history:
-                fact = receive_baseline(target, baseline, published, self.ports.clock())
                 event_id = derive_id(submission, "SubmissionReceived")
-                append = Append(agg, fact, 0, "", submission, event_id)
+                append = Append(agg, received, 0, "", submission, event_id)
                 try:
                     await Appender(self.ports.log, actor, self.ports.clock).append(append)
                 except Conflict:
