@@ -17,6 +17,7 @@ from ingest.accounts.tokens import Tokens
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
+    Name,
     NameInPath,
     NameOrAccount,
     NumberInPath,
@@ -37,7 +38,6 @@ KNOWN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The participant already has an account."}
 }
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 Limit = Annotated[int, Query(ge=1, le=NAMES_MAX)]
