@@ -23,7 +23,7 @@ from ingest.http.request_models import (
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import EVERYBODY, SetLimit
+from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX, SetLimit
 from shared import subjects
 from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
@@ -32,10 +32,8 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.events import ProblemPublished
 from shared.json_types import Instant
-from shared.problems.task_yml import GpuName
+from shared.problems.task_yml import Gpus
 from shared.response_types import DocumentedRoute
-
-GPUS_MAX, QUOTAS_MAX = 32, 32
 
 Quota = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -185,7 +183,7 @@ class LeaderboardChangeRequest(RequestModel):
 
     visibility: Visibility | None = None
     deadline_at: Instant | None = None
-    gpus: Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)] | None = None
+    gpus: Gpus | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
     force: bool = False
     reason: Text

@@ -70,10 +70,8 @@ class Sessions:
         ]
         for old in web_sessions[: max(0, len(web_sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
-        at, role_scopes = (
-            self.clock(),
-            allowed_scopes(self.tokens.feed.now().roles.get(account, ())),
-        )
+        at = self.clock()
+        role_scopes = allowed_scopes(self.tokens.feed.now().roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
         new = NewToken(SESSION_KIND, f"web login {at:%Y-%m-%d}", scopes, ends_at)

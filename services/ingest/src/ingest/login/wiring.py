@@ -83,25 +83,19 @@ def pending_cli_ids(
 
 def build_logins(settings: Settings, dependencies: LoginDependencies) -> Logins:
     """Build all logins that the settings allow."""
-    pool, people, tokens, clock = (
-        dependencies.pool,
-        dependencies.people,
-        dependencies.tokens,
-        dependencies.clock,
-    )
-    limits = _limits()
+    pool, client, people, tokens, linking, hashes, clock = dependencies
     store = PostgresPasswordStore(pool)
-    sign_in = SignIn(people, store, dependencies.hashes, limits, clock, settings.web_signup)
+    sign_in = SignIn(people, store, hashes, _limits(), clock, settings.web_signup)
     devices = PostgresDeviceLoginStore(pool)
     guesses = AttemptLimiter(CODE_ATTEMPTS, "code attempts")
     return Logins(
         public_url=settings.public_base,
-        cli_ids=CliIds(PostgresCliLoginStore(pool), dependencies.linking, tokens, clock),
+        cli_ids=CliIds(PostgresCliLoginStore(pool), linking, tokens, clock),
         devices=Devices(devices, tokens, guesses, clock),
         sessions=Sessions(tokens, people, clock),
         sign_in=sign_in,
         oauth=OAuthLogins(
-            _providers(settings, dependencies.client),
+            _providers(settings, client),
             PostgresLoginStateStore(pool),
             sign_in,
             clock,

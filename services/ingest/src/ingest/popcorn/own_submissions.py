@@ -69,10 +69,8 @@ def _read_routes(router: APIRouter, deps: Dependencies) -> None:
 
 
 def _write_routes(router: APIRouter, deps: Dependencies) -> None:
-    require_owner, require_member = (
-        deps.auth.participant("delete:own"),
-        deps.auth.participant("join"),
-    )
+    require_owner = deps.auth.participant("delete:own")
+    require_member = deps.auth.participant("join")
 
     @router.delete("/submissions/{number}")
     async def delete(number: str, request: Request) -> response_models.DeletedSubmission:

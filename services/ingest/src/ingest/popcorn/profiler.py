@@ -39,10 +39,7 @@ def profiler_router(deps: Dependencies) -> APIRouter:
     @router.post("/profile", openapi_extra=dependencies.profile_form())
     async def profile(request: Request) -> response_models.StartedProfile:
         """Profile a file on the configured GPU type."""
-        try:
-            upload: multipart.Upload | Refused = await multipart.read_upload(request)
-        except Refused as refused:
-            upload = refused
+        upload = await multipart.read_upload(request)
         caller = await require_profile(request)
         if isinstance(upload, Refused):
             raise upload

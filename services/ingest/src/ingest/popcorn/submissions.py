@@ -318,11 +318,7 @@ async def submit_file(
 
     With `vouched_by`, an operator may submit after the deadline.
     """
-    # A client that is refused while it sends sees a broken connection, so read everything first.
-    try:
-        file: multipart.Upload | Refused = await multipart.read_upload(request)
-    except Refused as refused:
-        file = refused
+    file = await multipart.read_upload(request)
     mode = MODES.get(target.mode.lower())
     caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
     await check_target(deps, caller, target)

@@ -12,19 +12,18 @@ from ingest.http.auth import Authenticator
 from ingest.http.request_models import FormModel, Text
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Problems, Publication
-from ingest.quotas.rules import parse_quota
+from ingest.quotas.rules import QUOTAS_MAX, parse_quota
 from shared.api.fields import PublishWhen, RankingBy, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
-from shared.problems.task_yml import GpuName
+from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import PublishSettings
 from shared.response_types import DocumentedRoute
 
 FILES_MAX = 256
 SAME: dict[int | str, dict[str, Any]] = {200: {"description": "This version already exists."}}
 NEVER = "none"
-GPUS_MAX, QUOTAS_MAX = 32, 32
 WHY = "published so"
 
 Gpus = Annotated[list[GpuName], Field(max_length=GPUS_MAX)]

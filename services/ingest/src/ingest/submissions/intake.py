@@ -356,10 +356,8 @@ def _receipt(
     quotas_now: QuotaState, submission: str, number: int, fact: SubmissionReceived, at: datetime
 ) -> Receipt:
     """Return the receipt of a submission in the log, with what is left of its quota."""
-    bucket, path = (
-        quotas.bucket_name(fact.problem, fact.gpu, fact.mode),
-        f"/v1/submissions/{number}",
-    )
+    bucket = quotas.bucket_name(fact.problem, fact.gpu, fact.mode)
+    path = f"/v1/submissions/{number}"
     return Receipt(
         number=number,
         id=submission,
