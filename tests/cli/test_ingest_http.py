@@ -1,17 +1,18 @@
 """What is said to the platform, and what its answers mean."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import Problems
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Failed, Refused
 from tests.cli.stand_in import Respond, StandIn, respond_in_turn, run_stand_in
 from tests.support.api_examples import make_example
 from warpboard.ingest_http import open_api
-from warpboard.service.ports import Caller, PublishApproval, SubmissionRequest, Unavailable
+from warpboard.service.ports import Caller, PublishApproval, Unavailable
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
 WISH = SubmissionRequest("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
@@ -54,7 +55,7 @@ async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
 async def test_a_submission_names_the_only_case_to_profile() -> None:
     with run_stand_in(respond_in_turn((202, {"submissions": []}))) as standin:
         async with open_api(standin.url, Caller("ada")) as api:
-            await api.submit(replace(WISH, case=3), "key-1")
+            await api.submit(structs.replace(WISH, case=3), "key-1")
     assert b'name="case"\r\n\r\n3\r\n' in standin.heard[0].body
 
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from discord_edge.notifications.announcement_texts import PodiumUpdate
-from discord_edge.platform_api import DiscordUser, PlatformApi, SubmissionRequest
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
 from discord_edge.submissions.tracker import SubmissionSender
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
-from shared.api.submissions import Receipt, SubmissionReceipts
+from shared.api.submissions import Receipt, SubmissionReceipts, SubmissionRequest
 from shared.errors import Refused
 from shared.postgres import create_pool
 from tests.discord.platform import (
@@ -192,7 +192,7 @@ async def test_requests_of_a_killed_bot_are_sent_again(
     ada, channel = edge_sim.person("ada12"), await edge_sim.add_channel("sent")
     await edge_platform.stop()
     async with create_pool(edge_platform.dsn, 1, 1, SCHEMA) as connections:
-        wish = SubmissionRequest("identity", "test", ("CPU",), "kernel.py", KERNEL.data)
+        wish = SubmissionRequest("kernel.py", KERNEL.data, "identity", "test", ("CPU",))
         sent = PendingSubmission(
             "a-key-of-a-kill", DiscordUser(int(ada.id), "ada12"), channel, wish
         )
@@ -220,7 +220,7 @@ async def test_a_late_acceptance_is_tracked_once(
     async def follow(posts: list[TrackedSubmission]) -> None:
         told.extend(posts)
 
-    wish = SubmissionRequest("identity", "test", ("A", "B"), "kernel.py", KERNEL.data)
+    wish = SubmissionRequest("kernel.py", KERNEL.data, "identity", "test", ("A", "B"))
     transport = httpx.MockTransport(answers)
     async with (
         create_pool(edge_platform.dsn, 2, 2, SCHEMA) as connections,
@@ -261,7 +261,7 @@ async def test_a_late_refusal_is_stored_until_the_user_is_notified(
     async def follow(posts: list[TrackedSubmission]) -> None:
         raise AssertionError(posts)
 
-    wish = SubmissionRequest("identity", "test", ("A",), "kernel.py", KERNEL.data)
+    wish = SubmissionRequest("kernel.py", KERNEL.data, "identity", "test", ("A",))
     transport = httpx.MockTransport(answers)
     async with (
         create_pool(edge_platform.dsn, 1, 1, SCHEMA) as connections,

@@ -16,7 +16,8 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
-from ingest.submissions.intake import SubmissionRequest
+from ingest.submissions.intake import Upload
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
@@ -48,8 +49,8 @@ class IntakeHarness:
         vouched_by: str = "",
     ) -> list[int]:
         """Submit as ada and return the submission numbers."""
-        gpus, name = ("CPU", "H100"), "kernel.py"
-        upload = SubmissionRequest(ADA, "copy", "test", gpus, name, source, via, key, vouched_by)
+        request = SubmissionRequest("kernel.py", source, "copy", "test", ("CPU", "H100"))
+        upload = Upload(ADA, request, via, key, vouched_by)
         return [
             receipt.number for receipt in (await self.commands.intake.submit(upload)).submissions
         ]

@@ -48,7 +48,7 @@ async def callers(door: Door) -> dict[str, dict[str, str]]:
         if name == "author":
             scopes = sorted(ALLOWED["creator"])
         headers[name] = await token(door, "ann" if name == "author" else name, *scopes)
-    account = await door.commands.people.account("expired")
+    account = await door.commands.people.find("expired")
     assert account is not None
     ends = NewToken("api", "t", ["submit"], now() + timedelta(seconds=1))
     issued = await door.commands.tokens.issue(account, ends, "operator:olga")

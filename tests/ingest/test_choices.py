@@ -3,9 +3,7 @@
 import msgspec
 import pytest
 
-from ingest import rejudges
-from ingest.agents import rules as agents
-from ingest.ports import RejudgeSelection
+from ingest import agents, rejudges
 from shared.errors import Refused
 from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
 from tests.support.examples import example_event
@@ -42,6 +40,12 @@ def test_a_canary_needs_one_gpu() -> None:
 DIGESTS = {1: "a", 2: "b", 3: "c"}
 
 
+def rejudge_request(start: int | None = None, to: int | None = None) -> rejudges.RejudgeRequest:
+    return rejudges.RejudgeRequest(
+        problem="copy", select="all", reason=R, from_version=start, to_version=to
+    )
+
+
 @pytest.mark.parametrize(
     ("start", "to", "found"),
     [(None, None, (2, 3)), (1, None, (1, 3)), (None, 2, (1, 2)), (3, 1, (3, 1))],
@@ -49,13 +53,13 @@ DIGESTS = {1: "a", 2: "b", 3: "c"}
 def test_a_rejudge_defaults_to_the_last_two_versions(
     start: int | None, to: int | None, found: tuple[int, int]
 ) -> None:
-    selection = RejudgeSelection("copy", "all", R, from_version=start, to_version=to)
+    selection = rejudge_request(start, to)
     assert rejudges.select_versions(selection, DIGESTS) == found
 
 
 @pytest.mark.parametrize(("start", "to"), [(3, 3), (None, 1), (3, None), (9, 3), (1, 9)])
 def test_a_rejudge_without_two_versions_is_refused(start: int | None, to: int | None) -> None:
-    selection = RejudgeSelection("copy", "all", R, from_version=start, to_version=to)
+    selection = rejudge_request(start, to)
     with pytest.raises(Refused) as refused:
         rejudges.select_versions(selection, DIGESTS)
     assert refused.value.code == "bad_rejudge"
@@ -63,7 +67,7 @@ def test_a_rejudge_without_two_versions_is_refused(start: int | None, to: int | 
 
 @pytest.mark.parametrize("count", [0, 401])
 def test_a_rejudge_of_no_or_too_many_submissions_is_refused(count: int) -> None:
-    selection = RejudgeSelection("copy", "all", R)
+    selection = rejudge_request()
     with pytest.raises(Refused, match="selected"):
         rejudges.request_rejudge(selection, DIGESTS, [ITEM] * count)
     assert len(rejudges.request_rejudge(selection, DIGESTS, [ITEM] * 400).items) == 400

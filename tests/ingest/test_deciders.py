@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest import platform, rejudges
+from ingest import agents, platform, rejudges
 from ingest.accounts import rules as accounts
-from ingest.agents import rules as agents
 from ingest.moderation import rules as moderation
 from ingest.submissions import rules as submissions
 from shared.decider import Decider

@@ -57,7 +57,7 @@ async def test_a_revoked_token_is_refused_at_once(strict: Door) -> None:
 
 
 async def test_an_expired_token_is_refused(strict: Door) -> None:
-    account = await strict.commands.people.account("ann")
+    account = await strict.commands.people.find("ann")
     assert account is not None
     ends = now() + timedelta(seconds=1)
     issued = await strict.commands.tokens.issue(

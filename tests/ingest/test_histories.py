@@ -1,6 +1,7 @@
 """Folds in memory: read on, never out of date, and no more of them than allowed."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -11,6 +12,8 @@ from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, QuotaLimitSet
 from shared.wire import EventMetadata, make_envelope
+from tests.ingest.taking_in import ANN, open_intake
+from tests.support.door import FILES, publication
 from tests.support.memory import MemoryLog
 from tests.support.waits import eventually
 
@@ -25,6 +28,19 @@ class Counting(MemoryLog):
         events = await super().history(agg, after)
         self.handed += len(events)
         return events
+
+
+class CountingByAggregate(MemoryLog):
+    """A log that counts its readings by aggregate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readings: Counter[str] = Counter()
+
+    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+        """Those after a sequence."""
+        self.readings[agg] += 1
+        return await super().history(agg, after)
 
 
 class Slow(MemoryLog):
@@ -52,6 +68,15 @@ async def say(log: MemoryLog, account: str, most: int) -> None:
 
 def fold(state: Quota, facts: Iterable[Fact]) -> Quota:
     return fold_uses(state, facts)
+
+
+async def test_publishing_reads_the_history_of_a_problem_once() -> None:
+    log = CountingByAggregate()
+    async with open_intake(log=log) as at:
+        for files in (FILES, FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}):
+            log.readings.clear()
+            await at.commands.problems.publish(publication("copy", files), ANN)
+            assert log.readings[subjects.problem("copy")] == 1
 
 
 async def test_a_long_history_is_read_once() -> None:

@@ -68,8 +68,8 @@ async def test_the_last_identity_cannot_be_unlinked(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
     await register_in_browser(browser)
-    account = (await doorway.logins.people.account("ada")) or ""
-    (identity,) = await doorway.logins.people.identities(account)
+    account = await doorway.logins.people.find("ada")
+    (identity,) = await doorway.logins.people.register.identities(account)
     path = f"/account/identities/{identity.id}/unlink"
     assert (await send_form(browser, "/account", path)).status_code == 409
     await doorway.logins.people.link(account, "github", "42", f"account:{account}")

@@ -250,7 +250,7 @@ async def test_banned_participants_cannot_link(
     from ingest.accounts.rules import Ban
 
     await register_in_browser(browser)
-    account = (await doorway.logins.people.account("ada")) or ""
+    account = await doorway.logins.people.find("ada")
     ban = Ban("copied", doorway.clock())
     await doorway.logins.people.decide(account, ban, "operator:olga")
     answer = await browser.get("/link")

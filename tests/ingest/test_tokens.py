@@ -107,7 +107,7 @@ async def test_a_moderator_acts_in_their_own_name(strict: Door) -> None:
     )
     assert answer.status_code == 200, answer.text
     recorded = strict.log.since(answer.json()["seq"] - 1)[0]
-    assert recorded.envelope.actor == f"account:{await strict.commands.people.account('mod')}"
+    assert recorded.envelope.actor == f"account:{await strict.commands.people.find('mod')}"
     answer = await strict.http.post("/v1/admin/intake/pause", json={"reason": "r"}, headers=mod)
     assert code(answer) == (403, "scope_missing")
 
@@ -151,7 +151,7 @@ async def test_a_limited_token_is_never_an_operators(strict: Door) -> None:
 async def test_too_many_tokens_do_not_prevent_a_login(strict: Door) -> None:
     await token(strict, "ada")
     tokens, people = strict.commands.tokens, strict.commands.people
-    account = await people.account("ada")
+    account = await people.find("ada")
     assert account is not None
     new = NewToken("api", "t", ["submit"], None)
     for _ in range(TOKENS_MAX - 1):
@@ -192,7 +192,7 @@ async def test_of_two_concurrent_claims_of_a_secret_one_is_refused(strict: Door)
     await token(strict, "ada")
     await token(strict, "grace")
     tokens, people = strict.commands.tokens, strict.commands.people
-    accounts = [await people.account(name) for name in ("ada", "grace")]
+    accounts = [await people.find(name) for name in ("ada", "grace")]
     new = NewToken("cli", "popcorn-cli", ["submit"], None, secret="s" * 32)
     tried = [tokens.issue(account, new, "operator:o") for account in accounts if account]
     results = await asyncio.gather(*tried, return_exceptions=True)
@@ -204,7 +204,7 @@ async def test_of_two_authors_who_publish_a_new_problem_one_owns_it(strict: Door
     authors, people, actors = strict.commands.problems, strict.commands.people, []
     for name in ("bob", "cleo"):
         await role(strict, name, "creator")
-        actors.append(f"account:{await people.account(name)}")
+        actors.append(f"account:{await people.find(name)}")
     own = [FILES | {"reference.py": FILES["reference.py"] + name} for name in (b"# b", b"# c")]
     publications = [publication("fresh", files) for files in own]
     requests = [authors.publish(*arguments) for arguments in zip(publications, actors, strict=True)]

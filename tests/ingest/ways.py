@@ -160,7 +160,7 @@ async def _create_callers(ways: Ways) -> None:
         if name in ROLES:
             await role(ways.door, name, ROLES[name])
         issued = await made(ways.door, name, *sorted(ALLOWED[ROLES.get(name, "participant")]))
-        account = await ways.door.commands.people.account(name)
+        account = await ways.door.commands.people.find(name)
         assert account is not None
         cookie = await ways.logins.sessions.open(account)
         ways.people[name] = Person(bearer(issued["token"]), cookie, account)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
 from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.service.ports import LocalRunTerms, SubmissionRequest
+from warpboard.service.ports import LocalRunTerms
 
 TASK = """\
 files:

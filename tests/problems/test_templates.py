@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -25,7 +25,7 @@ from shared.problems.templates import (
 )
 from tests.problems.test_native import FILES as NATIVE
 from warpboard.local_run import LocalHarness
-from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
+from warpboard.service.ports import LocalRunTerms, ProblemFiles
 
 ROOT = Path(__file__).parent.parent.parent
 SINGLE = b"""\

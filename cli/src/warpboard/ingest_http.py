@@ -12,10 +12,9 @@ from httpx_sse import EventSource
 
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import PublishedVersion
-from shared.api.submissions import SubmissionReceipts
+from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.responses import JsonObject
-from shared.problems.submission_file import MEDIA, suffix
 from warpboard.service.ports import (
     NO_FIELDS,
     Caller,
@@ -23,7 +22,6 @@ from warpboard.service.ports import (
     PublishApproval,
     Response,
     StreamMessage,
-    SubmissionRequest,
     T,
     Unavailable,
 )
@@ -99,14 +97,12 @@ class HttpApi:
 
     async def submit(self, request: SubmissionRequest, key: str) -> Response[SubmissionReceipts]:
         """Send a submission and return its receipts. Raises the same as get."""
-        optional = {"note": request.note, "tag": request.tag, "case": str(request.case or "")}
-        data = {"problem": request.problem, "mode": request.mode, "gpu": list(request.gpus)}
         return await self._request(
             SubmissionReceipts,
             "POST",
             "/v1/submissions",
-            data=data | {name: text for name, text in optional.items() if text},
-            files={"file": (request.name, request.source, MEDIA[suffix(request.name)])},
+            data=request.form,
+            files={"file": (request.name, request.source)},
             headers={"Idempotency-Key": key},
         )
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from harness import entry
 from harness.entry import InspectRequest, MessageHandler, RunRequest
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.problem_folders import find_contest_problem, read_problem_files
@@ -25,7 +25,7 @@ from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
 from warpboard.domain.solutions import Sample, Solutions
 from warpboard.service.compilation import compile_files
-from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
+from warpboard.service.ports import LocalRunTerms, ProblemFiles
 
 # The limit of files of problems and contests; a submission's limit is the platform's own.
 FILE_BYTES_MAX = 16 * 1024 * 1024

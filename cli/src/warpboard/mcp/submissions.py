@@ -10,7 +10,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.problems import FullProblem
-from shared.api.submissions import Balance, CancelledSubmission, FullSubmission, Progress
+from shared.api.submissions import (
+    Balance,
+    CancelledSubmission,
+    FullSubmission,
+    Progress,
+    SubmissionRequest,
+)
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.presentation.report_parts import run_progress, submission_progress
@@ -41,7 +47,6 @@ from warpboard.service.ports import (
     LocalRunTerms,
     ProblemFiles,
     StreamMessage,
-    SubmissionRequest,
     Unavailable,
 )
 from warpboard.service.starters import starter_files

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.clock import now
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
@@ -27,7 +27,7 @@ from warpboard.service.compilation import (
     problem_digest,
 )
 from warpboard.service.context import AppContext
-from warpboard.service.ports import Disk, Harness, LocalRunTerms, ProblemFiles, SubmissionRequest
+from warpboard.service.ports import Disk, Harness, LocalRunTerms, ProblemFiles
 
 # Checks every case; times do not matter here.
 MODE = "verify"

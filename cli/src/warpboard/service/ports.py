@@ -12,6 +12,7 @@ import msgspec
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import PublishedVersion
 from shared.api.submissions import Progress, SubmissionReceipts
+from shared.api.submissions import SubmissionRequest as SubmissionRequest  # noqa: PLC0414
 from shared.errors import Failed
 from shared.presentation.responses import JsonObject
 from warpboard.domain.solutions import Solutions
@@ -54,20 +55,6 @@ class StreamMessage(NamedTuple):
     place: int | None
     kind: str
     data: JsonObject
-
-
-@dataclass(frozen=True)
-class SubmissionRequest:
-    """A submission to send; without GPU types, those of the file or the problem apply."""
-
-    name: str
-    source: bytes
-    problem: str
-    mode: str
-    gpus: tuple[str, ...] = ()
-    note: str = ""
-    tag: str = ""
-    case: int = 0
 
 
 @dataclass(frozen=True)

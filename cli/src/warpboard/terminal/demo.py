@@ -13,7 +13,7 @@ import click
 from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard
 from shared.api.queues import Queues
-from shared.api.submissions import FullSubmission
+from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.presentation.units import NO_VALUE, count_text, seconds_text, time_text
@@ -24,7 +24,7 @@ from warpboard.domain.tables import Table
 from warpboard.service.context import AppContext, PlatformTarget
 from warpboard.service.machine import Platform, ReplayOptions
 from warpboard.service.maintenance import replay_line
-from warpboard.service.ports import Api, PublishApproval, Response, SubmissionRequest, T
+from warpboard.service.ports import Api, PublishApproval, Response, T
 from warpboard.service.publication import publish, published_line
 from warpboard.service.waiting import wait_until_over
 from warpboard.terminal import options

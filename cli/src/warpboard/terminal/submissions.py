@@ -122,7 +122,7 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(file.name, source, problem, mode, gpus, note, tag, case)
+    request = SubmissionRequest(file.name, source, problem, mode, gpus, case, note, tag)
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")

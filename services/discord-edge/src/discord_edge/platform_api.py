@@ -17,9 +17,8 @@ import msgspec
 from httpx_sse import EventSource, SSEError
 
 from shared.api.problems import Problems, PublishedVersion
-from shared.api.submissions import SubmissionReceipts
+from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.errors import Failed, Refused
-from shared.problems.submission_file import MEDIA, suffix
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
@@ -59,18 +58,6 @@ class StreamEvent:
 
     kind: str
     data: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class SubmissionRequest:
-    """What is sent to ingest. `case` is the only case to profile, counted from 1; 0 means all."""
-
-    problem: str
-    mode: str
-    gpus: tuple[str, ...]
-    name: str
-    source: bytes
-    case: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,12 +107,11 @@ class PlatformApi:
 
     async def submit(self, request: SubmissionRequest) -> SubmissionReceipts:
         """Send a submission request, and return its receipts. Errors as `get`."""
-        fields = {"problem": request.problem, "mode": request.mode, "gpu": list(request.gpus)}
         response = await self._send(
             "POST",
             "/v1/submissions",
-            data=fields | ({"case": str(request.case)} if request.case else {}),
-            files={"file": (request.name, request.source, MEDIA[suffix(request.name)])},
+            data=request.form,
+            files={"file": (request.name, request.source)},
         )
         return _decode(response, SubmissionReceipts)
 

@@ -10,9 +10,10 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from discord_edge.notifications.announcement_texts import PodiumUpdate, ProblemPost, ProblemSummary
-from discord_edge.platform_api import DiscordUser, SubmissionRequest
+from discord_edge.platform_api import DiscordUser
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
 from discord_edge.wording import escaped
+from shared.api.submissions import SubmissionRequest
 from shared.postgres import borrow_connection, load_statements
 
 SCHEMA = "discord_edge"

@@ -114,16 +114,6 @@ async def _serve(app: FastAPI, commands: Ingest, settings: Settings, life: Lifec
     await serve(metered, *settings.listen, life.stopping, settings.http_limits)
 
 
-async def _save_state(commands: Ingest, feed: AccessFeed) -> None:
-    """Store what the next start would otherwise compute again."""
-    # The tokens used in the last minute.
-    await commands.tokens.store_usage()
-    # If the log is unavailable, too, the next start folds from an older snapshot.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SAVE_S_MAX):
-            await feed.save()
-
-
 async def _run(settings: Settings, life: Lifecycle) -> None:
     async def prepare() -> None:
         await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
@@ -169,7 +159,12 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             wiring.purge_expired(connections, repeats.purge),
             _serve(app, commands, settings, life),
         )
-        await _save_state(commands, feed)
+        # Store what the next start would otherwise compute again: the tokens used in the last
+        # minute, and a snapshot, unless the log is unavailable, too.
+        await commands.tokens.store_usage()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SAVE_S_MAX):
+                await feed.save()
     await nc.close()
 
 

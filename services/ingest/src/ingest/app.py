@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from ingest.accounts.routes import accounts_router
-from ingest.agents.routes import agents_router
+from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router

@@ -20,14 +20,14 @@ from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, Cancel, deadline, safe_name, submissions
 from shared import subjects
 from shared.api import baselines as api
+from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import Conflict, NewEvent
+from shared.event_log import Appender, Conflict
 from shared.events import Baseline, Blob, Fact, ProblemPublished, SubmissionReceived
 from shared.ids import BASELINE_ACCOUNT, derive_id
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, make_envelope
 
 # Baselines run in the lowest priority class, so they may wait longer.
 CLASS = "rejudge"
@@ -117,12 +117,11 @@ class Baselines:
 
     ports: Ports
 
-    async def run_new(self, slug: str) -> list[api.BaselineRun]:
+    async def run_new(self, slug: str, facts: Sequence[Fact]) -> list[api.BaselineRun]:
         """Run the newest version's baselines that never ran, and cancel the previous version's.
 
-        Raises `Refused` and `Failed`.
+        `facts` is the history of the problem. Raises `Refused` and `Failed`.
         """
-        facts = await self._load_facts(slug)
         versions = [fact for fact in facts if isinstance(fact, ProblemPublished)]
         for previous in versions[-2:-1]:
             targets = baseline_targets(slug, previous)
@@ -134,7 +133,8 @@ class Baselines:
 
         Raises `Refused` for a problem without baselines, and `Failed`.
         """
-        facts = await self._load_facts(slug)
+        history = await self.ports.log.history(subjects.problem(slug))
+        facts = [event.fact for event in history]
         ordered = await self._start_runs(slug, facts, actor, rounds=ROUNDS_MAX)
         if not ordered:
             message = f"{slug} has no baselines: its warpboard.yml names none"
@@ -155,42 +155,31 @@ class Baselines:
                     agg, submissions, Cancel(SUPERSEDED), CommandContext(PLATFORM, submission)
                 )
 
-    async def _load_facts(self, slug: str) -> list[Fact]:
-        history = await self.ports.log.history(subjects.problem(slug))
-        return [event.fact for event in history]
-
     async def _start_runs(
         self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
         published = problems.newest_version(slug, problems.problems.fold(facts))
-        ordered = [
-            self._start_run(target, baseline, published, (actor, rounds))
-            for target, baseline in baseline_targets(slug, published)
-        ]
-        return list(await asyncio.gather(*ordered))
+        at = self.ports.clock()
+        runs = []
+        for target, baseline in baseline_targets(slug, published):
+            received = receive_baseline(target, baseline, published, at)
+            runs.append(self._start_run(target, received, actor, rounds))
+        return list(await asyncio.gather(*runs))
 
     async def _start_run(
-        self,
-        target: BaselineTarget,
-        baseline: Baseline,
-        published: ProblemPublished,
-        origin: tuple[str, int],
+        self, target: BaselineTarget, received: SubmissionReceived, actor: str, rounds: int
     ) -> api.BaselineRun:
         """Start the next run, or return the one that is still open."""
-        actor, rounds = origin
         submission = target.submission(0)
         for number in range(rounds):
             submission = target.submission(number)
             agg = subjects.submission(submission)
             history = await self.ports.log.history(agg)
             if not history:
-                at = self.ports.clock()
-                fact = receive_baseline(target, baseline, published, at)
-                stamp = EventMetadata(
-                    derive_id(submission, "SubmissionReceived"), at, actor, submission, ""
-                )
+                event_id = derive_id(submission, "SubmissionReceived")
+                append = Append(agg, received, 0, "", submission, event_id)
                 try:
-                    await self.ports.log.append(NewEvent(make_envelope(fact, agg, stamp), 0))
+                    await Appender(self.ports.log, actor, self.ports.clock).append(append)
                 except Conflict:
                     break  # Somebody else started it at the same moment.
                 return api.BaselineRun(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ingest.access.feed import AccessFeed
 from ingest.accounts.service import Accounts, AccountTables
 from ingest.accounts.tokens import Tokens
-from ingest.agents.routes import Agents
+from ingest.agents import Agents
 from ingest.attempt_limiter import AttemptLimiter
 from ingest.baselines import Baselines
 from ingest.consents.routes import Consents
@@ -13,7 +13,7 @@ from ingest.decisions import Decisions, HistoryCache
 from ingest.duels import Duels
 from ingest.invites import Invites
 from ingest.leaderboards import Leaderboards
-from ingest.moderation.service import Moderation
+from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.preferences.routes import PreferenceCommands

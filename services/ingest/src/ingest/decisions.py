@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from shared.clock import new_id
-from shared.decider import Decider
+from shared.decider import Append, Decider
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, NewEvent
+from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
 from shared.events import Fact
-from shared.wire import EventMetadata, make_envelope
 
 DECISIONS_MAX = 8
 PAUSE_S = 0.005
@@ -32,36 +31,41 @@ class CommandContext(NamedTuple):
 
 
 class DecisionResult(NamedTuple):
-    """A decision in the log; `fact` is None if nothing had to change.
+    """The appended events, none if nothing had to change, and the sequence of the last one.
 
-    For several events, `fact` is the first one, `seq` the sequence of the last one, and `facts` has
-    all.
+    `before` has the earlier events of the first aggregate that was decided on.
     """
 
-    fact: Fact | None
     seq: int | None
-    facts: Sequence[Fact] = ()
+    facts: Sequence[Fact]
+    before: Sequence[RecordedEvent] = ()
 
     @property
     def event(self) -> str | None:
         """Return the type of the first event, None if nothing had to change."""
-        return None if self.fact is None else type(self.fact).__name__
+        return type(self.facts[0]).__name__ if self.facts else None
 
 
 class AggregateCommand(NamedTuple):
-    """A command for one aggregate, with its decider."""
+    """A command for one aggregate, with its decider, and its history if it was just read."""
 
     agg: str
     decider: Decider[Any, Any, Fact]
     command: object
+    history: Sequence[RecordedEvent] | None = None
 
 
 class AggregateDecision(NamedTuple):
-    """The facts decided for an aggregate, and the version they were decided at."""
+    """The facts decided for an aggregate, and the history they were decided on."""
 
     agg: str
-    version: int
+    history: Sequence[RecordedEvent]
     facts: Sequence[Fact]
+
+    @property
+    def version(self) -> int:
+        """Return the version of the history, 0 if it is empty."""
+        return self.history[-1].seq if self.history else 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Decisions:
         self,
         commands: Sequence[AggregateCommand],
         context: CommandContext,
-        before_append: Callable[[], Awaitable[None]] | None = None,
+        before_append: Callable[[], Awaitable[object]] | None = None,
     ) -> DecisionResult:
         """Decide several commands and append all of their facts, or none.
 
@@ -96,13 +100,23 @@ class Decisions:
             decisions = [await self._decide(command) for command in commands]
             if before_append is not None and attempt == 0:
                 await before_append()
-            facts = [fact for _, _, decided_facts in decisions for fact in decided_facts]
+            facts = [fact for decision in decisions for fact in decision.facts]
+            before = decisions[0].history
             if not facts:
-                return DecisionResult(None, None)
+                return DecisionResult(None, (), before)
+            appends = [
+                # Of several events of one aggregate in a batch, only the first names a version.
+                http_append(
+                    decision.agg, fact, None if position else decision.version, context.corr
+                )
+                for decision in decisions
+                for position, fact in enumerate(decision.facts)
+            ]
             try:
-                return DecisionResult(facts[0], await self._append(decisions, context), facts)
+                return DecisionResult(await self.append(context.actor, *appends), facts, before)
             except Conflict:
                 await back_off(attempt)
+                commands = [command._replace(history=None) for command in commands]
         names = " and ".join(command.agg for command in commands)
         raise Failed(f"{names} changed {DECISIONS_MAX} times during the decision: try again")
 
@@ -113,30 +127,28 @@ class Decisions:
         """
         return [fact for command in commands for fact in (await self._decide(command)).facts]
 
-    async def _decide(self, command: AggregateCommand) -> AggregateDecision:
-        history = await self.log.history(command.agg)
-        state = command.decider.fold(event.fact for event in history)
-        version = history[-1].seq if history else 0
-        return AggregateDecision(
-            command.agg, version, command.decider.decide(command.command, state)
-        )
-
-    async def _append(self, decisions: Sequence[AggregateDecision], context: CommandContext) -> int:
+    async def append(self, actor: str, *appends: Append) -> int:
         """Append all facts or none; return the sequence of the last.
 
         Raises `Conflict` and `Failed`.
         """
-        at = self.clock()
-        events = [
-            # Of several events of one aggregate in a batch, only the first names a version.
-            NewEvent(make_envelope(fact, agg, stamp), None if position else version)
-            for agg, version, facts in decisions
-            for position, fact in enumerate(facts)
-            for stamp in [EventMetadata(new_id(), at, context.actor, context.corr, "http")]
-        ]
-        if len(events) == 1:
-            return await self.log.append(events[0])
-        return await self.log.append_all(events)
+        return await Appender(self.log, actor, self.clock).append(*appends)
+
+    async def load_state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
+        """Return the current state of an aggregate. Raises `Failed`."""
+        return decider.fold(event.fact for event in await self.log.history(agg))
+
+    async def _decide(self, command: AggregateCommand) -> AggregateDecision:
+        agg, decider, request, history = command
+        if history is None:
+            history = await self.log.history(agg)
+        state = decider.fold(event.fact for event in history)
+        return AggregateDecision(agg, history, decider.decide(request, state))
+
+
+def http_append(agg: str, fact: Fact, expected: int | None, corr: str) -> Append:
+    """Return a fact to append because of a request; a repeated request appends another event."""
+    return Append(agg, fact, expected, "http", corr, new_id())
 
 
 async def back_off(attempt: int) -> None:

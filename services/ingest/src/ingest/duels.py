@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.decisions import DecisionResult, Decisions
+from ingest.decisions import DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, Text, Token, decision_response
 from ingest.ports import Ports
@@ -16,7 +16,6 @@ from shared import subjects
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.event_log import NewEvent
 from shared.events import (
     DuelRequested,
     DuelSide,
@@ -26,7 +25,6 @@ from shared.events import (
 )
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, make_envelope
 
 # What two submissions of one leaderboard have in common.
 COMMON_FIELDS = {"problem": "problem", "problem_number": "problem version", "gpu": "GPU type"}
@@ -111,11 +109,8 @@ class Duels:
         first, second = [await self._contender(number) for number in numbers]
         fact = request_duel(first, second, gpu, reason)
         duel = new_id()
-        stamp = EventMetadata(new_id(), self.decisions.clock(), operator, duel, "http")
-        seq = await self.ports.log.append(
-            NewEvent(make_envelope(fact, subjects.duel(duel), stamp), 0)
-        )
-        return DecisionResult(fact, seq, [fact])
+        append = http_append(subjects.duel(duel), fact, 0, duel)
+        return DecisionResult(await self.decisions.append(operator, append), [fact])
 
     async def _contender(self, number: int) -> Contender:
         submission = await load_submission(self.ports, number)

@@ -15,7 +15,7 @@ from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Invite
 from ingest.accounts.service import Accounts
 from ingest.attempt_limiter import AttemptLimiter
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator, client_address
 from ingest.http.request_models import (
     ReasonRequest,
@@ -30,11 +30,9 @@ from shared.api import leaderboards as api
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import NewEvent
 from shared.events import Fact, InviteIssued, InviteRedeemed, InviteRevoked
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, make_envelope
 
 INVITES_MAX = 10_000
 BATCH_MAX = 500
@@ -159,14 +157,11 @@ class Invites:
         await self.rows.add_invites(codes)
         codes_by_id, seq = list(codes.items()), None
         for start in range(0, len(codes_by_id), BATCH_MAX):
-            new_events = [
-                self._issue_event(*invite_and_code, request, actor)
-                for invite_and_code in codes_by_id[start : start + BATCH_MAX]
+            appends = [
+                http_append(subjects.invite(invite), _invite_event(code, request), 0, invite)
+                for invite, code in codes_by_id[start : start + BATCH_MAX]
             ]
-            log = self.decisions.log
-            seq = await (
-                log.append(new_events[0]) if len(new_events) == 1 else log.append_all(new_events)
-            )
+            seq = await self.decisions.append(actor, *appends)
         await self.feed.reach(seq)
         return list(codes.values())
 
@@ -216,16 +211,6 @@ class Invites:
         await self.feed.reach(result.seq)
         return result
 
-    def _issue_event(self, invite: str, code: str, request: NewInvites, actor: str) -> NewEvent:
-        fact = InviteIssued(
-            code_hash=hash_secret(code),
-            problems=list(request.problems),
-            expires_at=request.expires_at,
-            reason=request.reason,
-        )
-        stamp = EventMetadata(new_id(), self.decisions.clock(), actor, invite, "http")
-        return NewEvent(make_envelope(fact, subjects.invite(invite), stamp), 0)
-
     async def _details(self, invite: Invite, code: str) -> api.Invite:
         name = await self.people.name_of(invite.account) if invite.account else None
         return api.Invite(
@@ -236,6 +221,15 @@ class Invites:
             created_at=invite.issued_at,
             expires_at=invite.expires_at,
         )
+
+
+def _invite_event(code: str, request: NewInvites) -> InviteIssued:
+    return InviteIssued(
+        code_hash=hash_secret(code),
+        problems=list(request.problems),
+        expires_at=request.expires_at,
+        reason=request.reason,
+    )
 
 
 class InviteRequest(RequestModel):
@@ -256,12 +250,6 @@ class JoinRequest(RequestModel):
 def invites_router(invites: Invites, auth: Authenticator) -> APIRouter:
     """The routes; authors and operators create invites, participants join with them."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _admin_routes(router, invites, auth)
-    _join_route(router, invites, auth)
-    return router
-
-
-def _admin_routes(router: APIRouter, invites: Invites, auth: Authenticator) -> None:
     runs = auth.author_or_operator()
 
     @router.post("/admin/invites", status_code=201)
@@ -294,8 +282,6 @@ def _admin_routes(router: APIRouter, invites: Invites, auth: Authenticator) -> N
         was_claimed = await invites.revoke(code, body.reason, caller.actor)
         return api.RevokedInvite(code=code, was_claimed=was_claimed)
 
-
-def _join_route(router: APIRouter, invites: Invites, auth: Authenticator) -> None:
     @router.post("/user/join")
     async def join(
         body: JoinRequest,
@@ -307,3 +293,5 @@ def _join_route(router: APIRouter, invites: Invites, auth: Authenticator) -> Non
         where = caller.id if caller.kind == "discord" else client_address(request)
         slugs = await invites.join(caller.id, body.code, where)
         return api.LeaderboardMembership(status="ok", leaderboards=list(slugs))
+
+    return router

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
@@ -23,18 +23,17 @@ from ingest.http.request_models import (
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import EVERYBODY, SetLimit
+from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX, SetLimit
 from shared import subjects
+from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.events import ProblemPublished
 from shared.json_types import Instant
-from shared.problems.task_yml import GpuName
+from shared.problems.task_yml import Gpus
 from shared.response_types import DocumentedRoute
-
-GPUS_MAX, QUOTAS_MAX = 32, 32
 
 Quota = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -80,7 +79,7 @@ class Leaderboards:
         leaderboard = self.feed.now().leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise problems.unknown_leaderboard(slug)
-        state = await self.problem(slug)
+        state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         published = problems.newest_version(slug, state)
         return LeaderboardSettings(
             slug=slug,
@@ -106,11 +105,6 @@ class Leaderboards:
             raise Failed(f"the files of the problem are missing: {missing}") from missing
         return msgspec.json.decode(manifest, type=_Manifest).licence
 
-    async def problem(self, slug: str) -> problems.Problem:
-        """Return the current state of a problem. Raises `Failed`."""
-        history = await self.decisions.log.history(subjects.problem(slug))
-        return problems.problems.fold(event.fact for event in history)
-
     async def released_versions(self, slug: str, at: datetime) -> dict[int, ProblemPublished]:
         """Return the versions whose submissions are public.
 
@@ -123,15 +117,17 @@ class Leaderboards:
 
     async def quotas(self, slug: str) -> list[str]:
         """Return the quotas that a leaderboard gives everybody. Raises `Failed`."""
-        history = await self.decisions.log.history(subjects.quota(EVERYBODY))
-        return quotas.format_quotas(
-            slug, quotas.operator_decider.fold(event.fact for event in history)
-        )
+        everybody = subjects.quota(EVERYBODY)
+        limits = await self.decisions.load_state(everybody, quotas.operator_decider)
+        return quotas.format_quotas(slug, limits)
 
     async def with_known_effects(
-        self, request: LeaderboardChange, version_gpus: Sequence[str] = ()
-    ) -> tuple[problems.Change, problems.Problem]:
-        """Return the change with what it would take from whom, and the current problem.
+        self,
+        request: LeaderboardChange,
+        state: problems.Problem,
+        version_gpus: Sequence[str] = (),
+    ) -> problems.Change:
+        """Return the change with what it would take from whom; `state` is the current problem.
 
         After a deadline, sources become visible. Once a problem has submissions, only an operator
         may move its deadline forward. `version_gpus` are the GPU types of a version published with
@@ -140,20 +136,22 @@ class Leaderboards:
         slug, command = request.slug, replace(request.change, at=self.decisions.clock())
         if command.has_deadline is not None and not request.is_operator:
             command = replace(command, is_no_sooner=await self.lookups.is_used(slug))
-        state = await self.problem(slug)
         gpus_after = command.gpus or state.gpus or version_gpus or state.open_gpus
         kept_gpus = {gpu.lower() for gpu in gpus_after}
         if any(gpu.lower() not in kept_gpus for gpu in state.open_gpus):
             command = replace(command, used=await self.lookups.gpus_used(slug))
-        return command, state
+        return command
 
     async def change(self, request: LeaderboardChange, actor: str) -> DecisionResult:
         """Change the settings of a leaderboard. Raises `Refused` and `Failed`."""
         slug = request.slug
         self.feed.now().leaderboard(slug)
-        command, state = await self.with_known_effects(request)
+        agg = subjects.problem(slug)
+        history = await self.decisions.log.history(agg)
+        state = problems.problems.fold(event.fact for event in history)
+        command = await self.with_known_effects(request, state)
         commands = [
-            AggregateCommand(subjects.problem(slug), problems.problems, command),
+            AggregateCommand(agg, problems.problems, command, history),
             *request.limits(
                 problems.canonical_gpus(command.gpus or state.open_gpus, sorted(state.gpus_ever))
             ),
@@ -183,9 +181,9 @@ class LeaderboardChangeRequest(RequestModel):
     stay readable, that needs `force`. So does a deadline in the past.
     """
 
-    visibility: Literal["public", "closed"] | None = None
+    visibility: Visibility | None = None
     deadline_at: Instant | None = None
-    gpus: Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)] | None = None
+    gpus: Gpus | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
     force: bool = False
     reason: Text

@@ -17,6 +17,7 @@ from ingest.accounts.tokens import Tokens
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
+    Name,
     NameInPath,
     NameOrAccount,
     NumberInPath,
@@ -25,7 +26,7 @@ from ingest.http.request_models import (
     Text,
     decision_response,
 )
-from ingest.moderation.service import Moderation
+from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from shared.api import accounts as api
 from shared.api.platform import DecisionResponse
@@ -37,7 +38,6 @@ KNOWN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The participant already has an account."}
 }
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 Limit = Annotated[int, Query(ge=1, le=NAMES_MAX)]
@@ -111,7 +111,7 @@ def _participants(
     ) -> api.OpenedAccount:
         """Open an account; a participant who has one keeps it."""
         account, result = await people.open(body.name, "operator", actor)
-        if result.fact is None:
+        if not result.facts:
             response.status_code = 200
         return api.OpenedAccount(
             participant_id=account, name=body.name, event=result.event, seq=result.seq
@@ -123,7 +123,7 @@ def _participants(
         account = await people.find(name)
         access = people.feed.now()
         ban = access.bans.get(account)
-        identities = await people.identities(account)
+        identities = await people.register.identities(account)
         return api.Participant(
             participant_id=account,
             name=name,
@@ -142,7 +142,7 @@ def _names(router: APIRouter, people: Accounts, operators: Operators, auth: Auth
     @router.get("/participants", dependencies=[Depends(operator)])
     async def names(after: After = "", limit: Limit = 1000) -> api.ParticipantNames:
         """The names of participants, ordered by id."""
-        accounts = await people.names(after, limit + 1)
+        accounts = await people.register.names(after, limit + 1)
         page = accounts[:limit]
         return api.ParticipantNames(
             items=[

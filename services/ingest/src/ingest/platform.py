@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.accounts.service import AccountTables
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -26,14 +26,12 @@ from shared import subjects
 from shared.api import platform as api
 from shared.api.platform import DecisionResponse
 from shared.bus import DeadLetter, redrive_event
-from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import NewEvent
 from shared.events import EventSkipped, Fact, OperatorActed
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, decode_fact, make_envelope
+from shared.wire import decode_fact
 
 Skipped = frozenset[tuple[str, int]]
 
@@ -113,17 +111,16 @@ class Operators:
             message = f"{consumer} has no dead letter {seq}: GET /v1/admin/deadletters lists them"
             raise Refused("unknown_dead_letter", message, "seq")
         new = redrive_event(dead_letter, reason, operator, self.decisions.clock())
-        return DecisionResult(decode_fact(new.envelope), await self.ports.log.append(new))
+        return DecisionResult(await self.ports.log.append(new), [decode_fact(new.envelope)])
 
     async def record_action(
         self, command: str, target: str, reason: str, operator: str
     ) -> DecisionResult:
         """Record an action that an operator reports. Raises `Failed`."""
         fact = OperatorActed(command=command, target=target, reason=reason)
-        stamp = EventMetadata(new_id(), self.decisions.clock(), operator, OPERATORS, "http")
         # Records are independent: none depends on the version of the one before.
-        new = NewEvent(make_envelope(fact, subjects.audit(OPERATORS), stamp), None)
-        return DecisionResult(fact, await self.ports.log.append(new))
+        append = http_append(subjects.audit(OPERATORS), fact, None, OPERATORS)
+        return DecisionResult(await self.decisions.append(operator, append), [fact])
 
 
 class SkipRequest(RequestModel):

@@ -245,17 +245,6 @@ class ReadProxy(Protocol):
         ...
 
 
-class RejudgeSelection(NamedTuple):
-    """Which submissions of a problem to run again; the versions are optional."""
-
-    problem: str
-    select: str
-    reason: str
-    gpu: str | None = None
-    from_version: int | None = None
-    to_version: int | None = None
-
-
 class Lookups(Protocol):
     """What ingest itself asks the read side; decisions never depend on these answers."""
 
@@ -263,7 +252,9 @@ class Lookups(Protocol):
         """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
         ...
 
-    async def rejudge_items(self, which: RejudgeSelection) -> list[RejudgeItem]:
+    async def rejudge_items(
+        self, problem: str, select: str, from_version: int, gpu: str | None
+    ) -> list[RejudgeItem]:
         """Return the submissions that may run again. Raises `Failed`."""
         ...
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from ingest.ports import ReadResponse, ReadStream, RejudgeSelection
+from ingest.ports import ReadResponse, ReadStream
 from shared.api.queues import QueueSnapshot
 from shared.errors import Failed, Refused
 from shared.events import RejudgeItem
@@ -96,13 +96,17 @@ class RankerClient:
             raise Refused("unknown_submission", f"there is no submission {number}", "number")
         return _decode(response, _Submission).id
 
-    async def rejudge_items(self, selection: RejudgeSelection) -> list[RejudgeItem]:
+    async def rejudge_items(
+        self, problem: str, select: str, from_version: int, gpu: str | None
+    ) -> list[RejudgeItem]:
         """Return the submissions that may run again. Raises `Failed`."""
-        query: dict[str, str | int] = {"problem": selection.problem, "select": selection.select}
-        if selection.from_version is not None:
-            query["from_version"] = selection.from_version
-        if selection.gpu is not None:
-            query["gpu"] = selection.gpu
+        query: dict[str, str | int] = {
+            "problem": problem,
+            "select": select,
+            "from_version": from_version,
+        }
+        if gpu is not None:
+            query["gpu"] = gpu
         return _decode(await self._get("/internal/rejudge-items", query=query), _Items).items
 
     async def queue(self, gpu: str) -> QueueSnapshot:

@@ -165,23 +165,20 @@ def reads_router(
     router = APIRouter(include_in_schema=False)
     downloads, streams = DownloadLimiter(ranker), streams or StreamLimiter(ranker, auth)
 
+    async def proxy_download(path: str, request: Request) -> Response:
+        quoted_path, caller = _quote_path(path), await auth.caller(request)
+        person = caller.account or client_address(request)
+        return ProxiedDownload(downloads, quoted_path, caller.reader, person)
+
     @router.get(FILES)
     async def download(number: int, name: str, request: Request) -> Response:
         """A file of a submission's newest run: its log, samples or an artefact."""
-        path = _quote_path(f"/v1/submissions/{number}/files/{name}")
-        caller = await auth.caller(request)
-        return ProxiedDownload(
-            downloads, path, caller.reader, caller.account or client_address(request)
-        )
+        return await proxy_download(f"/v1/submissions/{number}/files/{name}", request)
 
     @router.get(HARNESS)
     async def harness(digest: str, request: Request) -> Response:
         """The files of a harness version."""
-        path = _quote_path(f"/v1/harnesses/{digest}")
-        caller = await auth.caller(request)
-        return ProxiedDownload(
-            downloads, path, caller.reader, caller.account or client_address(request)
-        )
+        return await proxy_download(f"/v1/harnesses/{digest}", request)
 
     @router.get(HISTORY)
     async def events(number: int, request: Request) -> Response:
@@ -206,8 +203,9 @@ def reads_router(
             if url_path.startswith(STAFFS)
             else auth.caller
         )
-        reader = (await authenticate(request)).reader
-        answer = await ranker.read(url_path, request.url.query, request.headers, reader)
+        caller = await authenticate(request)
+        query, headers = request.url.query, request.headers
+        answer = await ranker.read(url_path, query, headers, caller.reader)
         return Response(answer.body, answer.status, answer.headers)
 
     # One route each, so that ingest itself answers other paths with 404 or 405.

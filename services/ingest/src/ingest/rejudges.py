@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -17,7 +17,7 @@ from ingest.http.request_models import (
     Token,
     decision_response,
 )
-from ingest.ports import Ports, RejudgeSelection
+from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects
 from shared.api.moderation import RequestedRejudge
@@ -25,7 +25,6 @@ from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import NewEvent
 from shared.events import (
     Fact,
     RejudgeApplied,
@@ -35,7 +34,6 @@ from shared.events import (
     RejudgeRequested,
 )
 from shared.response_types import DocumentedRoute
-from shared.wire import EventMetadata, make_envelope
 
 REJUDGED_MAX = 400
 
@@ -95,7 +93,18 @@ def evolve_rejudge(state: Rejudge, fact: Fact) -> Rejudge:
 rejudges = Decider[Apply | Discard, Rejudge, Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
-def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> tuple[int, int]:
+class RejudgeRequest(RequestModel):
+    """The submissions to run again, from and to which version of their problem."""
+
+    problem: Annotated[Text, AfterValidator(str.lower)]
+    select: Literal["best", "all"]
+    reason: Text
+    gpu: Token | None = None
+    from_version: Version | None = None
+    to_version: Version | None = None
+
+
+def select_versions(selection: RejudgeRequest, digests: Mapping[int, str]) -> tuple[int, int]:
     """Return the versions to rejudge from and to; by default the last two.
 
     Raises `Refused` for a version that does not exist, and if both are the same.
@@ -117,7 +126,7 @@ def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> 
 
 
 def request_rejudge(
-    selection: RejudgeSelection, digests: Mapping[int, str], items: Sequence[RejudgeItem]
+    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[RejudgeItem]
 ) -> RejudgeRequested:
     """Return the rejudge event. Raises `Refused` for no items, or for too many."""
     from_version, to = select_versions(selection, digests)
@@ -148,7 +157,7 @@ class Rejudges:
     decisions: Decisions
 
     async def request(
-        self, selection: RejudgeSelection, operator: str
+        self, selection: RejudgeRequest, operator: str
     ) -> tuple[str, RejudgeRequested]:
         """Run submissions again under another version. Raises `Refused` and `Failed`."""
         problem = await self._problem(selection.problem)
@@ -160,14 +169,13 @@ class Rejudges:
             raise Refused("unknown_gpu", message, "gpu")
         from_version, _ = select_versions(selection, problem.digests)
         gpu = gpus[selection.gpu.lower()] if selection.gpu else None
-        resolved = selection._replace(from_version=from_version, gpu=gpu)
-        items = await self.ports.lookups.rejudge_items(resolved)
+        items = await self.ports.lookups.rejudge_items(
+            selection.problem, selection.select, from_version, gpu
+        )
         fact = request_rejudge(selection, problem.digests, items)
         rejudge = new_id()
-        stamp = EventMetadata(new_id(), self.decisions.clock(), operator, rejudge, "http")
-        await self.ports.log.append(
-            NewEvent(make_envelope(fact, subjects.rejudge(rejudge), stamp), 0)
-        )
+        append = http_append(subjects.rejudge(rejudge), fact, 0, rejudge)
+        await self.decisions.append(operator, append)
         return rejudge, fact
 
     async def end(self, rejudge: str, command: Apply | Discard, operator: str) -> DecisionResult:
@@ -180,25 +188,13 @@ class Rejudges:
             agg = subjects.problem(slug)
         except ValueError:
             return problems.Problem()
-        history = await self.ports.log.history(agg)
-        return problems.problems.fold(event.fact for event in history)
+        return await self.decisions.load_state(agg, problems.problems)
 
 
 ENDS: Mapping[str, Callable[[str], Apply | Discard]] = {
     "apply": Apply,
     "discard": Discard,
 }
-
-
-class RejudgeRequest(RequestModel):
-    """The submissions to run again, from and to which version of their problem."""
-
-    problem: Text
-    select: Literal["best", "all"]
-    reason: Text
-    gpu: Token | None = None
-    from_version: Version | None = None
-    to_version: Version | None = None
 
 
 def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
@@ -211,15 +207,7 @@ def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
         body: RejudgeRequest, actor: Annotated[str, Depends(operator)]
     ) -> RequestedRejudge:
         """Run submissions again under another version; nothing counts until it is applied."""
-        selection = RejudgeSelection(
-            problem=body.problem.lower(),
-            select=body.select,
-            reason=body.reason,
-            gpu=body.gpu,
-            from_version=body.from_version,
-            to_version=body.to_version,
-        )
-        rejudge, fact = await rejudges.request(selection, actor)
+        rejudge, fact = await rejudges.request(body, actor)
         return RequestedRejudge(
             id=rejudge,
             count=len(fact.items),

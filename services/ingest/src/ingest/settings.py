@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ingest.accounts.rules import NAME
 from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
 from shared.http_connections import HttpLimits, check_times
@@ -15,7 +16,6 @@ from shared.settings import Listen, read_settings
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 RATE = re.compile(r"[1-9][0-9]{0,6}/(second|minute|hour|day)\Z")
 
 

@@ -1,8 +1,7 @@
 """Webhooks: added, listed, tested and removed by their owners; ranker delivers the events."""
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -129,10 +128,14 @@ class Webhooks:
             message = f"you have {WEBHOOKS_MAX} webhooks, which is the limit: remove one"
             raise Refused("too_many_webhooks", message)
         command = Add(caller.id, webhook.problems, webhook.kinds)
-        async with self._forget_on_error(id_):
+        try:
             result = await self._decide(id_, command, caller.actor)
             assert result.seq is not None, "an added webhook is an event"
             await self.rows.keep(id_, result.seq)
+        except (Refused, Failed):
+            # It is not, or perhaps not, in the log, so it gets no events.
+            await self.rows.forget(id_)
+            raise
         return await self.get_webhook(caller, id_), secret
 
     async def list_webhooks(self, caller: Caller) -> Sequence[api.Webhook]:
@@ -186,15 +189,6 @@ class Webhooks:
         access = self.feed.now()
         for slug in problems:
             access.check_sees(caller, slug)
-
-    @asynccontextmanager
-    async def _forget_on_error(self, id_: str) -> AsyncIterator[None]:
-        """Remove a webhook that is not, or perhaps not, in the log: it gets no events."""
-        try:
-            yield
-        except (Refused, Failed):
-            await self.rows.forget(id_)
-            raise
 
     async def _decide(self, id_: str, command: Add | Remove, actor: str) -> DecisionResult:
         by = CommandContext(actor, id_)

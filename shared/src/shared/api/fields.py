@@ -33,3 +33,5 @@ Digest = Annotated[
 ]
 Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]
+SourceVisible = Literal["owner", "after_close", "always"]
+PublishWhen = Literal["never", "after_close", "always"]

@@ -4,7 +4,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp, Visibility
+from shared.api.fields import (
+    ApiModel,
+    Digest,
+    PublishWhen,
+    SequenceNumber,
+    SourceVisible,
+    Timestamp,
+    Visibility,
+)
 from shared.ranking_rules import RankingRule
 
 Budgets = Annotated[
@@ -34,12 +42,10 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     deadline_at: Timestamp | None
     archived_at: Timestamp | None
     source_visible: Annotated[
-        Literal["owner", "after_close", "always"],
+        SourceVisible,
         Meta(description="Who may read sources, and when."),
     ]
-    publish: Annotated[
-        Literal["never", "after_close", "always"], Meta(description="When sources are published.")
-    ]
+    publish: Annotated[PublishWhen, Meta(description="When sources are published.")]
     state: Literal["active", "ended", "archived"]
     is_over: bool
 

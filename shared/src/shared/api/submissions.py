@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from shared.api.cases import Case, Interval, Verdict
@@ -28,6 +29,33 @@ Code = Annotated[str, Meta(description="Why it ended this way, for programs.")]
 ResultVersion = Annotated[
     int, Meta(description="The newest problem version under which it has a result.")
 ]
+
+
+class SubmissionRequest(msgspec.Struct, frozen=True):
+    """A submission to send; without GPU types, those of the file or the problem apply.
+
+    `case` is the only case to profile, counted from 1; 0 means all.
+    """
+
+    name: str
+    source: bytes
+    problem: str
+    mode: str
+    gpus: tuple[str, ...] = ()
+    case: int = 0
+    note: str = ""
+    tag: str = ""
+
+    @property
+    def form(self) -> dict[str, str | list[str]]:
+        """The fields of the form that sends it, beside its file."""
+        optional = {"case": str(self.case or ""), "note": self.note, "tag": self.tag}
+        return {
+            "problem": self.problem,
+            "mode": self.mode,
+            "gpu": list(self.gpus),
+            **{name: text for name, text in optional.items() if text},
+        }
 
 
 class SubmissionLine(ApiModel, frozen=True, kw_only=True):

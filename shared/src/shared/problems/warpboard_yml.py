@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from shared.api.fields import PublishWhen, SourceVisible
 from shared.problems.document import (
     Document,
     StrictModel,
@@ -90,8 +91,8 @@ class WarpboardYml(StrictModel):
     licence: Licence = Licence()
     consent: FileName | None = None
     ranking_by: RankingRule | None = None
-    source_visible: Literal["owner", "after_close", "always"] | None = None
-    publish: Literal["never", "after_close", "always"] | None = None
+    source_visible: SourceVisible | None = None
+    publish: PublishWhen | None = None
     harness: Literal["warpboard", "popcorn"] | None = None
     bool_as: Literal["int"] | None = None
     answers: Literal["checked", "strict"] | None = None
@@ -221,19 +222,16 @@ ALWAYS: Final = "always"
 # How open each setting is. Everybody reads what is published, so `publish` must not be more open.
 _OPENNESS = {OWNER: 0, NEVER: 0, AFTER_CLOSE: 1, ALWAYS: 2}
 
-Published = Literal["never", "after_close", "always"]
-Visible = Literal["owner", "after_close", "always"]
 
-
-def read_release_policy(extras: WarpboardYml) -> tuple[Visible, Published]:
+def read_release_policy(extras: WarpboardYml) -> tuple[SourceVisible, PublishWhen]:
     """Return who can see sources, and when they are published. Errors: Refused `bad_problem`.
 
     >>> read_release_policy(WarpboardYml(source_visible="owner"))
     ('owner', 'never')
     """
-    visible: Visible = extras.source_visible or AFTER_CLOSE
-    default_publish: Published = NEVER if visible == OWNER else AFTER_CLOSE
-    publish: Published = extras.publish or default_publish
+    visible: SourceVisible = extras.source_visible or AFTER_CLOSE
+    default_publish: PublishWhen = NEVER if visible == OWNER else AFTER_CLOSE
+    publish: PublishWhen = extras.publish or default_publish
     if _OPENNESS[publish] > _OPENNESS[visible]:
         reason = (
             f"{NAME}: publish: {publish} with source_visible: {visible}: everybody sees "

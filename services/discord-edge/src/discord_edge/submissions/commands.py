@@ -19,7 +19,6 @@ from discord_edge.bot.interactions import (
 from discord_edge.bot.messages import build_embed, build_files, source_file
 from discord_edge.bot.staff import read_attachment
 from discord_edge.cards import fit_attachments
-from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.models import (
     check_attachment,
     choose_gpus,
@@ -31,7 +30,7 @@ from discord_edge.submissions.report import fetch_report
 from discord_edge.submissions.report_buttons import fetch_own_submission, reply_with_comparison
 from discord_edge.wording import CHOICES_MAX, match_gpu_list, match_names
 from shared.api.problems import Problem
-from shared.api.submissions import OwnSubmissions
+from shared.api.submissions import OwnSubmissions, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import submission_progress
 
@@ -128,7 +127,7 @@ async def _submit(  # noqa: PLR0913 - each is an option on Discord
     gpus = gpus or await _ask_for_gpus(interaction, problem)
     if not gpus:
         return
-    request = SubmissionRequest(problem.slug, mode, gpus, script.filename, source, case)
+    request = SubmissionRequest(script.filename, source, problem.slug, mode, gpus, case)
     await submit_and_reply(interaction, request)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from discord_edge.platform_api import DiscordUser, SubmissionRequest
+from discord_edge.platform_api import DiscordUser
 from discord_edge.wording import CONTENT_MAX, escaped
 from shared.api.queues import Queue
-from shared.api.submissions import FullSubmission, Progress, StageResult
+from shared.api.submissions import FullSubmission, Progress, StageResult, SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.report_parts import TITLES, queue_text, run_progress
 from shared.presentation.units import seconds_text

@@ -15,7 +15,6 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.cards import Attachment, Card
-from discord_edge.platform_api import SubmissionRequest
 from discord_edge.submissions.cancellation import cancel_buttons
 from discord_edge.submissions.models import (
     PendingSubmission,
@@ -25,6 +24,7 @@ from discord_edge.submissions.models import (
 )
 from discord_edge.wording import CONTENT_MAX, escaped, shorten, without_mentions
 from shared.api.preferences import Consent
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 
 ASKED_S_MAX = 600.0

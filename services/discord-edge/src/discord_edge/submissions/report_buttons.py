@@ -8,13 +8,13 @@ import discord
 
 from discord_edge.bot.interactions import BotInteraction, reply_on_error, user_api
 from discord_edge.bot.messages import build_embed, build_files
-from discord_edge.platform_api import NOBODY, PlatformApi, SubmissionRequest
+from discord_edge.platform_api import NOBODY, PlatformApi
 from discord_edge.submissions.models import TrackedSubmission
 from discord_edge.submissions.reply import submit_and_reply
 from discord_edge.submissions.report import comparison_card
 from shared.api.accounts import CurrentAccount
 from shared.api.leaderboards import Comparison, History, PersonalRecord
-from shared.api.submissions import FullSubmission
+from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Refused
 
 Button = discord.ui.Button[discord.ui.View]

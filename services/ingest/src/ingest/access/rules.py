@@ -286,39 +286,29 @@ def _on_token_revoked(
         access.named[fact.token] = at
 
 
-def _on_role_granted(
-    access: Access, _event: RecordedEvent, fact: events.RoleGranted, account: str
+def _on_role_event(
+    access: Access,
+    _event: RecordedEvent,
+    fact: events.RoleGranted | events.RoleRevoked,
+    account: str,
 ) -> None:
-    access.roles.setdefault(account, set()).add(fact.role)
+    if isinstance(fact, events.RoleGranted):
+        access.roles.setdefault(account, set()).add(fact.role)
+    else:
+        access.roles.get(account, set()).discard(fact.role)
 
 
-def _on_role_revoked(
-    access: Access, _event: RecordedEvent, fact: events.RoleRevoked, account: str
-) -> None:
-    access.roles.get(account, set()).discard(fact.role)
-
-
-def _on_account_banned(
-    access: Access, _event: RecordedEvent, fact: events.AccountBanned, account: str
-) -> None:
-    access.bans[account] = fact
-    access.appeals.pop(account, None)
-
-
-def _on_appeal_filed(access: Access, _event: RecordedEvent, _fact: object, account: str) -> None:
-    access.appeals[account] = "your appeal is waiting for an answer"
-
-
-def _on_appeal_decided(
-    access: Access, _event: RecordedEvent, fact: events.BanAppealDecided, account: str
-) -> None:
-    access.appeals[account] = f"your appeal was answered: {fact.reason}"
-
-
-def _on_account_unbanned(
-    access: Access, _event: RecordedEvent, _fact: object, account: str
-) -> None:
-    access.bans.pop(account, None)
+def _on_ban_event(access: Access, _event: RecordedEvent, fact: events.Fact, account: str) -> None:
+    match fact:
+        case events.AccountBanned():
+            access.bans[account] = fact
+            access.appeals.pop(account, None)
+        case events.AccountUnbanned():
+            access.bans.pop(account, None)
+        case events.BanAppealFiled():
+            access.appeals[account] = "your appeal is waiting for an answer"
+        case events.BanAppealDecided():
+            access.appeals[account] = f"your appeal was answered: {fact.reason}"
 
 
 def _on_invite_issued(
@@ -363,12 +353,12 @@ def _on_leaderboard_event(access: Access, event: RecordedEvent, _fact: object, s
 _HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], None]] = {
     "TokenIssued": _on_token_issued,
     "TokenRevoked": _on_token_revoked,
-    "RoleGranted": _on_role_granted,
-    "RoleRevoked": _on_role_revoked,
-    "AccountBanned": _on_account_banned,
-    "AccountUnbanned": _on_account_unbanned,
-    "BanAppealFiled": _on_appeal_filed,
-    "BanAppealDecided": _on_appeal_decided,
+    "RoleGranted": _on_role_event,
+    "RoleRevoked": _on_role_event,
+    "AccountBanned": _on_ban_event,
+    "AccountUnbanned": _on_ban_event,
+    "BanAppealFiled": _on_ban_event,
+    "BanAppealDecided": _on_ban_event,
     "InviteIssued": _on_invite_issued,
     "InviteRedeemed": _on_invite_redeemed,
     "InviteRevoked": _on_invite_revoked,

@@ -54,13 +54,12 @@ class TokenRequest(RequestModel):
 def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> APIRouter:
     """The routes, each for the participants themselves."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _me(router, people, tokens, auth)
-    _identities(router, people, auth)
+    _own_account(router, people, tokens, auth)
     _tokens(router, tokens, auth)
     return router
 
 
-def _me(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator) -> None:
+def _own_account(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator) -> None:
     @router.get("/me")
     async def me(
         caller: Annotated[Caller, Depends(auth.participant())],
@@ -71,7 +70,7 @@ def _me(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator
         account.
         """
         account = caller.account
-        identities = await people.identities(account) if account else []
+        identities = await people.register.identities(account) if account else []
         own_tokens = tokens.feed.now().tokens_of(account) if account else []
         return api.CurrentAccount(
             participant_id=account,
@@ -85,13 +84,9 @@ def _me(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator
             ban=caller.ban,
         )
 
-
-def _identities(router: APIRouter, people: Accounts, auth: Authenticator) -> None:
-    holder = auth.participant("account")
-
     @router.delete("/me/identities/{identity}")
     async def unlink(
-        identity: IdInPath, caller: Annotated[Caller, Depends(holder)]
+        identity: IdInPath, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> DecisionResponse:
         """Unlink an identity; log in with its provider to link it again."""
         check_unlimited(caller)

@@ -267,11 +267,11 @@ def check_over(roles: Mapping[str, Collection[str]], actor: str, account: str) -
         raise Refused("scope_missing", "this participant is an operator: only an admin may do this")
 
 
-def check_name(name: str) -> str:
-    """Return a participant's name if it is valid. Raises `Refused`."""
+def check_name(name: str, code: str = "invalid_request", field: str = "name") -> str:
+    """Return a name if it is valid. Raises `Refused` with this code, naming the field."""
     if not NAME.match(name):
         message = f"{name!r} is not a name: use 1 to 32 of a-z 0-9 _ -, first a letter or digit"
-        raise Refused("invalid_request", message, "name")
+        raise Refused(code, message, field)
     return name
 
 

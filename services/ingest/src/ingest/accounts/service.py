@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -43,10 +43,6 @@ class Accounts:
         account = await self.register.account(rules.check_name(name))
         return account, await self.decide(account, rules.Open(via), by or f"account:{account}")
 
-    async def account(self, name: str) -> str | None:
-        """Return the account of a name, or None. Raises `Failed`."""
-        return await self.register.known(name)
-
     async def find(self, name: str) -> str:
         """Return the account of a participant by name or account. Raises `Refused` and `Failed`."""
         return await resolve_account(self.register, self.decisions.log, name)
@@ -57,13 +53,6 @@ class Accounts:
         Raises `Failed`.
         """
         return await self.register.name_of(account) or account
-
-    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
-        """Return a page of accounts with their names, in order, after an account.
-
-        Raises `Failed`.
-        """
-        return await self.register.names(after, limit)
 
     async def rename(self, name: str, new_name: str, by: str) -> str:
         """Rename a participant and return the account; the old name still leads to it.
@@ -103,10 +92,6 @@ class Accounts:
         await self.register.remove_identity(identity)
         return result
 
-    async def identities(self, account: str) -> Sequence[Identity]:
-        """Return the identities of a participant. Raises `Failed`."""
-        return await self.register.identities(account)
-
     async def role(
         self, name: str, command: rules.Grant | rules.TakeRole, operator: str
     ) -> DecisionResult:
@@ -138,8 +123,7 @@ class AccountTables:
         """
         row = await self.tables.register_row()
         agg = subjects.audit(ACCOUNTS)
-        history = await self.decisions.log.history(agg)
-        adopted = rules.tables.fold(event.fact for event in history)
+        adopted = await self.decisions.load_state(agg, rules.tables)
         if adopted is None and self.feed.ill():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.

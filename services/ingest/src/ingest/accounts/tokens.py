@@ -191,10 +191,6 @@ class Tokens:
         return result
 
 
-async def _is_never_pending(_cli_id: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class CliIdLinking:
     """Links CLI ids; `autolink` is the participant who gets every id, "" for none."""
@@ -202,7 +198,7 @@ class CliIdLinking:
     people: Accounts
     tokens: Tokens
     autolink: str = ""
-    is_pending: Callable[[str], Awaitable[bool]] = _is_never_pending
+    is_pending: Callable[[str], Awaitable[bool]] | None = None
 
     async def claim(self, cli_id: str) -> None:
         """Link an unknown id if `autolink` is set, else refuse one that waits to be linked.
@@ -213,7 +209,7 @@ class CliIdLinking:
         if self.autolink and CLI_ID_LENGTH_MIN <= len(cli_id) <= CLI_ID_LENGTH_MAX:
             account, _ = await self.people.open(self.autolink, "cli", "")
             await self.link(account, cli_id)
-        elif await self.is_pending(cli_id):
+        elif self.is_pending is not None and await self.is_pending(cli_id):
             message = (
                 "this CLI id is not linked to a participant yet: run `warpboard login`, use "
                 "`/account link` in Discord, or paste the id on the web page /link"

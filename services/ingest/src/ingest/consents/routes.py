@@ -36,8 +36,8 @@ class Consents:
         published = await self._published(caller, slug)
         digest, text, is_given = rules.consent_digest(published), "", False
         if digest is not None:
-            history = await self.ports.log.history(subjects.account(caller.id))
-            accepted = rules.consents.fold(event.fact for event in history)
+            account = subjects.account(caller.id)
+            accepted = await self.decisions.load_state(account, rules.consents)
             is_given = accepted.get(slug) == digest
             try:
                 text = (await self.ports.blobs.get(digest)).decode()
@@ -76,8 +76,7 @@ class Consents:
 
     async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
         self.feed.now().check_sees(caller, slug)
-        history = await self.ports.log.history(subjects.problem(slug))
-        state = problems.problems.fold(event.fact for event in history)
+        state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         return problems.newest_version(slug, state)
 
     async def _decide(

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from ingest.access.callers import ANONYMOUS, STAFF_SCOPES, Caller, check_problem, check_scope
 from ingest.access.feed import AccessFeed
-from ingest.accounts.rules import NAME
+from ingest.accounts.rules import check_name
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, Tokens, csrf_token
 from ingest.http.credentials import SAFE_METHODS, Credential, Edge, bearer_credential, single_header
@@ -223,7 +223,9 @@ class Authenticator:
         credential = bearer_credential(request)
         if credential is None or not self._is_operators(credential):
             return None
-        name = checked_name(request.headers.get(OPERATOR_HEADER, "admin"), "operator")
+        name = check_name(
+            request.headers.get(OPERATOR_HEADER, "admin"), "invalid_credential", "operator"
+        )
         return Caller(name=name, scopes=STAFF_SCOPES, kind="operator")
 
     def _is_operators(self, credential: Credential) -> bool:
@@ -279,7 +281,7 @@ class Authenticator:
         """Return the caller by name, where names are believed."""
         if PARTICIPANT_HEADER not in request.headers:
             return None
-        name = checked_name(request.headers[PARTICIPANT_HEADER], "participant")
+        name = check_name(request.headers[PARTICIPANT_HEADER], "invalid_credential", "participant")
         register = self._people.register
         is_read = request.method in SAFE_METHODS
         account = await (register.known(name) if is_read else register.account(name))
@@ -314,11 +316,3 @@ def client_address(request: Request) -> str:
     if isinstance(address, IPv6Address) and not (address.ipv4_mapped or address.is_loopback):
         return str(IPv6Address(int(address) >> 64 << 64))
     return host
-
-
-def checked_name(name: str, field: str) -> str:
-    """Return a name from a header. Raises `Refused` (`invalid_credential`)."""
-    if not NAME.match(name):
-        message = f"{name!r} is not a name: use 1 to 32 of a-z 0-9 _ -, first a letter or digit"
-        raise Refused("invalid_credential", message, field)
-    return name

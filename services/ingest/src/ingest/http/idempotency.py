@@ -63,7 +63,7 @@ class IdempotencyMiddleware:
         try:
             body = await _read_body(receive)
             key_request = await self._key_request(Request(scope), body)
-            response = await self._find_replay(key_request)
+            response = None if key_request is None else await self._find_replay(key_request)
         except (HTTPException, Refused, Failed) as error:
             response = _refusal(error)
         if response is not None:
@@ -84,17 +84,13 @@ class IdempotencyMiddleware:
             return None
         return IdempotentRequest(caller.actor, request.url.path, key, _hash(caller, body), now())
 
-    async def _find_replay(self, key_request: IdempotentRequest | None) -> Response | None:
+    async def _find_replay(self, key_request: IdempotentRequest) -> Response | None:
         """Return the response to a repeat, None for a first request.
 
         Raises `Refused` and `Failed`.
         """
-        first_response = None if key_request is None else await self._repeats.begin(key_request)
-        return (
-            None
-            if key_request is None or first_response is None
-            else _replay(key_request, first_response)
-        )
+        first_response = await self._repeats.begin(key_request)
+        return None if first_response is None else _replay(key_request, first_response)
 
     async def _handle_first(
         self, key_request: IdempotentRequest, scope: Scope, receive: Receive, send: Send

@@ -202,12 +202,9 @@ class RateLimitMiddleware:
         if self._window.hit(rule, payer) or self._is_poll(request, payer):
             return None
         wait_s = self._window.get_window_stats(rule, payer).reset_time - time.time()
-        headers = {
-            "RateLimit-Limit": str(rule.amount),
-            "RateLimit-Remaining": "0",
-            "RateLimit-Reset": str(max(1, round(wait_s))),
-        }
-        message = f"too many requests: at most {rule}; try again in {max(1, round(wait_s))} s"
+        reset_s = max(1, round(wait_s))
+        headers = rate_limit_headers(rule.amount, 0, reset_s)
+        message = f"too many requests: at most {rule}; try again in {reset_s} s"
         return refused_response(
             Refused("rate_limited", message, retry_after_s=max(1.0, wait_s)), headers
         )
@@ -220,6 +217,15 @@ class RateLimitMiddleware:
         if not self._window.hit(self._polls, f"{payer} {int(match[1])}"):
             return False
         return self._window.hit(self._all_polls, f"{payer} polls")
+
+
+def rate_limit_headers(limit: int, remaining: int, reset_s: int) -> dict[str, str]:
+    """Return the headers that tell a client what is left of a rate or quota."""
+    return {
+        "RateLimit-Limit": str(limit),
+        "RateLimit-Remaining": str(remaining),
+        "RateLimit-Reset": str(reset_s),
+    }
 
 
 class RequestIdMiddleware:

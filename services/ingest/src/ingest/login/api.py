@@ -207,8 +207,7 @@ def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
     router = APIRouter(tags=["login"])
     _cli_ids(router, logins, auth)
     _devices(router, logins)
-    _claims(router, logins, auth)
-    _identities(router, logins, auth)
+    _account_routes(router, logins, auth)
     return router
 
 
@@ -317,7 +316,7 @@ def _oauth_refusal(refused: Refused) -> JSONResponse:
     return JSONResponse(body, STATUS_BY_CODE.get(refused.code, 400), headers)
 
 
-def _claims(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
+def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
     @router.post("/v1/auth/device/claim")
     async def claim(
         body: DeviceAnswerRequest,
@@ -342,8 +341,6 @@ def _claims(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
             expires_at=None if body.deny else login.grant_ends_at,
         )
 
-
-def _identities(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
     @router.post("/v1/me/identities")
     async def link(
         body: IdentityLinkRequest,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ingest.access.callers import Caller, allowed_scopes
 from ingest.access.feed import hash_secret
@@ -11,6 +11,7 @@ from ingest.access.rules import Token
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CLI_SCOPES, CliIdLinking, NewToken, Tokens
 from ingest.attempt_limiter import AttemptLimiter
+from ingest.login.postgres import PostgresCliLoginStore, PostgresDeviceLoginStore
 from ingest.login.rules import (
     CLI_ID,
     POLL_EVERY_S,
@@ -69,10 +70,8 @@ class Sessions:
         ]
         for old in web_sessions[: max(0, len(web_sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
-        at, role_scopes = (
-            self.clock(),
-            allowed_scopes(self.tokens.feed.now().roles.get(account, ())),
-        )
+        at = self.clock()
+        role_scopes = allowed_scopes(self.tokens.feed.now().roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
         new = NewToken(SESSION_KIND, f"web login {at:%Y-%m-%d}", scopes, ends_at)
@@ -97,40 +96,11 @@ class Sessions:
             await self.tokens.revoke(token.account, token.number, "logged out", by)
 
 
-class CliLoginStore(Protocol):
-    """Stores CLI ids by hash. All methods may raise `Failed`."""
-
-    async def add(self, cli: str, login: CliLogin) -> None:
-        """Store a new CLI id."""
-        ...
-
-    async def find(self, cli: str) -> CliLogin | None:
-        """Return a CLI id, or None."""
-        ...
-
-    async def claim(self, cli: str, account: str, at: datetime) -> bool:
-        """Assign it to an account; False if it is another's, expired or unknown."""
-        ...
-
-
-@dataclass(frozen=True)
-class PendingCliIds:
-    """Checks whether CLI ids wait to be linked."""
-
-    logins: CliLoginStore
-    clock: Callable[[], datetime]
-
-    async def __call__(self, cli_id: str) -> bool:
-        """Return whether this id was issued and nobody has linked it yet. Raises `Failed`."""
-        login = await self.logins.find(hash_secret(cli_id)) if CLI_ID.match(cli_id) else None
-        return login is not None and login.account is None and self.clock() < login.expires_at
-
-
 @dataclass(frozen=True)
 class CliIds:
     """Issues and links CLI ids."""
 
-    logins: CliLoginStore
+    logins: PostgresCliLoginStore
     linking: CliIdLinking
     tokens: Tokens
     clock: Callable[[], datetime]
@@ -165,34 +135,6 @@ class CliIds:
         return token
 
 
-class DeviceLoginStore(Protocol):
-    """Stores pending devices by the hash of the device code, and by user code."""
-
-    async def add(self, device: str, code: str, login: DeviceLogin) -> bool:
-        """Store a device; False if its user code is in use."""
-        ...
-
-    async def by_code(self, code: str) -> DeviceLogin | None:
-        """Return the device with this user code."""
-        ...
-
-    async def answer(self, code: str, account: str | None, at: datetime) -> bool:
-        """Approve it for an account, or deny it with None; False if it was answered before."""
-        ...
-
-    async def polled(self, device: str, at: datetime, since: datetime) -> bool:
-        """Store the time of a poll; False if it is unknown or polled after `since`."""
-        ...
-
-    async def by_hash(self, device: str) -> DeviceLogin | None:
-        """Return the device with this device code."""
-        ...
-
-    async def finish(self, device: str, token: int) -> None:
-        """Store the number of the token that the device got."""
-        ...
-
-
 class DeviceCodes(NamedTuple):
     """The codes of a new device login."""
 
@@ -213,7 +155,7 @@ class DeviceGrant(NamedTuple):
 class Devices:
     """Device logins; `guesses` limits how often a participant may enter user codes."""
 
-    logins: DeviceLoginStore
+    logins: PostgresDeviceLoginStore
     tokens: Tokens
     guesses: AttemptLimiter
     clock: Callable[[], datetime]

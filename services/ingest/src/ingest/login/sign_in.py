@@ -4,23 +4,24 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ingest.access.feed import hash_secret
 from ingest.accounts.rules import NAME, Open, accounts_lost, check_name
 from ingest.accounts.service import Accounts
 from ingest.attempt_limiter import AttemptLimiter
+from ingest.login.oauth_http import OAuthProvider
+from ingest.login.postgres import PostgresLoginStateStore, PostgresPasswordStore
 from ingest.login.rules import (
     NAME_LENGTH_MAX,
     LoginState,
     ProviderUser,
-    StoredPassword,
     candidate_names,
     check_password,
     local_path,
     pending_until,
 )
-from ingest.login.secrets import new_secret, pkce_challenge
+from ingest.login.secrets import Argon2Hasher, new_secret, pkce_challenge
 from ingest.ports import Identity
 from shared.clock import new_id
 from shared.errors import Refused
@@ -28,95 +29,6 @@ from shared.errors import Refused
 WEB = "web"
 
 LOGIN, CLI = "login", "cli"
-
-
-class LoginStateStore(Protocol):
-    """Stores OAuth logins in progress by the hash of their state."""
-
-    async def add(self, state: str, login: LoginState) -> None:
-        """Store a login."""
-        ...
-
-    async def take(self, state: str) -> LoginState | None:
-        """Return and remove a login; a second call returns None."""
-        ...
-
-
-class PasswordStore(Protocol):
-    """Stores password hashes by name."""
-
-    async def find(self, name: str) -> StoredPassword | None:
-        """Return the password of a name."""
-        ...
-
-    async def has_any(self) -> bool:
-        """Return whether there is any password."""
-        ...
-
-    async def renew(self, name: str, hashed: str, at: datetime) -> None:
-        """Replace the hash of a password with a newer one."""
-        ...
-
-
-class PasswordHasher(Protocol):
-    """Hashes and verifies passwords."""
-
-    async def hash_password(self, password: str) -> str:
-        """Return a new hash of a password, with its own salt."""
-        ...
-
-    async def matches(self, stored_hash: str | None, password: str) -> bool:
-        """Return whether the password matches; False for no hash, after the same work."""
-        ...
-
-    def is_old(self, stored_hash: str) -> bool:
-        """Return whether a hash was made with weaker parameters than today's."""
-        ...
-
-
-class NewAccountStore(Protocol):
-    """Creates accounts; a name belongs to one account."""
-
-    async def open_with_password(
-        self, name: str, identity: Identity, hashed: str, at: datetime
-    ) -> bool:
-        """Create name, account, identity and password together; False if the name is taken."""
-        ...
-
-    async def open_with_identity(self, name: str, identity: Identity) -> bool:
-        """Create name, account and identity together; False if one of them is taken."""
-        ...
-
-
-class Provider(Protocol):
-    """An OAuth 2 provider with the code flow."""
-
-    @property
-    def title(self) -> str:
-        """Return its display name."""
-        ...
-
-    def address(self, redirect: str, state: str, challenge: str) -> str:
-        """Return the authorization URL."""
-        ...
-
-    async def fetch_user(self, code: str, redirect: str, verifier: str | None) -> ProviderUser:
-        """Return the user of an authorization code.
-
-        Raises `Refused` for a bad code, and `Failed`.
-        """
-        ...
-
-
-Providers = Mapping[str, Provider]
-
-
-class SignInStore(PasswordStore, NewAccountStore, Protocol):
-    """Stores passwords and new accounts."""
-
-    async def is_lost(self) -> bool:
-        """Return whether names and passwords were lost. Raises `Failed`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -133,8 +45,8 @@ class SignIn:
     """Signs participants in; `is_signup_on` allows new accounts by password."""
 
     people: Accounts
-    store: SignInStore
-    hashes: PasswordHasher
+    store: PostgresPasswordStore
+    hashes: Argon2Hasher
     limits: SignInLimits
     clock: Callable[[], datetime]
     is_signup_on: bool = False
@@ -253,13 +165,13 @@ class CompletedLogin(NamedTuple):
 class OAuthLogins:
     """OAuth logins; `base` is the public address of this platform."""
 
-    providers: Providers
-    states: LoginStateStore
+    providers: Mapping[str, OAuthProvider]
+    states: PostgresLoginStateStore
     sign_in: SignIn
     clock: Callable[[], datetime]
     base: str
 
-    def provider(self, name: str) -> Provider:
+    def provider(self, name: str) -> OAuthProvider:
         """Return a configured provider. Raises `Refused`."""
         provider = self.providers.get(name)
         if provider is None:

@@ -56,14 +56,11 @@ SCOPE_WORDS = {
     "admin": "do everything an operator can",
 }
 TITLES = {"web": "Name and password", "github": "GitHub", "discord": "Discord"}
+# Scopes that give so many rights that they are shown in red.
 GRAVE = frozenset(
     (
-        "account",
-        "admin",
-        "admin:submissions",
-        "admin:participants",
-        "admin:problems",
-        "admin:operate",
+        *("account", "admin", "admin:submissions"),
+        *("admin:participants", "admin:problems", "admin:operate"),
     )
 )
 
@@ -109,11 +106,11 @@ class Web:
             trim_blocks=True,
         )
         self._templates.globals.update(
-            in_words=describe_scope,
-            is_grave=is_sensitive,
+            in_words=lambda scope: SCOPE_WORDS.get(scope, scope),
+            is_grave=GRAVE.__contains__,
             instant=instant,
             day=day,
-            title_of=provider_title,
+            title_of=lambda provider: TITLES.get(provider, provider),
             providers=[(name, provider.title) for name, provider in logins.oauth.providers.items()],
             is_signup_on=logins.sign_in.is_signup_on,
         )
@@ -247,21 +244,6 @@ def _error_page(web: Web, request: Request, status: int, message: str) -> Respon
     if status in (429, 503):
         response.headers["Retry-After"] = "60"
     return response
-
-
-def provider_title(provider: str) -> str:
-    """Return the display name of a way to log in."""
-    return TITLES.get(provider, provider)
-
-
-def describe_scope(scope: str) -> str:
-    """Return a scope in words."""
-    return SCOPE_WORDS.get(scope, scope)
-
-
-def is_sensitive(scope: str) -> bool:
-    """Return whether a scope gives so many rights that it is shown in red."""
-    return scope in GRAVE
 
 
 def instant(at: datetime) -> str:

@@ -11,15 +11,21 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from psycopg_pool import AsyncConnectionPool
 
+from ingest.access.feed import hash_secret
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, Tokens
 from ingest.attempt_limiter import AttemptLimiter
 from ingest.http.auth import Authenticator
 from ingest.login import oauth_http
-from ingest.login.account_pages import add_account_pages, add_sign_in_pages
 from ingest.login.api import login_router
-from ingest.login.link_pages import add_client_pages, add_device_pages, add_link_pages
 from ingest.login.oauth_http import OAuthProvider
+from ingest.login.pages import (
+    add_account_pages,
+    add_client_pages,
+    add_device_pages,
+    add_link_pages,
+    add_sign_in_pages,
+)
 from ingest.login.postgres import (
     ExpiredLoginCleanup,
     PostgresCliLoginStore,
@@ -27,9 +33,10 @@ from ingest.login.postgres import (
     PostgresLoginStateStore,
     PostgresPasswordStore,
 )
+from ingest.login.rules import CLI_ID
 from ingest.login.secrets import Argon2Hasher
-from ingest.login.service import CliIds, Devices, Logins, PendingCliIds, Sessions
-from ingest.login.sign_in import OAuthLogins, PasswordHasher, SignIn, SignInLimits
+from ingest.login.service import CliIds, Devices, Logins, Sessions
+from ingest.login.sign_in import OAuthLogins, SignIn, SignInLimits
 from ingest.login.web import Web, route_class
 from ingest.settings import Settings
 from shared.clock import now
@@ -57,38 +64,38 @@ class LoginDependencies(NamedTuple):
     people: Accounts
     tokens: Tokens
     linking: CliIdLinking
-    hashes: PasswordHasher
+    hashes: Argon2Hasher
     clock: Callable[[], datetime] = now
 
 
 def pending_cli_ids(
     pool: AsyncConnectionPool, clock: Callable[[], datetime] = now
-) -> PendingCliIds:
-    """Return the check for CLI ids that wait to be linked."""
-    return PendingCliIds(PostgresCliLoginStore(pool), clock)
+) -> Callable[[str], Awaitable[bool]]:
+    """Return the check for CLI ids that were issued and wait to be linked."""
+    logins = PostgresCliLoginStore(pool)
+
+    async def is_pending(cli_id: str) -> bool:
+        login = await logins.find(hash_secret(cli_id)) if CLI_ID.match(cli_id) else None
+        return login is not None and login.account is None and clock() < login.expires_at
+
+    return is_pending
 
 
 def build_logins(settings: Settings, dependencies: LoginDependencies) -> Logins:
     """Build all logins that the settings allow."""
-    pool, people, tokens, clock = (
-        dependencies.pool,
-        dependencies.people,
-        dependencies.tokens,
-        dependencies.clock,
-    )
-    limits = _limits()
+    pool, client, people, tokens, linking, hashes, clock = dependencies
     store = PostgresPasswordStore(pool)
-    sign_in = SignIn(people, store, dependencies.hashes, limits, clock, settings.web_signup)
+    sign_in = SignIn(people, store, hashes, _limits(), clock, settings.web_signup)
     devices = PostgresDeviceLoginStore(pool)
     guesses = AttemptLimiter(CODE_ATTEMPTS, "code attempts")
     return Logins(
         public_url=settings.public_base,
-        cli_ids=CliIds(PostgresCliLoginStore(pool), dependencies.linking, tokens, clock),
+        cli_ids=CliIds(PostgresCliLoginStore(pool), linking, tokens, clock),
         devices=Devices(devices, tokens, guesses, clock),
         sessions=Sessions(tokens, people, clock),
         sign_in=sign_in,
         oauth=OAuthLogins(
-            _providers(settings, dependencies.client),
+            _providers(settings, client),
             PostgresLoginStateStore(pool),
             sign_in,
             clock,
@@ -165,13 +172,11 @@ def add_login_routes(app: FastAPI, logins: Logins, auth: Authenticator) -> None:
         add_client_pages,
     ):
         add_routes(pages, web)
-    _style(pages, web)
-    app.include_router(pages)
 
-
-def _style(router: APIRouter, web: Web) -> None:
-    @router.get("/static/login.css")
+    @pages.get("/static/login.css")
     async def style() -> Response:
         """The style sheet of all pages."""
         headers = {"Cache-Control": f"public, max-age={STYLE_S}"}
         return PlainTextResponse(web.style, media_type="text/css", headers=headers)
+
+    app.include_router(pages)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from ingest.invites import NewInvites
 from ingest.leaderboards import LeaderboardChange
 from ingest.moderation import rules as moderation
-from ingest.popcorn import admin_models, dependencies
+from ingest.popcorn import dependencies, response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
 from ingest.popcorn.dependencies import (
     NO_REASON,
@@ -21,7 +21,7 @@ from ingest.popcorn.dependencies import (
     parse_number,
 )
 from ingest.popcorn.own_submissions import load_source, submission_response
-from ingest.popcorn.publication import create_leaderboard, update_from_repository
+from ingest.popcorn.publication import RepositoryRequest, create_leaderboard, update_from_repository
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import (
@@ -33,6 +33,7 @@ from ingest.problems.rules import Change
 from ingest.quotas import rules as quotas
 from ingest.submissions import rules as submissions
 from ingest.submissions.routes import rate_limit_headers
+from shared.api.fields import Visibility
 from shared.errors import Refused
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute
@@ -43,7 +44,6 @@ SUBMISSIONS_MAX = 1000
 RANKED, VOUCHED = "leaderboard", "vouched_for"
 
 INVITES_MAX = 10_000
-Visibility = Literal["public", "closed"]
 
 
 class ClientBanRequest(PopcornRequest):
@@ -74,7 +74,7 @@ def admin_router(deps: Dependencies) -> APIRouter:
 def _intake_routes(router: APIRouter, deps: Dependencies) -> None:
     require_operator = deps.auth.operator("admin:operate")
 
-    async def switch_intake(request: Request, *, is_open: bool) -> admin_models.IntakeSwitch:
+    async def switch_intake(request: Request, *, is_open: bool) -> response_models.IntakeSwitch:
         actor = await require_operator(request)
         command_type = submissions.ResumeIntake if is_open else submissions.PauseIntake
         paused = await deps.ingest.intake.paused()
@@ -83,19 +83,19 @@ def _intake_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "accepts_jobs": is_open}
 
     @router.post("/start")
-    async def start(request: Request) -> admin_models.IntakeSwitch:
+    async def start(request: Request) -> response_models.IntakeSwitch:
         """Accept submissions; a second time changes nothing."""
         return await switch_intake(request, is_open=True)
 
     @router.post("/stop")
-    async def stop(request: Request) -> admin_models.IntakeSwitch:
+    async def stop(request: Request) -> response_models.IntakeSwitch:
         """Stop accepting submissions; accepted ones go on."""
         return await switch_intake(request, is_open=False)
 
     @router.get("/stats")
     async def stats(
         request: Request, last_day_only: bool = False, leaderboard_name: str | None = None
-    ) -> admin_models.AdminStats:
+    ) -> response_models.AdminStats:
         """Statistics in total and by GPU type."""
         await require_operator(request)
         slug = leaderboard_name.lower() if leaderboard_name else None
@@ -107,7 +107,7 @@ def _submission_routes(router: APIRouter, deps: Dependencies) -> None:
     require_operator = deps.auth.operator("admin:submissions")
 
     @router.get("/submissions/{number}")
-    async def submission(number: str, request: Request) -> admin_models.AdminSubmission:
+    async def submission(number: str, request: Request) -> response_models.AdminSubmission:
         """Any submission."""
         await require_operator(request)
         submission = await deps.read_client.submission(parse_number(number), STAFF)
@@ -143,16 +143,12 @@ def _submission_routes(router: APIRouter, deps: Dependencies) -> None:
         actor = await require_operator(request)
         submission = await submit_file(deps, request, target, actor)
         if submission.mode == RANKED and not rank and not submission.receipts.replayed:
-            await _hold(deps, submission.receipt.number, actor)
+            # It is ranked once somebody releases it.
+            hold = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
+            await deps.read_client.wait_until_known(submission.receipt.number)
+            await deps.ingest.moderation.judge(submission.receipt.number, hold, actor)
         response.headers.update(rate_limit_headers(submission.receipts))
         return await accepted_response(deps, submission)
-
-
-async def _hold(deps: Dependencies, number: int, actor: str) -> None:
-    """Hold a submission of an operator: it is ranked once somebody releases it."""
-    command = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
-    await deps.read_client.wait_until_known(number)
-    await deps.ingest.moderation.judge(number, command, actor)
 
 
 def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
@@ -160,9 +156,9 @@ def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.get(
         "/leaderboards/{leaderboard}/submissions",
-        openapi_extra=dependencies.page_parameters(100, SUBMISSIONS_MAX),
+        openapi_extra={"parameters": dependencies.page_parameters(100, SUBMISSIONS_MAX)},
     )
-    async def submissions(leaderboard: str, request: Request) -> admin_models.SubmissionNumbers:
+    async def submissions(leaderboard: str, request: Request) -> response_models.SubmissionNumbers:
         """The numbers of a leaderboard's submissions, newest first."""
         await require_operator(request)
         limit = parse_bounded(request, "limit", 100, (1, SUBMISSIONS_MAX))
@@ -176,8 +172,8 @@ def _bulk_routes(router: APIRouter, deps: Dependencies) -> None:
             "submission_ids": [summary.number for summary in summaries],
         }
 
-    @router.delete("/submissions", openapi_extra=dependencies.leaderboard_id_parameters())
-    async def delete(request: Request, user_name: str = "") -> admin_models.DeletedSubmissions:
+    @router.delete("/submissions", openapi_extra={"parameters": [dependencies.LEADERBOARD_ID]})
+    async def delete(request: Request, user_name: str = "") -> response_models.DeletedSubmissions:
         """Take all of a participant's submissions off a leaderboard."""
         actor = await require_operator(request)
         id_ = parse_bounded(request, "leaderboard_id", 0, (1, None))
@@ -206,26 +202,24 @@ def _participant_routes(router: APIRouter, deps: Dependencies) -> None:
     require_operator = deps.auth.operator("admin:participants")
 
     @router.post("/ban/{user_id}")
-    async def ban(user_id: str, body: ClientBanRequest, request: Request) -> admin_models.BanStatus:
+    async def ban(
+        user_id: str, body: ClientBanRequest, request: Request
+    ) -> response_models.BanStatus:
         """Ban a participant."""
         actor = await require_operator(request)
-        name = await _name(deps, user_id)
+        # The client sends an account or a name.
+        name = await deps.ingest.people.name_of(user_id)
         until = body.until.astimezone(UTC) if body.until else None
         await deps.ingest.moderation.ban(name, body.reason, until, actor)
         return {"status": "ok", "user_id": user_id, "banned": True}
 
     @router.delete("/ban/{user_id}")
-    async def unban(user_id: str, request: Request) -> admin_models.BanStatus:
+    async def unban(user_id: str, request: Request) -> response_models.BanStatus:
         """Lift a ban."""
         actor = await require_operator(request)
-        name = await _name(deps, user_id)
+        name = await deps.ingest.people.name_of(user_id)
         await deps.ingest.moderation.unban(name, NO_REASON, actor)
         return {"status": "ok", "user_id": user_id, "banned": False}
-
-
-async def _name(deps: Dependencies, user_id: str) -> str:
-    """Return a participant's name; the client may send the account or the name."""
-    return await deps.ingest.people.name_of(user_id)
 
 
 def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
@@ -244,7 +238,7 @@ def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.put(path)
     async def put(
         leaderboard: str, body: RateLimitRequest, request: Request
-    ) -> admin_models.RateLimitSet:
+    ) -> response_models.RateLimitSet:
         """Limit how often each participant may submit to a leaderboard."""
         actor = await require_operator(request)
         limit = body.max_submissions_per_hour
@@ -257,12 +251,12 @@ def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
         }
 
     @router.get(path)
-    async def get(leaderboard: str, request: Request) -> admin_models.RateLimitList:
+    async def get(leaderboard: str, request: Request) -> response_models.RateLimitList:
         """The rate limits of a leaderboard."""
         await require_operator(request)
         slug = leaderboard.lower()
         everybody = (await deps.ingest.quotas.load(quotas.EVERYBODY, deps.clock())).everybody
-        rate_limits: list[admin_models.RateLimitItem] = [
+        rate_limits: list[response_models.RateLimitItem] = [
             {"mode_category": public, "max_submissions_per_hour": limit.limit}
             for public, our_category in CATEGORIES.items()
             if (limit := everybody.limits.get(f"{slug}.*.{our_category}"))
@@ -273,7 +267,7 @@ def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.delete(path + "/{category}")
     async def delete(
         leaderboard: str, category: str, request: Request
-    ) -> admin_models.RateLimitRemoved:
+    ) -> response_models.RateLimitRemoved:
         """Lift a rate limit."""
         actor = await require_operator(request)
         await set_limit(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
@@ -285,17 +279,6 @@ class DirectoryRequest(PopcornRequest):
 
     directory: str = Field(min_length=1, max_length=200)
     visibility: Visibility | None = None
-
-
-class RepositoryRequest(PopcornRequest):
-    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
-
-    repository: str = Field(min_length=1, max_length=200)
-    branch: str = Field(default="main", min_length=1, max_length=100)
-    force: bool = False
-    problem_set: str | None = Field(default=None, max_length=100)
-    visibility: Visibility | None = None
-    dry_run: bool = False
 
 
 class InvitesRequest(PopcornRequest):
@@ -326,7 +309,9 @@ def _leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
     require_operator = deps.auth.operator("admin:problems")
 
     @router.post("/leaderboards")
-    async def create(body: DirectoryRequest, request: Request) -> admin_models.CreatedLeaderboard:
+    async def create(
+        body: DirectoryRequest, request: Request
+    ) -> response_models.CreatedLeaderboard:
         """Publish a folder as a development leaderboard, open for a year."""
         actor = await require_operator(request)
         slug = await create_leaderboard(deps, body.directory, body.visibility, actor)
@@ -335,16 +320,16 @@ def _leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.post("/update-problems")
     async def update(
         body: RepositoryRequest, request: Request
-    ) -> admin_models.RepositoryUpdateResult:
+    ) -> response_models.RepositoryUpdateResult:
         """Publish the problems of a listed repository, or report what that would do."""
         actor = await require_operator(request)
         results = await update_from_repository(deps, body, actor)
-        return cast("admin_models.RepositoryUpdateResult", {"status": "ok", **results})
+        return cast("response_models.RepositoryUpdateResult", {"status": "ok", **results})
 
     @router.delete("/leaderboards/{leaderboard}")
     async def archive(
         leaderboard: str, request: Request, force: bool = False
-    ) -> admin_models.ArchivedLeaderboard:
+    ) -> response_models.ArchivedLeaderboard:
         """Archive a leaderboard: it accepts no more submissions and stays readable."""
         actor = await require_operator(request)
         slug = leaderboard.lower()
@@ -363,7 +348,7 @@ def _visibility_route(router: APIRouter, deps: Dependencies) -> None:
     @router.post("/leaderboards/{leaderboard}/visibility")
     async def visibility(
         leaderboard: str, body: VisibilityRequest, request: Request
-    ) -> admin_models.LeaderboardVisibility:
+    ) -> response_models.LeaderboardVisibility:
         """Close a leaderboard, or make it public."""
         actor = await require_operator(request)
         slug = leaderboard.lower()
@@ -376,7 +361,7 @@ def _invite_routes(router: APIRouter, deps: Dependencies) -> None:
     require_operator = deps.auth.operator("admin:problems")
 
     @router.post("/invites")
-    async def issue(body: InvitesRequest, request: Request) -> admin_models.CreatedInvites:
+    async def issue(body: InvitesRequest, request: Request) -> response_models.CreatedInvites:
         """Create invite codes; each lets one participant in."""
         actor = await require_operator(request)
         names = [*body.leaderboards, *([body.leaderboard] if body.leaderboard else [])]
@@ -389,7 +374,7 @@ def _invite_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "leaderboards": slugs, "codes": codes}
 
     @router.get("/leaderboards/{leaderboard}/invites")
-    async def listed(leaderboard: str, request: Request) -> admin_models.InviteList:
+    async def listed(leaderboard: str, request: Request) -> response_models.InviteList:
         """The invites to a leaderboard, and who claimed them."""
         await require_operator(request)
         slug = leaderboard.lower()
@@ -410,7 +395,7 @@ def _invite_routes(router: APIRouter, deps: Dependencies) -> None:
         }
 
     @router.delete("/invites/{code}")
-    async def revoke(code: str, request: Request) -> admin_models.RevokedInviteCode:
+    async def revoke(code: str, request: Request) -> response_models.RevokedInviteCode:
         """Revoke an invite."""
         actor = await require_operator(request)
         was_claimed = await deps.ingest.invites.revoke(code, NO_REASON, actor)

@@ -127,54 +127,39 @@ class PopcornRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-def _describe_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
+def _multipart_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a body of multipart fields."""
-    fields = {"type": "object", "required": [*required], "properties": {**required, **optional}}
-    content = {"multipart/form-data": {"schema": fields}}
+    form = {"type": "object", "required": [*required], "properties": {**required, **optional}}
+    content = {"multipart/form-data": {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _describe_integers(**bounds: tuple[int, int, int]) -> list[dict[str, Any]]:
-    """Describe integer query parameters by name: default, minimum and maximum."""
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "schema": {
-                "type": "integer",
-                "default": default,
-                "minimum": minimum,
-                "maximum": maximum,
-            },
-        }
-        for name, (default, minimum, maximum) in bounds.items()
-    ]
 
 
 def file_form() -> dict[str, Any]:
     """Describe one source file."""
-    return _describe_form({"file": SOURCE}, {})
+    return _multipart_form({"file": SOURCE}, {})
 
 
 def profile_form() -> dict[str, Any]:
     """Describe a source file, and the leaderboard with whose cases it is profiled."""
-    return _describe_form({"file": SOURCE, "leaderboard": TEXT}, {"benchmark_index": INDEX})
+    return _multipart_form({"file": SOURCE, "leaderboard": TEXT}, {"benchmark_index": INDEX})
 
 
-def page_parameters(default: int, limit_max: int, offset_max: int = NUMBER_MAX) -> dict[str, Any]:
+def page_parameters(
+    default: int, limit_max: int, offset_max: int = NUMBER_MAX
+) -> list[dict[str, Any]]:
     """Describe the parameters of a page of a list."""
-    return {
-        "parameters": _describe_integers(limit=(default, 1, limit_max), offset=(0, 0, offset_max))
-    }
+    limit = {"type": "integer", "default": default, "minimum": 1, "maximum": limit_max}
+    offset = {"type": "integer", "default": 0, "minimum": 0, "maximum": offset_max}
+    return [
+        {"name": "limit", "in": "query", "schema": limit},
+        {"name": "offset", "in": "query", "schema": offset},
+    ]
 
 
-def leaderboard_parameter() -> dict[str, Any]:
-    """Describe the parameter that names a leaderboard."""
-    return {"name": "leaderboard", "in": "query", "schema": {"type": "string"}}
-
-
-def leaderboard_id_parameters() -> dict[str, Any]:
-    """Describe the parameter with a leaderboard's integer id."""
-    schema = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
-    parameter = {"name": "leaderboard_id", "in": "query", "required": True, "schema": schema}
-    return {"parameters": [parameter]}
+# The parameter with a leaderboard's integer id.
+LEADERBOARD_ID = {
+    "name": "leaderboard_id",
+    "in": "query",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX},
+}

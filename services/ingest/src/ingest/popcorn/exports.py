@@ -95,8 +95,9 @@ async def parquet(
     # Importing it takes a third of a second and 60 MB, which only exports need.
     arrow: Any = await asyncio.to_thread(importlib.import_module, "pyarrow")
     files: Any = await asyncio.to_thread(importlib.import_module, "pyarrow.parquet")
+    types = {"instant": arrow.timestamp("us", tz="UTC")}
     schema = arrow.schema(
-        [(name, _arrow_type(arrow, type_name)) for name, type_name in columns.items()]
+        [(name, types.get(kind) or getattr(arrow, kind)()) for name, kind in columns.items()]
     )
     pieces = _Pieces()
     writer = files.ParquetWriter(arrow.PythonFile(pieces, mode="w"), schema, compression="zstd")
@@ -106,12 +107,6 @@ async def parquet(
         yield pieces.take()
     await asyncio.to_thread(writer.close)
     yield pieces.take()
-
-
-def _arrow_type(arrow: Any, type_name: str) -> Any:
-    return (
-        arrow.timestamp("us", tz="UTC") if type_name == "instant" else getattr(arrow, type_name)()
-    )
 
 
 async def _group_rows(rows: AsyncIterator[Row]) -> AsyncIterator[Sequence[Row]]:
@@ -162,7 +157,11 @@ def exports_router(deps: Dependencies) -> APIRouter:
         check_scope(caller, "admin:problems")
         actor = caller.actor
         leaderboards = await _requested_leaderboards(deps, body)
-        released = None if body.private else await _released_by_slug(deps, leaderboards)
+        released: Released | None = None
+        if not body.private:
+            slugs, at = [leaderboard.slug for leaderboard in leaderboards], deps.clock()
+            boards = deps.ingest.boards
+            released = {slug: await boards.released_versions(slug, at) for slug in slugs}
         kind = "private" if body.private else "public"
         target = ", ".join(leaderboard.slug for leaderboard in leaderboards)
         await deps.ingest.operators.record_action(
@@ -186,14 +185,6 @@ async def _requested_leaderboards(deps: Dependencies, body: ExportRequest) -> li
         )
         raise Refused("unknown_leaderboard", message, "leaderboard_ids")
     return [known[problem] for problem in dict.fromkeys(body.leaderboard_ids)]
-
-
-async def _released_by_slug(deps: Dependencies, leaderboards: Sequence[Problem]) -> Released:
-    """Return the public versions of each leaderboard. Raises `Refused` and `Failed`."""
-    return {
-        leaderboard.slug: await deps.ingest.boards.released_versions(leaderboard.slug, deps.clock())
-        for leaderboard in leaderboards
-    }
 
 
 async def _rows(

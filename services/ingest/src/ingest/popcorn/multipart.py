@@ -36,7 +36,19 @@ class _Part:
     data: bytearray = field(default_factory=bytearray)
 
 
-async def read_upload(request: Request) -> Upload:
+async def read_upload(request: Request) -> Upload | Refused:
+    """Return the upload of a request, or its refusal.
+
+    A client that is refused while it sends sees a broken connection, so everything is read before
+    anything else is checked.
+    """
+    try:
+        return await _read_upload(request)
+    except Refused as refused:
+        return refused
+
+
+async def _read_upload(request: Request) -> Upload:
     """Return the part `file` of a request and its text fields. Raises `Refused`."""
     _, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")

@@ -44,11 +44,12 @@ def own_submissions_router(deps: Dependencies) -> APIRouter:
 
 def _read_routes(router: APIRouter, deps: Dependencies) -> None:
     require_reader = retry_while_unavailable(deps.auth.participant("read:own"))
-    page_parameters = dependencies.page_parameters(LIMIT, LIMIT_MAX, OFFSET_MAX)["parameters"]
+    leaderboard = {"name": "leaderboard", "in": "query", "schema": dependencies.TEXT}
+    page = dependencies.page_parameters(LIMIT, LIMIT_MAX, OFFSET_MAX)
 
     @router.get(
         "/submissions",
-        openapi_extra={"parameters": [dependencies.leaderboard_parameter(), *page_parameters]},
+        openapi_extra={"parameters": [leaderboard, *page]},
     )
     async def submissions(request: Request) -> list[response_models.OwnSubmission]:
         """One's submissions, newest first."""
@@ -68,10 +69,8 @@ def _read_routes(router: APIRouter, deps: Dependencies) -> None:
 
 
 def _write_routes(router: APIRouter, deps: Dependencies) -> None:
-    require_owner, require_member = (
-        deps.auth.participant("delete:own"),
-        deps.auth.participant("join"),
-    )
+    require_owner = deps.auth.participant("delete:own")
+    require_member = deps.auth.participant("join")
 
     @router.delete("/submissions/{number}")
     async def delete(number: str, request: Request) -> response_models.DeletedSubmission:

@@ -12,8 +12,8 @@ from ingest.popcorn.dependencies import TAG, Dependencies, find_leaderboard, ret
 from ingest.popcorn.job_status import job_status, queue_of, runner_queue
 from ingest.popcorn.results import archive_name, build_archive, files_by_case
 from ingest.submissions import rules as submissions
-from ingest.submissions.intake import SubmissionRequest
-from shared.api.submissions import FullSubmission
+from ingest.submissions.intake import Upload
+from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Refused
 from shared.response_types import DocumentedRoute
@@ -39,10 +39,7 @@ def profiler_router(deps: Dependencies) -> APIRouter:
     @router.post("/profile", openapi_extra=dependencies.profile_form())
     async def profile(request: Request) -> response_models.StartedProfile:
         """Profile a file on the configured GPU type."""
-        try:
-            upload: multipart.Upload | Refused = await multipart.read_upload(request)
-        except Refused as refused:
-            upload = refused
+        upload = await multipart.read_upload(request)
         caller = await require_profile(request)
         if isinstance(upload, Refused):
             raise upload
@@ -80,17 +77,9 @@ async def _submit(deps: Dependencies, caller: Caller, file: multipart.Upload, in
         # The client counts timed cases from 0. All are profiled, but the requested one must exist.
         published = await deps.ingest.intake.published(slug)
         submissions.check_case(int(index.removeprefix("-")) + 1, "profile", published)
-    upload = SubmissionRequest(
-        caller=caller,
-        problem=slug,
-        mode="profile",
-        gpus=[deps.profiler_gpu or leaderboard.gpus[0]],
-        name=file.name,
-        source=file.data,
-        via="popcorn",
-        idempotency_key=None,
-    )
-    receipts = await deps.ingest.intake.submit(upload)
+    gpu = deps.profiler_gpu or leaderboard.gpus[0]
+    submission = SubmissionRequest(file.name, file.data, slug, "profile", (gpu,))
+    receipts = await deps.ingest.intake.submit(Upload(caller, submission, "popcorn", None))
     return receipts.submissions[0].number
 
 

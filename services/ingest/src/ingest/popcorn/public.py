@@ -144,7 +144,7 @@ def _leaderboard_item(
 def _ranking_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.get(
         "/submissions/{leaderboard}/{gpu}",
-        openapi_extra=dependencies.page_parameters(RANKING_MAX, RANKING_MAX),
+        openapi_extra={"parameters": dependencies.page_parameters(RANKING_MAX, RANKING_MAX)},
     )
     async def ranking(
         leaderboard: str, gpu: str, request: Request

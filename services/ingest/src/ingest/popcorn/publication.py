@@ -13,11 +13,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ingest.popcorn.dependencies import NO_REASON, Dependencies
+from pydantic import Field
+
+from ingest.popcorn.dependencies import NO_REASON, Dependencies, PopcornRequest
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Publication
+from shared.api.fields import Visibility
 from shared.errors import Failed, Refused
 from shared.problem_folders import contest_files, read_problem_files
 from shared.problems.compilation import compile_problem
@@ -143,15 +146,15 @@ def resolve_directory(roots: Sequence[Path], directory: str) -> Path:
     raise Refused("bad_directory", message, "directory")
 
 
-class RepositoryUpdate(Protocol):
-    """Which problems of a repository to publish."""
+class RepositoryRequest(PopcornRequest):
+    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
 
-    repository: str
-    branch: str
-    force: bool
-    problem_set: str | None
-    visibility: Any
-    dry_run: bool
+    repository: str = Field(min_length=1, max_length=200)
+    branch: str = Field(default="main", min_length=1, max_length=100)
+    force: bool = False
+    problem_set: str | None = Field(default=None, max_length=100)
+    visibility: Visibility | None = None
+    dry_run: bool = False
 
 
 class CompiledProblem(NamedTuple):
@@ -172,9 +175,9 @@ async def create_leaderboard(
     folder = await asyncio.to_thread(resolve_directory, deps.sources.roots, directory)
     slug = f"{folder.name.lower()}{DEV}"
     try:
-        files = await asyncio.to_thread(
-            read_problem_files, folder, _root_of(deps.sources.roots, folder)
-        )
+        roots = map(Path.resolve, deps.sources.roots)
+        root = next(root for root in roots if folder.is_relative_to(root))
+        files = await asyncio.to_thread(read_problem_files, folder, root)
         until = deps.clock() + timedelta(days=DEV_DAYS)
         change = Change(NO_REASON, visibility, True, until, is_forced=True)
         await deps.ingest.problems.publish(_build_publication(slug, files, change), actor)
@@ -184,7 +187,7 @@ async def create_leaderboard(
 
 
 async def update_from_repository(
-    deps: Dependencies, request: RepositoryUpdate, actor: str
+    deps: Dependencies, request: RepositoryRequest, actor: str
 ) -> dict[str, Any]:
     """Publish the problems of a repository; return the result for each one.
 
@@ -225,15 +228,10 @@ def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]
     return contests_found
 
 
-def _root_of(roots: Sequence[Path], folder: Path) -> Path:
-    """Return which of the configured folders contains a problem."""
-    return next(root for root in map(Path.resolve, roots) if folder.is_relative_to(root))
-
-
 async def _publish_contest(
     deps: Dependencies,
     file: tuple[str, Path, bytes],
-    request: RepositoryUpdate,
+    request: RepositoryRequest,
     actor: str,
     results: dict[str, list[Any]],
 ) -> None:
@@ -270,7 +268,7 @@ def _compile(root: Path, listed: ContestProblem) -> CompiledProblem:
 async def _publish_problem(
     deps: Dependencies,
     problem: CompiledProblem,
-    request: RepositoryUpdate,
+    request: RepositoryRequest,
     actor: str,
     results: dict[str, list[Any]],
 ) -> None:
@@ -296,7 +294,7 @@ async def _publish_problem(
 
 
 async def _creates_version(
-    deps: Dependencies, problem: CompiledProblem, request: RepositoryUpdate, actor: str
+    deps: Dependencies, problem: CompiledProblem, request: RepositoryRequest, actor: str
 ) -> bool:
     """Return whether publishing creates, or would create, a new version.
 

@@ -42,10 +42,10 @@ from ingest.popcorn.results import (
     render_report,
 )
 from ingest.reads import StreamLimiter
-from ingest.submissions.intake import SubmissionRequest
+from ingest.submissions.intake import Upload
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.queues import QueueOfGpu
-from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts
+from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused
 from shared.http import STOPPING, LiveResponse
@@ -318,27 +318,16 @@ async def submit_file(
 
     With `vouched_by`, an operator may submit after the deadline.
     """
-    # A client that is refused while it sends sees a broken connection, so read everything first.
-    try:
-        upload_: multipart.Upload | Refused = await multipart.read_upload(request)
-    except Refused as refused:
-        upload_ = refused
+    file = await multipart.read_upload(request)
     mode = MODES.get(target.mode.lower())
     caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
     await check_target(deps, caller, target)
-    if isinstance(upload_, Refused):
-        raise upload_
-    upload = SubmissionRequest(
-        caller=caller,
-        problem=target.leaderboard.lower(),
-        mode=str(mode),
-        gpus=[target.gpu],
-        name=upload_.name,
-        source=upload_.data,
-        via="popcorn",
-        idempotency_key=idempotency_key(request),
-        vouched_by=vouched_by,
+    if isinstance(file, Refused):
+        raise file
+    submission = SubmissionRequest(
+        file.name, file.data, target.leaderboard.lower(), str(mode), (target.gpu,)
     )
+    upload = Upload(caller, submission, "popcorn", idempotency_key(request), vouched_by)
     receipts = await deps.ingest.intake.submit(upload)
     return TakenSubmission(caller, receipts, target.mode.lower())
 

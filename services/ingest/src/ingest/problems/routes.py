@@ -1,7 +1,7 @@
 """Publishing problems: the form with files, check report and leaderboard settings."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
@@ -12,19 +12,19 @@ from ingest.http.auth import Authenticator
 from ingest.http.request_models import FormModel, Text
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Problems, Publication
-from ingest.quotas.rules import parse_quota
+from ingest.quotas.rules import QUOTAS_MAX, parse_quota
+from shared.api.fields import PublishWhen, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
 from shared.problems.contest import is_zoneless, parse_deadline
-from shared.problems.task_yml import GpuName
-from shared.problems.warpboard_yml import Published, PublishSettings, Visible
+from shared.problems.task_yml import GPUS_MAX, GpuName
+from shared.problems.warpboard_yml import PublishSettings
 from shared.ranking_rules import RankingRule
 from shared.response_types import DocumentedRoute
 
 FILES_MAX = 256
 SAME: dict[int | str, dict[str, Any]] = {200: {"description": "This version already exists."}}
 NEVER = "none"
-GPUS_MAX, QUOTAS_MAX = 32, 32
 WHY = "published so"
 
 Gpus = Annotated[list[GpuName], Field(max_length=GPUS_MAX)]
@@ -40,15 +40,15 @@ class PublicationForm(FormModel):
     slug: Filled
     report: Filled | None = None
     unchecked: Text | None = None
-    visibility: Literal["public", "closed"] | None = None
+    visibility: Visibility | None = None
     deadline: Annotated[str | None, Field(max_length=40)] = None
     gpu: Gpus | None = None
     quota: Texts | None = None
     force: bool = False
     title: Line | None = None
     ranking_by: RankingRule | None = None
-    source_visible: Visible | None = None
-    publish: Published | None = None
+    source_visible: SourceVisible | None = None
+    publish: PublishWhen | None = None
     consent: Filled | None = None
     licence_problem: Line | None = None
     licence_submissions: Line | None = None

@@ -142,7 +142,10 @@ def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) 
     _check_dropped(command, open_before, after.open_gpus)
     if after == state:
         return ()
-    if command.is_no_sooner and _is_sooner(after.deadline_at, state.deadline_at):
+    is_sooner = after.deadline_at is not None and (
+        state.deadline_at is None or after.deadline_at < state.deadline_at
+    )
+    if command.is_no_sooner and is_sooner:
         message = "an earlier deadline reveals what others submitted: ask an operator"
         raise Refused("scope_missing", f"{message} (scope admin:problems)", "deadline_at")
     _check_deadline_ahead(command, state.deadline_at)
@@ -184,10 +187,6 @@ def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
     raise Refused(
         "invalid_request", f"{message}: choose a later one, or confirm with force", "deadline_at"
     )
-
-
-def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
-    return after is not None and (before is None or after < before)
 
 
 def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Problem:

@@ -20,7 +20,7 @@ from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, Requires, Roof
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
-from shared.problems.roofline import Work, floors_us
+from shared.problems.roofline import floors_us
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 
 SLUG_LENGTH_MAX = 64
@@ -105,9 +105,23 @@ class Problems:
         context = CommandContext(actor, slug)
         result = await self.decisions.make_all(commands, context, store_blobs)
         await self.feed.reach(result.seq, result.facts)
+        facts = [*(event.fact for event in result.before), *result.facts]
         # If the process dies here, publishing the same files again runs the baselines.
-        await self.baselines.run_new(slug)
-        return await self._result(publication, version, result.facts)
+        await self.baselines.run_new(slug, facts)
+        newest = rules.newest_version(slug, rules.problems.fold(facts))
+        warnings = list(version.warnings)
+        if publication.change.gpus is None and set(newest.gpus) != set(version.gpus):
+            warnings.append(
+                f"the leaderboard keeps its own GPU types {', '.join(newest.gpus)}, "
+                "not the gpus of the files"
+            )
+        return PublishedVersion(
+            slug=slug,
+            problem_version=newest.number,
+            digest=newest.digest,
+            is_new=_has_version(result.facts),
+            warnings=warnings,
+        )
 
     async def would_create_version(self, publication: Publication, actor: str) -> bool:
         """Return whether publishing would create a version, without doing it.
@@ -124,42 +138,21 @@ class Problems:
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         rules.check_slug(slug)
-        version = await asyncio.to_thread(_compile, publication)
-        command = await self._publish_command(publication, version, actor)
-        gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
-        problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command)
-        return version, [problem_command, *publication.board.limits(gpus)]
-
-    async def _publish_command(
-        self, publication: Publication, version: ProblemVersion, actor: str
-    ) -> rules.Publish:
-        slug, change = publication.slug, replace(publication.change, at=self.ports.clock())
+        version = await asyncio.to_thread(
+            lambda: compile_problem(slug, apply_settings(publication.files, publication.settings))
+        )
+        change = replace(publication.change, at=self.ports.clock())
         is_first = self._is_first(slug, actor)
+        history = await self.ports.log.history(subjects.problem(slug))
         if not is_first:
-            change, _ = await self.boards.with_known_effects(publication.board, version.gpus)
+            state = rules.problems.fold(event.fact for event in history)
+            change = await self.boards.with_known_effects(publication.board, state, version.gpus)
         objection = publication.check.objection(version.digest)
         event = _version_event(version, publication.check)
-        return rules.Publish(event, change, is_first=is_first, objection=objection)
-
-    async def _result(
-        self, publication: Publication, version: ProblemVersion, facts: Sequence[Fact]
-    ) -> PublishedVersion:
-        slug, warnings, file_gpus = publication.slug, version.warnings, set(version.gpus)
-        state = await self.boards.problem(slug)
-        newest = rules.newest_version(slug, state)
-        if publication.change.gpus is None and set(newest.gpus) != file_gpus:
-            newest_gpus = ", ".join(newest.gpus)
-            message = (
-                f"the leaderboard keeps its own GPU types {newest_gpus}, not the gpus of the files"
-            )
-            warnings = (*warnings, message)
-        return PublishedVersion(
-            slug=slug,
-            problem_version=newest.number,
-            digest=newest.digest,
-            is_new=_has_version(facts),
-            warnings=list(warnings),
-        )
+        command = rules.Publish(event, change, is_first=is_first, objection=objection)
+        gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
+        problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command, history)
+        return version, [problem_command, *publication.board.limits(gpus)]
 
     def _is_first(self, slug: str, actor: str) -> bool:
         """Return whether an author claims the problem by publishing it.
@@ -193,12 +186,6 @@ def _has_version(facts: Sequence[Fact]) -> bool:
     return any(isinstance(fact, ProblemPublished) for fact in facts)
 
 
-def _compile(publication: Publication) -> ProblemVersion:
-    return compile_problem(
-        publication.slug, apply_settings(publication.files, publication.settings)
-    )
-
-
 def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
     """Return the event of a version, with the digests its blobs will have."""
     needs = version.requires
@@ -229,16 +216,15 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
         unchecked=check.unchecked,
         baselines=[baseline_event(entry) for entry in version.baselines],
         milestones=list(version.milestones),
-        roofs=[_roof(work) for work in version.works],
-    )
-
-
-def _roof(work: Work) -> Roof:
-    """Return the roofline of a timed case; the floors come from the current table."""
-    return Roof(
-        case=work.case,
-        bytes=work.bytes,
-        flops=work.flops,
-        dtype=work.dtype,
-        floors_us=floors_us(work),
+        roofs=[
+            Roof(
+                case=work.case,
+                bytes=work.bytes,
+                flops=work.flops,
+                dtype=work.dtype,
+                # From the current table of GPU types.
+                floors_us=floors_us(work),
+            )
+            for work in version.works
+        ],
     )

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ingest.access.callers import Caller
 from ingest.http.auth import Authenticator
-from ingest.http.request_models import RequestModel, Text, decision_response
+from ingest.http.middleware import rate_limit_headers
+from ingest.http.request_models import Name, RequestModel, Text, decision_response
 from ingest.quotas import rules
 from ingest.quotas.service import Quotas
 from ingest.submissions import rules as submissions
@@ -27,7 +28,7 @@ BUCKET_LENGTH_MAX = 200
 class QuotaLimitRequest(RequestModel):
     """A quota limit of a participant, or of everybody; null lifts it."""
 
-    participant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
+    participant: Name | None = None
     bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
     limit: Annotated[JsonInt, Field(ge=0, le=rules.LIMIT_MAX)] | None
     window_s: Annotated[float, Field(ge=rules.WINDOW_S_MIN, le=rules.WINDOW_S_MAX)]
@@ -75,8 +76,4 @@ def quota_headers(balances: Sequence[Balance]) -> dict[str, str]:
         return {}
     tightest = min(balances, key=lambda balance: balance.remaining)
     reset_s = max(0, math.ceil((tightest.reset_at - now()).total_seconds()))
-    return {
-        "RateLimit-Limit": str(tightest.limit),
-        "RateLimit-Remaining": str(tightest.remaining),
-        "RateLimit-Reset": str(reset_s),
-    }
+    return rate_limit_headers(tightest.limit, tightest.remaining, reset_s)

@@ -17,7 +17,7 @@ from ingest.access.feed import AccessFeed
 from ingest.accounts import rules as accounts
 from ingest.accounts.rules import name_lost
 from ingest.consents import rules as consents
-from ingest.decisions import DECISIONS_MAX, back_off
+from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
@@ -25,15 +25,14 @@ from ingest.quotas.service import Quotas, QuotaState
 from ingest.submissions import rules
 from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
 from shared import subjects
-from shared.api.submissions import Links, Receipt, SubmissionReceipts
+from shared.api.submissions import Links, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import describe_blob
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.event_log import Conflict, NewEvent
+from shared.event_log import Appender, Conflict
 from shared.events import Blob, ProblemPublished, QuotaTaken, SubmissionReceived
 from shared.ids import derive_id
 from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
-from shared.wire import EventMetadata, make_envelope
 
 GPUS_MAX = 8
 # For this long a key stands for the first request that used it.
@@ -45,25 +44,25 @@ USES_MAX = 400
 PLATFORM = "platform"
 
 
-class SubmissionRequest(NamedTuple):
-    """A submit request; with `vouched_by` an operator it may come after the deadline."""
+class Upload(NamedTuple):
+    """A submission request as it arrived; `vouched_by` an operator, it may come too late."""
 
     caller: Caller
-    problem: str
-    mode: str
-    gpus: Sequence[str]
-    name: str
-    source: bytes
+    request: SubmissionRequest
     via: str
     idempotency_key: str | None
     vouched_by: str = ""
-    note: Note = Note()
-    case: int = 0
+
+    @property
+    def note(self) -> Note | None:
+        """Return the note on the submissions, if there is one."""
+        note, tag = self.request.note or None, self.request.tag or None
+        return Note(note, tag) if note or tag else None
 
     @property
     def blob(self) -> Blob:
         """Return the blob of the source."""
-        return describe_blob(self.source, MEDIA[suffix(self.name)])
+        return describe_blob(self.request.source, MEDIA[suffix(self.request.name)])
 
     def scope(self) -> str:
         """Return the scope that the submission ids are derived from.
@@ -78,7 +77,7 @@ class SubmissionRequest(NamedTuple):
 
     def gpus_of(self, directives: Directives, published: ProblemPublished) -> list[str]:
         """Return the GPU types to submit to, each once. Raises `Refused` (`unknown_gpu`)."""
-        gpus = list(dict.fromkeys(self.gpus or directives.gpus))
+        gpus = list(dict.fromkeys(self.request.gpus or directives.gpus))
         requested: list[str | None] = [*gpus] or [None]
         if len(requested) > GPUS_MAX:
             raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
@@ -87,10 +86,11 @@ class SubmissionRequest(NamedTuple):
 
     def hash(self, slug: str, blob: Blob) -> str:
         """Return the hash that two requests under one Idempotency-Key must share."""
-        note_values = self.note if self.note != Note() else ()
-        lines = [slug, self.mode, *sorted(self.gpus), self.name, blob.digest]
-        case_lines = [f"case {self.case}"] if self.case else []
-        text = "\n".join([*lines, *(value or "" for value in note_values), *case_lines])
+        request = self.request
+        lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
+        note_lines = [request.note, request.tag] if request.note or request.tag else []
+        case_lines = [f"case {request.case}"] if request.case else []
+        text = "\n".join([*lines, *note_lines, *case_lines])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -102,7 +102,7 @@ class SubmissionBatch:
     it applies only if the request is not the repeat of one that was accepted.
     """
 
-    upload: SubmissionRequest
+    upload: Upload
     scope: str
     problem: str
     wanted: Sequence[SubmissionReceived]
@@ -134,10 +134,6 @@ class SubmissionBatch:
             for submission, fact in self.facts.items()
         }
 
-    def stamp(self, submission: str) -> EventMetadata:
-        """Return the stamp of an event of this submission."""
-        return EventMetadata(new_id(), self.at, f"account:{self.account}", submission, "http")
-
 
 class Intake:
     """Accepts submissions from every client."""
@@ -153,65 +149,70 @@ class Intake:
         self.admission = AdmissionQueue(limits)
         self.queues = GpuQueues(ports.lookups, limits.queued_max)
 
-    async def submit(self, upload: SubmissionRequest) -> SubmissionReceipts:
+    async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type. Raises `Refused` and `Failed`."""
-        batch, people = await self._prepare(upload), self._ports.people
+        batch, people, note = await self._prepare(upload), self._ports.people, upload.note
         # A note that could not be stored is refused before anything is accepted.
-        if upload.note != Note() and not await people.has_row(batch.account):
+        if note is not None and not await people.has_row(batch.account):
             raise name_lost(batch.account)
         async with self.admission.admit(batch.account):
             receipts = await self._take_in(batch)
-            if upload.note != Note():
+            if note is not None:
                 # After the log, which decides whether they exist: a client that gets an error here
                 # retries under the same key.
                 submission_ids = [receipt.id for receipt in receipts.submissions]
-                await people.begin_notes(batch.account, submission_ids, upload.note)
+                await people.begin_notes(batch.account, submission_ids, note)
         with_queues = [
             structs.replace(receipt, queue=self.queues.last_snapshot(receipt.gpu))
             for receipt in receipts.submissions
         ]
         return structs.replace(receipts, submissions=with_queues)
 
-    async def _prepare(self, upload: SubmissionRequest) -> SubmissionBatch:
+    async def _prepare(self, upload: Upload) -> SubmissionBatch:
         """Return the batch of a request; refusals come in the order of the API contract.
 
         Raises `Refused` and `Failed`.
         """
-        slug, caller = upload.problem.lower(), upload.caller
+        request, caller = upload.request, upload.caller
+        slug = request.problem.lower()
         account, at = caller.id, self._ports.clock()
         _, problem, account_state = await asyncio.gather(
             self.check_open(),
             self._problem(slug),
             self._histories.state(subjects.account(account), accounts.accounts),
         )
-        rules.check_mode(upload.mode)
-        check_scope(caller, SCOPE_OF_MODE[upload.mode])
+        rules.check_mode(request.mode)
+        check_scope(caller, SCOPE_OF_MODE[request.mode])
         published = problems.newest_version(slug, problem)
         self._feed.now().check_sees(caller, slug)
         if upload.idempotency_key is None and not upload.vouched_by:
             _check_in_time(slug, problem, at)
-        for gpu in upload.gpus:
+        for gpu in request.gpus:
             rules.choose_gpu(gpu, Directives(), published)
-        text = rules.file_text(upload.name, upload.source, published)
+        text = rules.file_text(request.name, request.source, published)
         directives = read_directives(text)
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
         source = upload.blob
-        command = rules.Submit(
+        name = rules.safe_name(request.name)
+        received = SubmissionReceived(
             account=account,
             problem=slug,
-            mode=upload.mode,
-            name=rules.safe_name(upload.name),
-            text=text,
+            problem_number=published.number,
+            problem_digest=published.digest,
+            gpu="",
+            mode=request.mode,
             source=source,
-            at=at,
+            name=name,
+            deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
-            case=rules.check_case(upload.case, upload.mode, published),
+            case=rules.check_case(request.case, request.mode, published),
+            requires=rules.required(name, text, published.requires),
         )
-        facts = [rules.receive(command, published, gpu) for gpu in gpus]
+        facts = [structs.replace(received, gpu=gpu) for gpu in gpus]
         full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
         return SubmissionBatch(upload, upload.scope(), slug, facts, at, full_queue)
 
@@ -280,7 +281,7 @@ class Intake:
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
         if batch.full is not None:
             raise batch.full
-        await self._ports.blobs.put(batch.upload.source, batch.wanted[0].source.media)
+        await self._ports.blobs.put(batch.upload.request.source, batch.wanted[0].source.media)
         last = await self._append(batch, uses, quotas_now.version)
         quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, uses))
         first = last - len(batch.facts) + 1
@@ -298,25 +299,22 @@ class Intake:
 
         Raises `Conflict` and `Failed`.
         """
-        uses_by_submission = {use.submission: use for use in uses}
-        events = []
-        for position, use in enumerate(uses):
+        quota_agg = subjects.quota(batch.account)
+        appends = [
             # Of several events of one aggregate in a batch, only the first names a version.
-            stamp = batch.stamp(use.submission)
-            agg = subjects.quota(batch.account)
-            events.append(NewEvent(make_envelope(use, agg, stamp), None if position else version))
-        for submission, fact in batch.facts.items():
-            use_paid = uses_by_submission.get(submission)
-            fact_with_cost = (
-                structs.replace(fact, bucket=use_paid.bucket, cost=use_paid.cost)
-                if use_paid
-                else fact
-            )
-            agg = subjects.submission(submission)
-            events.append(NewEvent(make_envelope(fact_with_cost, agg, batch.stamp(submission)), 0))
-        if len(events) == 1:
-            return await self._ports.log.append(events[0])
-        return await self._ports.log.append_all(events)
+            http_append(quota_agg, use, None if position else version, use.submission)
+            for position, use in enumerate(uses)
+        ]
+        received = dict(batch.facts)
+        for use in uses:
+            fact = received[use.submission]
+            received[use.submission] = structs.replace(fact, bucket=use.bucket, cost=use.cost)
+        appends += [
+            http_append(subjects.submission(submission), fact, 0, submission)
+            for submission, fact in received.items()
+        ]
+        appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
+        return await appender.append(*appends)
 
     async def _find_replay(
         self, batch: SubmissionBatch, quotas_now: QuotaState
@@ -357,10 +355,8 @@ def _receipt(
     quotas_now: QuotaState, submission: str, number: int, fact: SubmissionReceived, at: datetime
 ) -> Receipt:
     """Return the receipt of a submission in the log, with what is left of its quota."""
-    bucket, path = (
-        quotas.bucket_name(fact.problem, fact.gpu, fact.mode),
-        f"/v1/submissions/{number}",
-    )
+    bucket = quotas.bucket_name(fact.problem, fact.gpu, fact.mode)
+    path = f"/v1/submissions/{number}"
     return Receipt(
         number=number,
         id=submission,

@@ -21,7 +21,7 @@ from ingest.http.request_models import (
 )
 from ingest.ports import Note
 from ingest.quotas.routes import quota_headers
-from ingest.submissions.intake import Intake, SubmissionRequest
+from ingest.submissions.intake import Intake, Upload
 from ingest.submissions.service import Submissions
 from shared.api.platform import DecisionResponse
 from shared.api.queues import IntakeStatus
@@ -29,6 +29,7 @@ from shared.api.submissions import (
     CancelledSubmission,
     SubmissionNote,
     SubmissionReceipts,
+    SubmissionRequest,
     WithdrawnSubmission,
 )
 from shared.response_types import DocumentedRoute
@@ -85,19 +86,18 @@ def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> No
         response: Response,
     ) -> SubmissionReceipts:
         """Submit one source file; the response comes after it is in the log."""
-        upload = SubmissionRequest(
-            caller=caller,
-            problem=form.problem,
-            mode=form.mode,
-            gpus=[gpu for gpu in form.gpu or () if gpu],
+        submission = SubmissionRequest(
             name=form.file.filename or "submission.py",
             source=await form.file.read(),
-            via="discord" if caller.kind == "discord" else "http",
-            idempotency_key=idempotency_key(request),
-            note=Note(form.note or None, form.tag or None),
+            problem=form.problem,
+            mode=form.mode,
+            gpus=tuple(gpu for gpu in form.gpu or () if gpu),
             case=form.case,
+            note=form.note,
+            tag=form.tag,
         )
-        receipts = await intake.submit(upload)
+        via = "discord" if caller.kind == "discord" else "http"
+        receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))
         response.headers.update(rate_limit_headers(receipts))
         return receipts
 

@@ -10,7 +10,6 @@ from shared.decider import Decider
 from shared.errors import Refused
 from shared.events import (
     MODES,
-    Blob,
     Fact,
     IntakePaused,
     IntakeResumed,
@@ -28,22 +27,6 @@ STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 
 PAUSE_RETRY_S = 60.0
-
-
-@dataclass(frozen=True)
-class Submit:
-    """A submission of one file, for one problem, in one mode."""
-
-    account: str
-    problem: str
-    mode: str
-    name: str
-    text: str
-    source: Blob
-    at: datetime
-    via: str
-    request_hash: str
-    case: int = 0
 
 
 def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
@@ -138,25 +121,6 @@ def required(name: str, text: str, requires: Requires) -> Requires:
     """Return what an agent needs for a file: the problem's requirements and its compiler."""
     combined = dict.fromkeys([*requires.toolchains, *toolchains(name, text)])
     return structs.replace(requires, toolchains=list(combined))
-
-
-def receive(command: Submit, published: ProblemPublished, gpu: str) -> SubmissionReceived:
-    """Return the event of an accepted submission."""
-    return SubmissionReceived(
-        account=command.account,
-        problem=command.problem,
-        problem_number=published.number,
-        problem_digest=published.digest,
-        gpu=gpu,
-        mode=command.mode,
-        source=command.source,
-        name=command.name,
-        deadline_at=deadline(command.mode, published.budgets_s, command.at),
-        via=command.via,
-        request_hash=command.request_hash,
-        case=command.case,
-        requires=required(command.name, command.text, published.requires),
-    )
 
 
 def safe_name(name: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from ingest.access.callers import Caller, check_problem
@@ -99,14 +100,10 @@ class Submissions:
         submission = await self._load_own(number, caller)
         data = text.encode()
         command = moderation.Appeal(describe_blob(data, TEXT_MEDIA))
-
-        async def store_text() -> None:
-            await self.ports.blobs.put(data, TEXT_MEDIA)
-
         return await self.decisions.make_all(
             [moderation_command(submission, command)],
             CommandContext(f"account:{submission.account}", submission.id),
-            store_text,
+            partial(self.ports.blobs.put, data, TEXT_MEDIA),
         )
 
     async def set_note(self, number: int, caller: Caller, note: Note) -> None:

@@ -1,1 +1,0 @@
-"""Agents and pools, as operators manage them."""
