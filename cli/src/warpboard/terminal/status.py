@@ -134,15 +134,13 @@ async def quota(context: AppContext, problem: str | None, gpu: str | None) -> in
     if gpu and not problem:
         raise click.UsageError("--gpu needs a PROBLEM")
     async with context.api(context.place) as api:
-        filters = (
-            [
-                {"problem": problem, "gpu": name}
+        if problem:
+            answers = [
+                await api.get(Balances, "quota", problem=problem, gpu=name)
                 for name in await resolve_gpus(api, problem, gpu, are_open=True)
             ]
-            if problem
-            else [{}]
-        )
-        answers = [await api.get(Balances, "quota", **names) for names in filters]
+        else:
+            answers = [await api.get(Balances, "quota")]
     balances = [balance for answer in answers for balance in answer.value.items]
     empty = "no limit holds for you" + (" there" if problem else "")
     document = {"items": [item for answer in answers for item in answer.document["items"]]}

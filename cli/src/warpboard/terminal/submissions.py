@@ -86,7 +86,7 @@ HIDDEN = "hidden"
         ),
         click.option("--note", default="", metavar="TEXT", help="A note that only you see."),
         click.option(
-            *("--tag",),
+            "--tag",
             default="",
             metavar="TAG",
             help="A word to list it by: submission list --tag TAG.",
@@ -196,7 +196,7 @@ def exit_code(submission: FullSubmission) -> int:
         click.option("--tag", metavar="TAG", help="Only yours with this tag."),
         click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
         click.option(
-            *("--limit",),
+            "--limit",
             type=IntRange(1, LIMIT_MAX),
             default=50,
             show_default=True,
