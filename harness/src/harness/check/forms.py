@@ -51,7 +51,8 @@ class ProblemFunctions(NamedTuple):
 def load_functions(form: str, module: ModuleType) -> ProblemFunctions:
     """Return the functions of a file of this form. Raises ProblemFault if one is missing."""
     if form == "kernelbench":
-        return _Models(module).functions()
+        models = _Models(module)
+        return ProblemFunctions(models.data, models.answer, models.check)
     names = ("generate_input", "ref_kernel", "check_implementation")
     generate, answer, check = (_require_function(module, name) for name in names)
     if form == "outputs":
@@ -85,9 +86,6 @@ class _Models:
         self._seed = 0
         self._init: list[Any] | None = None
         self._model: Any = None
-
-    def functions(self) -> ProblemFunctions:
-        return ProblemFunctions(self.data, self.answer, self.check)
 
     def data(self) -> Any:
         """Generate inputs under the current seed, moved to the run's device."""
@@ -205,7 +203,8 @@ def load_native_functions(
         library = _compile_reference(directory, arguments, build_tools)
         cache.put(key, library)
     cache.close()
-    return _Library(seal_memory(library)).functions()
+    native = _Library(seal_memory(library))
+    return ProblemFunctions(native.generate, native.answer, native.check)
 
 
 def _compile_reference(
@@ -248,10 +247,6 @@ class _Library:
         names = (ctypes.c_char_p * _ARGUMENTS_MAX)()
         count = self._library.wbr_names(names, _ARGUMENTS_MAX)
         self._names = [(names[index] or b"").decode() for index in range(count)]
-
-    def functions(self) -> ProblemFunctions:
-        """Return the functions in the form that every author's code has."""
-        return ProblemFunctions(self.generate, self.answer, self.check)
 
     def generate(self, **args: Any) -> Any:
         """Generate the data of a case."""

@@ -8,15 +8,8 @@ from typing import Any
 from harness.check.inputs import ReferenceFunctions, Shape
 from harness.check.structure import flatten, lay_out, layout_bytes
 from harness.problem import Case, MemoryShortage, Problem, ProblemFault
+from harness.sandbox import host
 from harness.sandbox.box import Limits
-from harness.sandbox.host import (
-    available_bytes,
-    format_gib,
-    limit_private_bytes,
-    private_bytes,
-    sandbox_bytes,
-    total_bytes,
-)
 
 _SEED = 1
 
@@ -61,7 +54,7 @@ class AvailableMemory:
 
         Otherwise the kernel kills this process, or another. `shared` bytes are mapped in addition.
         """
-        limit_private_bytes(self.private + max(0, self.machine - shared))
+        host.limit_private_bytes(self.private + max(0, self.machine - shared))
 
 
 def measure_available_memory(problem: Problem, limits: Limits) -> AvailableMemory:
@@ -69,10 +62,10 @@ def measure_available_memory(problem: Problem, limits: Limits) -> AvailableMemor
 
     Raises MemoryShortage if the problem declares more than there is.
     """
-    sandbox = sandbox_bytes(problem.memory_bytes, limits)
-    available = AvailableMemory(available_bytes(), sandbox, private_bytes())
+    sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
+    available = AvailableMemory(host.available_bytes(), sandbox, host.private_bytes())
     require_sandbox(problem, available.sandbox)
-    if problem.required_bytes > (total := total_bytes()):
+    if problem.required_bytes > (total := host.total_bytes()):
         raise _make_shortage("the problem", problem.required_bytes, "this machine has", total)
     return available
 
@@ -146,5 +139,5 @@ def _rank_bytes(sizes: TensorSizes, *, is_timed: bool) -> int:
 
 
 def _make_shortage(subject: str, needed: int, owner: str, offered: int) -> MemoryShortage:
-    needs, has = format_gib(needed, is_need=True), format_gib(offered, is_need=False)
+    needs, has = host.format_gib(needed, is_need=True), host.format_gib(offered, is_need=False)
     return MemoryShortage(f"{subject} needs {needs} of memory, {owner} {has}")

@@ -15,7 +15,6 @@ from harness.inspect.data import (
     ZEROS,
     describe_tensor,
     estimate_entropy_bits,
-    extract_inputs,
     fill_uninitialised,
     find_constant_inputs,
     find_few_valued_inputs,
@@ -329,10 +328,9 @@ def _generate_data(subject: InspectedCase, call: int, byte: int = ZEROS) -> Gene
     with fill_uninitialised(byte):
         data = subject.author.data(subject.case, seed)
     flat_data = flatten_copy(data)
-    inputs = extract_inputs(subject.form, data)
-    if inputs is data:
+    if subject.form != "kernelbench":
         return GeneratedData(flat_data, flat_data, subject.shape.shown)
-    part = flatten_copy(inputs)
+    part = flatten_copy(data["inputs"])
     return GeneratedData(flat_data, part, tuple(range(len(part.tensors))))
 
 

@@ -32,11 +32,6 @@ _NAMES = (
 )
 
 
-def extract_inputs(form: str, data: Any) -> Any:
-    """Return the part of an author's data that the generator drew."""
-    return data["inputs"] if form == "kernelbench" else data
-
-
 def flatten_copy(data: Any) -> FlatValue:
     """Flatten data and copy its tensors. Raises ProblemFault."""
     return copy_flat(flatten(data, "generate_input"))

@@ -35,13 +35,7 @@ from harness.inspect.case import (
 from harness.problem import Case, MemoryShortage, ProblemFault
 from harness.report.messages import InspectReport, InspectRequest
 from harness.run_directory import RunDirectory
-from harness.sandbox.host import (
-    available_bytes,
-    format_gib,
-    limit_private_bytes,
-    private_bytes,
-    sandbox_bytes,
-)
+from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 
 # Another machine may be slower than this one, and a submission slower than the reference.
@@ -89,18 +83,18 @@ class _Inspection:
         if directory.problem.lang == "py":
             # The author's code runs next, and other runs trust the content of the cache.
             machine.cache.close()
-        self._offered = available_bytes()
+        self._offered = host.available_bytes()
         self._initial_bytes = _peak_bytes()
         if request.device == "cpu":
             memory_limit = max(request.memory_bytes, self._problem.required_bytes)
-            limit_private_bytes(private_bytes() + min(memory_limit, self._offered))
+            host.limit_private_bytes(host.private_bytes() + min(memory_limit, self._offered))
 
     def run(self, until: float) -> None:
         """Inspect every case for which there is time; stop after a process was left behind."""
         reference = "reference.py" if self._problem.lang == "py" else "reference.cuh"
         try:
             author = self._load_author()
-            sandbox = sandbox_bytes(self._problem.memory_bytes, self._given.limits)
+            sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             memory.require_sandbox(self._problem, sandbox)
             for key in ("tests", "benchmarks"):
                 for case in getattr(self._problem, key):
@@ -181,7 +175,8 @@ class _Inspection:
         self.needed_bytes = max(self.needed_bytes, needed)
         if needed <= self._offered:
             return ""
-        needs, offered = format_gib(needed, is_need=True), format_gib(self._offered, is_need=False)
+        needs = host.format_gib(needed, is_need=True)
+        offered = host.format_gib(self._offered, is_need=False)
         return f"a run of it needs {needs} of memory, this machine offers {offered}"
 
     def _inspect_budgets(self) -> None:

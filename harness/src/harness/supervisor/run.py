@@ -308,7 +308,7 @@ class StagedRun(Run):
             try:
                 self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
                 profiler.warm(self._team, budget.ends_at)
-                profiler.run(case, number, (self._shapes[case.name], seeds), budget)
+                profiler.run(case, number, self._shapes[case.name], seeds, budget)
             except CaseFailed as failure:
                 return [*reports, verdict.failed_case_report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))

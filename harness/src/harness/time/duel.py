@@ -7,7 +7,7 @@ One side is frozen while the other runs, every call is judged, and the blocks fo
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -274,11 +274,5 @@ class Duel:
             for case_pairs in zip(*by_case, strict=True)
         ]
         rounds = [pairs[start : start + ROUND_PAIRS] for start in range(0, len(pairs), ROUND_PAIRS)]
-        comparison = compare_rounds(rounds)
-        return DuelReport(
-            winner=comparison.winner,
-            ratio=comparison.ratio,
-            interval=comparison.interval,
-            pairs_us=pairs,
-            round_pairs=ROUND_PAIRS,
-        )
+        comparison = asdict(compare_rounds(rounds))
+        return DuelReport(**comparison, pairs_us=pairs, round_pairs=ROUND_PAIRS)

@@ -1,7 +1,7 @@
 """What a machine has measured before: reference kernels, null calls, its own deviation."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from math import exp, log
 from statistics import median
@@ -63,13 +63,7 @@ class History:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a file, at most about 70 kB of text."""
-        return {
-            "version": _VERSION,
-            "references": {name: list(values) for name, values in self.references.items()},
-            "nulls": {shape: list(values) for shape, values in self.nulls.items()},
-            "probes": list(self.probes),
-            "sigma_run": [list(pair) for pair in self.sigma_run],
-        }
+        return {"version": _VERSION, **asdict(self)}
 
     @classmethod
     def from_json(cls, body: Any) -> "History":

@@ -132,7 +132,7 @@ def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
 
     Raises KeyError for an unknown device or mode.
     """
-    policy = replace(_RANKED[_SAME_POLICY.get(device, device)], device=device)
+    policy = replace(_RANKED[device], device=device)
     if mode not in ("ranked", "duel"):
         policy = replace(policy, **_QUICK)
     if wall_s is not None:
@@ -192,5 +192,4 @@ _CUDA = Policy(
     clock_s=(0.2, 2.0),
     pause_s=5.0,
 )
-_RANKED = {"cpu": _CPU, "cuda": _CUDA}
-_SAME_POLICY = {"hip": "cuda"}
+_RANKED = {"cpu": _CPU, "cuda": _CUDA, "hip": _CUDA}

@@ -84,7 +84,7 @@ def measure_batch(
     if not sets:
         return {}
     try:
-        times = _time_batch(judge_context, team, (short, sets), deadline)
+        times = _time_batch(judge_context, team, short, sets, deadline)
     except (CaseFailed, DeviceFault, ProblemFault):
         return {}
     if not times:
@@ -103,9 +103,8 @@ def _count_case_sets(device: Device, short: ShortCase) -> int:
 
 
 def _time_batch(
-    judge_context: JudgeContext, team: Team, short_sets: tuple[ShortCase, int], deadline: float
+    judge_context: JudgeContext, team: Team, short: ShortCase, sets: int, deadline: float
 ) -> list[float]:
-    short, sets = short_sets
     times: list[float] = []
     with Batch(judge_context, team, short, sets) as batch:
         until = min(deadline, time.monotonic() + _S_MAX)
@@ -302,11 +301,11 @@ class Profiler:
         self,
         case: Case,
         number: int,
-        shapes_and_seeds: tuple[Sequence[Shape], Iterator[int]],
+        shapes: Sequence[Shape],
+        seeds: Iterator[int],
         budget: StageBudget,
     ) -> None:
         """Record trace, table and ncu's files of one call. Raises CaseFailed if any is empty."""
-        shapes, seeds = shapes_and_seeds
         self._keep_files(number, self._record_call(case, shapes, seeds, budget))
         if self._capturer.is_for(case):
             self._keep_files(number, self._capturer.files(case, shapes[0], budget.ends_at))

@@ -160,17 +160,6 @@ class CudaCase(SharedCase):
         """Wait for the device. Raises errors of the submission's kernels."""
         self._torch.cuda.synchronize()
 
-    def rows(self, layout: bytes) -> list[SharedCase]:
-        """Return the sets of a batch as cases in pieces of the memories."""
-        sets, steps = (json.loads(layout)[word] for word in ("sets", "steps"))
-        return [
-            _BatchRow(
-                layout,
-                [m[i * step : (i + 1) * step] for m, step in zip(self._maps, steps, strict=True)],
-            )
-            for i in range(sets)
-        ]
-
     def _map(self, descriptor: int) -> Any:
         layout = next(self._memory_layouts)
         address = self._driver.map(descriptor, layout["bytes"])
@@ -182,7 +171,7 @@ class CudaCase(SharedCase):
         return self._maps[-1]
 
 
-class CudaBatch:
+class CudaBatch(CudaCase):
     """`sets` input sets that are answered together; merging their launches is allowed here.
 
     A set takes `steps` bytes of inputs and of outputs, one after the other in the memories. The
@@ -190,22 +179,17 @@ class CudaBatch:
     """
 
     def __init__(self, layout: bytes, descriptors: list[int]) -> None:
-        self._whole = CudaCase(layout, descriptors)
-        self._rows = self._whole.rows(layout)
+        super().__init__(layout, descriptors)
+        sets, steps = (json.loads(layout)[word] for word in ("sets", "steps"))
+        self._rows = [
+            _BatchRow(
+                layout,
+                [m[i * step : (i + 1) * step] for m, step in zip(self._maps, steps, strict=True)],
+            )
+            for i in range(sets)
+        ]
         self._graph: Any = None
         self._has_tried_capture = False
-
-    def gate(self, nonce: bytes) -> None:
-        """Close the gate for everything that is enqueued next."""
-        self._whole.gate(nonce)
-
-    def release(self, nonce: bytes) -> bool:
-        """Enqueue the done word after everything else."""
-        return self._whole.release(nonce)
-
-    def settle(self) -> None:
-        """Wait for the device."""
-        self._whole.settle()
 
     def answer(self, kernel: Callable[[Any], Any], scalars: bytes) -> None:
         """Compute all answers. The first call captures a graph; later ones replay it."""

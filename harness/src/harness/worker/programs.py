@@ -21,14 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from harness.worker import native, settings
+from harness.worker import native, protocol, settings
 from harness.worker.kernel_loader import SubmissionFailure
-from harness.worker.protocol import (
-    CSV_BYTES_MAX,
-    PAGE_BYTES_MAX,
-    REPORT_BYTES_MAX,
-    TEXT_CHARS_MAX,
-)
 
 KEPT_BYTES = 8 * 1024
 MESSAGES_BYTES_MAX = 16 * 1024**2
@@ -192,7 +186,7 @@ def _build_failure(messages: bytes) -> SubmissionFailure:
 
 def _message_text(text: bytes) -> str:
     """Shorten text to fit a message: the first errors help most, the last line counts them."""
-    return shorten_text(text, TEXT_CHARS_MAX - 100).decode(errors="replace").strip()
+    return shorten_text(text, protocol.TEXT_CHARS_MAX - 100).decode(errors="replace").strip()
 
 
 def run_program(order: dict[str, Any], descriptors: list[int], folder: Path) -> None:
@@ -330,7 +324,7 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
     python = (sys.executable, *flags, _path_of(program), str(replay_order))
     status, output = _run((*order["command"], *python), report_path.with_name("said.txt"))
     if _NOT_ALLOWED in output:
-        _write(text, shorten_text(output, PAGE_BYTES_MAX - _GAP_BYTES))
+        _write(text, shorten_text(output, protocol.PAGE_BYTES_MAX - _GAP_BYTES))
         return
     if status:
         raise _failure(f"ncu ended with status {status}", output)
@@ -343,13 +337,13 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
         require_capture(pages["csv"].decode(errors="replace"))
     except (EmptyCapture, csv.Error) as error:
         raise SubmissionFailure("exception", str(error)) from error
-    page = shorten_text(pages["text"], PAGE_BYTES_MAX - 2 * _GAP_BYTES)
-    if report_path.stat().st_size <= REPORT_BYTES_MAX:
+    page = shorten_text(pages["text"], protocol.PAGE_BYTES_MAX - 2 * _GAP_BYTES)
+    if report_path.stat().st_size <= protocol.REPORT_BYTES_MAX:
         _write(report, report_path.read_bytes())
     else:
-        page += b"\nThe report is left out: more than %d bytes.\n" % REPORT_BYTES_MAX
+        page += b"\nThe report is left out: more than %d bytes.\n" % protocol.REPORT_BYTES_MAX
     _write(text, page)
-    _write(table, _whole_lines(pages["csv"], CSV_BYTES_MAX))
+    _write(table, _whole_lines(pages["csv"], protocol.CSV_BYTES_MAX))
 
 
 def require_capture(raw: str) -> int:
@@ -397,7 +391,7 @@ def _make_page(line: Sequence[str], output: Path) -> bytes:
 
 
 def _failure(reason: str, output: bytes) -> SubmissionFailure:
-    room = TEXT_CHARS_MAX - len(reason) - _GAP_BYTES
+    room = protocol.TEXT_CHARS_MAX - len(reason) - _GAP_BYTES
     excerpt = shorten_text(output, room).decode(errors="replace").strip()
     return SubmissionFailure("exception", f"{reason}: {excerpt}" if excerpt else reason)
 

@@ -167,14 +167,14 @@ class WorkerServer:
         if backend := role.get("group"):
             _join_group(backend, self._path)
 
-    def _open_case(self, case: SharedCase | CudaBatch) -> None:
+    def _open_case(self, case: SharedCase) -> None:
         assert self._load is not None
         call = self._load(case)
-        if isinstance(case, CudaCase | CudaBatch | LocalCase):
+        if isinstance(case, CudaCase | LocalCase):
             call = self._make_gated_call(case, call)
         self._call = call
 
-    def _make_gated_call(self, case: CudaCase | CudaBatch | LocalCase, call: Call) -> Call:
+    def _make_gated_call(self, case: CudaCase | LocalCase, call: Call) -> Call:
         """Return a call whose GPU work waits behind a gate, which the referee opens once armed."""
 
         def run(scalars: bytes) -> bytes | None:
@@ -213,7 +213,7 @@ class WorkerServer:
         return protocol.DONE + self._nonce + (declaration or b"")
 
 
-def open_case(layout: bytes, descriptors: list[int]) -> SharedCase | CudaBatch:
+def open_case(layout: bytes, descriptors: list[int]) -> SharedCase:
     """Open the case of a CASE message: on the processor, behind a GPU's gate, or timed locally."""
     case = json.loads(layout)
     kind = next((memory.get("kind", "") for memory in case.get("memories", ())), "")

@@ -149,7 +149,7 @@ def load_submission(
     return lambda case: _bind_python(kernel, case)
 
 
-def _bind_python(kernel: Kernel, case: SharedCase | CudaBatch) -> Call:
+def _bind_python(kernel: Kernel, case: SharedCase) -> Call:
     if isinstance(case, CudaBatch):
         return lambda scalars: case.answer(kernel, scalars)
     return lambda scalars: case.commit(kernel(case.data(scalars)))

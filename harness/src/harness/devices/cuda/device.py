@@ -26,7 +26,7 @@ from harness.devices.cuda.driver import (
     Kernels,
 )
 from harness.devices.cuda.gate import DRAIN_S_MAX, DeviceFacts, Referee, RefereeStream
-from harness.devices.cuda.memory import MAILBOX_BYTES, CudaInputs, CudaOutputs, SharedMapping
+from harness.devices.cuda.memory import MAILBOX_BYTES, CudaInputs, CudaMemory, SharedMapping
 from harness.devices.device import Device, DeviceFault, Memory, Window
 
 # The accounts of runs and workers, where the harness is root.
@@ -193,7 +193,7 @@ class CudaDevice(Device):
         if role == "inputs":
             mapping = SharedMapping(self.driver, self._index, size + MAILBOX_BYTES)
             return CudaInputs(mapping, size, self.place, has_gate=self.tier in ("G1", "G2"))
-        return CudaOutputs(SharedMapping(self.driver, self._index, size), size, self.place)
+        return CudaMemory(SharedMapping(self.driver, self._index, size), size, self.place)
 
     def timed(self, window: Window) -> float:
         """Time one call, in microseconds. Raises RuleViolation and errors of the window."""

@@ -113,10 +113,8 @@ def tensor_at(address: int, size: int, place: str) -> Any:
     return tensor
 
 
-class CudaOutputs:
-    """What a worker answers into: `bytes` is the same memory that it maps."""
-
-    role = "outputs"
+class CudaMemory:
+    """Memory that a worker maps and answers into: `bytes` is the same memory."""
 
     def __init__(self, mapping: SharedMapping, size: int, place: str) -> None:
         self._mapping = mapping
@@ -132,33 +130,22 @@ class CudaOutputs:
         self._mapping.close()
 
 
-class CudaInputs:
+class CudaInputs(CudaMemory):
     """What a worker sees: `bytes` is private, and only the reveal copies it to the worker.
 
     `shots` are the timings of the last calls with these inputs.
     """
 
-    role = "inputs"
-
     def __init__(self, mapping: SharedMapping, size: int, place: str, *, has_gate: bool) -> None:
+        super().__init__(mapping, size, place)
         torch: Any = importlib.import_module("torch")
-        self._mapping = mapping
-        self.descriptor = mapping.descriptor
-        self.address = mapping.address
-        self.size = size
         self.shots: deque[CallTiming] = deque(maxlen=SHOTS_MAX)
         self.mailbox = mapping.address + mapping.size - MAILBOX_BYTES
-        self.bytes: Any = torch.zeros(size, dtype=torch.uint8, device=place)
+        self.bytes = torch.zeros(size, dtype=torch.uint8, device=place)
         # Before the first reveal, no data of an earlier owner may be there.
         tensor_at(mapping.address, mapping.size, place).zero_()
-        self.told: dict[str, Any] = {"kind": "cuda", "bytes": mapping.size}
         if has_gate:
             self.told["gate"] = mapping.size - MAILBOX_BYTES
-
-    def close(self) -> None:
-        """Release the memories."""
-        self.bytes = None
-        self._mapping.close()
 
 
 @dataclass
@@ -167,7 +154,7 @@ class RankCall:
 
     window: Window
     inputs: CudaInputs
-    outputs: CudaOutputs
+    outputs: CudaMemory
     reveal: int
     done: int
     seed: int = field(default_factory=lambda: secrets.randbits(64))
@@ -176,7 +163,7 @@ class RankCall:
     @classmethod
     def of(cls, window: Window, rank: int) -> Self:
         """Return a rank's part of the call that a window is about to make."""
-        inputs, outputs = cast("tuple[CudaInputs, CudaOutputs]", window.memories[rank])
+        inputs, outputs = cast("tuple[CudaInputs, CudaMemory]", window.memories[rank])
         # Zero is what the mailbox holds before its first use.
         reveal, done_nonce = (
             int.from_bytes(window.nonce[at : at + 4], "little") | 1 for at in (0, 4)
