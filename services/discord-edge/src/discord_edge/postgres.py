@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from psycopg.rows import dict_row
@@ -18,7 +18,12 @@ from shared.postgres import borrow_connection, load_statements
 
 SCHEMA = "discord_edge"
 Rows = list[dict[str, Any]]
-SavedField = Literal["thread", "status", "report", "ended"]
+SAVE_STATEMENTS = {
+    "thread": "set_thread",
+    "status": "set_status",
+    "report": "set_report",
+    "ended": "set_ended",
+}
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,9 @@ class PostgresTrackedSubmissions(_Tables):
         """Add a submission to track."""
         await self._execute("add", **asdict(submission))
 
-    async def save(self, number: int, field: SavedField, value: str) -> None:
+    async def save(self, number: int, field: str, value: str) -> None:
         """Store its `thread`, `status`, `report` or why it `ended`."""
-        await self._execute(f"set_{field}", number=number, value=value)
+        await self._execute(SAVE_STATEMENTS[field], number=number, value=value)
 
     async def list_open(self) -> list[TrackedSubmission]:
         """Return the submissions that are still reported on."""

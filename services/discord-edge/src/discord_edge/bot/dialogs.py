@@ -100,8 +100,8 @@ class Confirmation(Question):
 
     async def ask(self, text: str, embed: discord.Embed | None = None) -> bool | None:
         """Return whether the answer is yes; None if there is no answer in time."""
-        shown = discord.utils.MISSING if embed is None else embed
-        await self.asked_by.edit_original_response(content=text, embed=shown, view=self)
+        new_embed = discord.utils.MISSING if embed is None else embed
+        await self.asked_by.edit_original_response(content=text, embed=new_embed, view=self)
         return None if await self.wait() else self.is_yes
 
 
