@@ -10,7 +10,8 @@ from prometheus_client import REGISTRY
 from scheduler.domain.state import Agent, Offer, SchedulerState, World
 from scheduler.metrics import BusMetrics, SchedulerMetrics
 from shared.events import AgentRegistered
-from shared.nats.bus_status import BusStatus, ConsumerStatus
+from shared.nats.bus_status import BusStatus
+from shared.nats.pull import AckFloor, ConsumerInfo
 from tests.scheduler.histories import LATE, world
 from tests.scheduler.test_baselines import given_baselines
 from tests.support.examples import example_event
@@ -89,7 +90,8 @@ def test_a_pool_without_agents_has_a_queue_all_the_same() -> None:
 
 def test_a_consumer_that_is_gone_loses_its_series() -> None:
     metrics = BusMetrics()
-    metrics.told(BusStatus(9, 900, 3, 2, [ConsumerStatus("gpu-agent-a1", 1, 2, 3, 4)]))
+    reader = ConsumerInfo("gpu-agent-a1", {}, AckFloor(4, 9), 1, 2, 3)
+    metrics.told(BusStatus(9, 900, 3, 2, [reader]))
     assert value("consumer_pending_events", consumer="gpu-agent-a1") == 1
     assert (value("dead_letters_total"), value("open_dead_letters")) == (3, 2)
     metrics.told(BusStatus(9, 900, 4, 0, []))

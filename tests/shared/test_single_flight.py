@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.single_flight import SingleFlight
+from shared.nats.agent import SingleFlight
 
 
 class Calls:

@@ -37,20 +37,17 @@ def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object)
     logger.warning(message, *values, extra={"left_out": left_out})
 
 
-def _ignore_health(_part: str, _reason: str | None) -> None:
-    """Ignore the health of parts that /healthz does not name."""
-
-
 class Outage:
     """Retries of one part of a process, with growing pauses and few log lines.
 
-    `ail` reports the part to /healthz, with the reason, or None when it works again.
+    `ail` reports the part to /healthz, with the reason, or None when it works again; the default
+    is for parts that /healthz does not name.
     """
 
     def __init__(
         self,
         part: str,
-        ail: HealthReporter = _ignore_health,
+        ail: HealthReporter = lambda _part, _reason: None,
         pause_s_min: float = PAUSE_S_MIN,
         pause_s_max: float = PAUSE_S_MAX,
     ) -> None:

@@ -11,9 +11,9 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from nats.aio.client import Client
@@ -46,10 +46,12 @@ from shared.nats.inbox import (
 from shared.nats.pull import create_consumer, find_consumer
 from shared.nats.streams import Settings, stream_state
 from shared.nats.uploads import upload
-from shared.single_flight import SingleFlight
 from shared.subjects import history_of, last_token
 
 log = logging.getLogger(__name__)
+
+Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
 
 INBOX, EVENT, BLOB = "inbox", "event", "blob"
 STATUS, SIZE = "Warpboard-Status", "Warpboard-Size"
@@ -95,6 +97,43 @@ class BlobRequest(msgspec.Struct, frozen=True):
 
     digest: str
     offset: int = 0
+
+
+class SingleFlight(Generic[Key, T]):
+    """Calls by key, of which only one runs at a time.
+
+    Who asks first may be cancelled: the call goes on for the others. Its error is raised for all
+    who wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Key, asyncio.Task[T]] = {}
+
+    def __len__(self) -> int:
+        """Return how many calls run."""
+        return len(self._running)
+
+    def __contains__(self, key: Key) -> bool:
+        """Return whether a call runs for this key."""
+        return key in self._running
+
+    async def join(self, key: Key, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the call that runs for this key; start it if there is none."""
+        if key not in self._running:
+            task = self._running[key] = asyncio.create_task(call())
+            task.add_done_callback(partial(self._forget, key))
+        return await asyncio.shield(self._running[key])
+
+    def cancel(self) -> None:
+        """Cancel all calls."""
+        for task in self._running.values():
+            task.cancel()
+
+    def _forget(self, key: Key, task: "asyncio.Task[T]") -> None:
+        del self._running[key]
+        if not task.cancelled():
+            # Read, so that asyncio logs no error that nobody waits for any more.
+            task.exception()
 
 
 class AgentRequests:
@@ -208,7 +247,6 @@ def _encode_response(response: InboxResponse | EventResponse) -> tuple[bytes, in
 
 
 REFUSED = 400
-T = TypeVar("T")
 
 
 async def _request_data(nc: Client, agent: str, request: str, body: object) -> tuple[bytes, int]:

@@ -28,6 +28,7 @@ from shared.clock import now
 from shared.events import Blob
 from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import (
+    DUPLICATE_IN_BATCH,
     MESSAGE_ID_HEADER,
     RequestDenied,
     StoredMessage,
@@ -240,7 +241,6 @@ PART_BYTES = 256 * 1024
 BYTES_MAX = PART_BYTES * (BATCH_MAX - 1)
 # A reader starts again if another snapshot was stored between its reads.
 READS_MAX = 3
-DUPLICATE_IN_BATCH = 10201
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from shared.errors import Failed
 from shared.nats.connection import REQUEST_ERRORS
 from shared.nats.event_log import NatsLog
 from shared.nats.messages import read_pages
-from shared.nats.pull import list_durable_consumers
+from shared.nats.pull import ConsumerInfo, list_durable_consumers
 from shared.nats.streams import MAX_DELIVERIES_ADVISORY, stream_info, stream_state
 from shared.subjects import DEADLETTERS, STREAM
 
@@ -63,16 +63,6 @@ def _parse_letter(body: bytes) -> DeadLetter:
     )
 
 
-class ConsumerStatus(NamedTuple):
-    """A durable consumer: its pending, unacknowledged, redelivered and acknowledged messages."""
-
-    name: str
-    pending: int
-    unacknowledged: int
-    redelivered: int
-    acknowledged: int
-
-
 class BusStatus(NamedTuple):
     """The size of the log, all dead letters ever, those not redriven, and all durable consumers."""
 
@@ -80,7 +70,7 @@ class BusStatus(NamedTuple):
     log_bytes: int
     dead_letters: int
     open_letters: int
-    readers: list[ConsumerStatus]
+    readers: list[ConsumerInfo]
 
 
 @contextmanager
@@ -102,14 +92,5 @@ async def read_bus_status(nc: Client) -> BusStatus:
     with _translate_errors("the state of NATS"):
         log, given_up = await stream_state(nc, STREAM), await stream_state(nc, DEADLETTERS)
         letters = await NatsDeadLetters(nc).list() if given_up.last_seq else []
-        consumers = [
-            ConsumerStatus(
-                consumer.name,
-                consumer.num_pending,
-                consumer.num_ack_pending,
-                consumer.num_redelivered,
-                consumer.ack_floor.consumer_seq,
-            )
-            for consumer in await list_durable_consumers(nc, STREAM)
-        ]
+        consumers = await list_durable_consumers(nc, STREAM)
         return BusStatus(log.last_seq, log.bytes, given_up.last_seq, len(letters), consumers)

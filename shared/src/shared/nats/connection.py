@@ -36,6 +36,7 @@ NO_SEQUENCE = 10043
 NO_CLUSTER = 10074
 NO_PEERS = 10005
 STORE_FAILED = 10077
+DUPLICATE_IN_BATCH = 10201
 
 # 429 means too many requests, 5xx a server that is starting, has no leader or no space.
 TEMPORARY_FROM = 429

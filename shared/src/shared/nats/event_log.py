@@ -15,6 +15,7 @@ from shared.lifecycle import Lifecycle
 from shared.metrics import LogMetrics
 from shared.nats.batch import BATCH_MAX, GroupCommit, MessageDraft, publish_batch
 from shared.nats.connection import (
+    DUPLICATE_IN_BATCH,
     STORE_FAILED,
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
@@ -33,7 +34,6 @@ from shared.nats.streams import ensure_streams, stream_info, stream_state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import encode_envelope, read_envelope
 
-DUPLICATE_IN_BATCH = 10201
 LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
 # Separates an event's id from the salt that makes its message id unguessable.
 SALT_MARK = "~"

@@ -56,14 +56,19 @@ class AckFloor(msgspec.Struct):
 
 
 class ConsumerInfo(msgspec.Struct):
-    """A consumer as the server reports it."""
+    """A consumer as the server reports it: settings, and the number of messages by state."""
 
     name: str
     config: Settings
     ack_floor: AckFloor
-    num_pending: int = 0
-    num_ack_pending: int = 0
-    num_redelivered: int = 0
+    pending: int = msgspec.field(default=0, name="num_pending")
+    unacknowledged: int = msgspec.field(default=0, name="num_ack_pending")
+    redelivered: int = msgspec.field(default=0, name="num_redelivered")
+
+    @property
+    def acknowledged(self) -> int:
+        """How many messages it has acknowledged, up to the first that it has not."""
+        return self.ack_floor.consumer_seq
 
 
 class _ConsumerPage(msgspec.Struct):

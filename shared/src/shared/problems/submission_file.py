@@ -1,8 +1,9 @@
 """What a submission's file says: its language by suffix, and its `#!POPCORN` lines."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from shared.errors import Refused
@@ -48,18 +49,12 @@ def toolchains(name: str, text: str) -> list[str]:
     compiler = COMPILERS.get(language)
     if compiler is None:
         return []
-    if compiler == "nvcc" and any(_NVRTC.match(line) for line in _leading_comment_lines(text)):
+    # The harness reads directives in the comment at the start only.
+    lines = (line.strip() for line in text.splitlines()[:LEADING_LINES_MAX])
+    comment = takewhile(lambda line: not line or line.startswith("//"), lines)
+    if compiler == "nvcc" and any(_NVRTC.match(line) for line in comment):
         return ["nvrtc"]
     return [compiler]
-
-
-def _leading_comment_lines(text: str) -> Iterator[str]:
-    """Return the comment lines at the start, the only place where the harness reads directives."""
-    for line in text.splitlines()[:LEADING_LINES_MAX]:
-        stripped = line.strip()
-        if stripped and not stripped.startswith("//"):
-            return
-        yield stripped
 
 
 MARKS = ("#!POPCORN", "//!POPCORN")
