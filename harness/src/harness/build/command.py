@@ -19,6 +19,8 @@ HEADER = Path(__file__).parent / "warpboard.h"
 # A submission to a problem in C++ is compiled together with this driver.
 DRIVER = HEADER.parent / "native" / "wb_submission.cpp"
 LANGUAGES = {".cpp": "c++", ".cu": "cuda", ".hip": "hip"}
+# The languages whose code needs no GPU.
+HOST_LANGUAGES = ("c++",)
 COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 BUILD_S_MAX = 120

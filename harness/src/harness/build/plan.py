@@ -14,6 +14,7 @@ from harness.build.command import (
     COMPILERS,
     DRIVER,
     HEADER,
+    HOST_LANGUAGES,
     BuildOrder,
     BuildPaths,
     BuildRefused,
@@ -171,7 +172,7 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
         key = _key(tools, digest, ())
         return BuildPlan(key, is_heavy=compiles_at_import(source))
     directives = parse_directives(source, language)
-    if directives.language != "c++" and not tools.gpu:
+    if directives.language not in HOST_LANGUAGES and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
     _require_compiler(tools, directives.language)
     includes = tools.includes
