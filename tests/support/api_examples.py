@@ -18,6 +18,7 @@ EMPTY: dict[type[inspect.Type], Callable[[Any], Any]] = {
     inspect.LiteralType: lambda kind: kind.values[0],
     inspect.DateTimeType: lambda _: datetime(2026, 1, 1, tzinfo=UTC),
     inspect.ListType: lambda _: [],
+    inspect.VarTupleType: lambda _: [],
     inspect.DictType: lambda _: {},
     inspect.AnyType: lambda _: {},
     inspect.TupleType: lambda kind: [_empty(item) for item in kind.item_types],
