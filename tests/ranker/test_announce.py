@@ -193,7 +193,7 @@ async def test_no_history_is_posted_and_a_restart_goes_on(
 
 
 def posted(operator: Operator) -> list[int]:
-    """Return the events in the order of their first post: one whose post was not recorded repeats."""
+    """Return the events in order; a post that was not recorded before a restart is repeated."""
     return list(dict.fromkeys(body["seq"] for _, body in operator.got))
 
 
