@@ -55,7 +55,7 @@ EXAMPLES: dict[str, object] = {
 TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 # Which schema the data of each server-sent event has; those of the log have their type's name.
 STREAM: dict[str, Any] = {
-    "schema": {"type": "string", "description": "Server-sent events; docs/http.md tells of them."},
+    "schema": {"type": "string", "description": "Server-sent events; see docs/http.md."},
     "x-events": {
         name: {"$ref": f"#/components/schemas/{kind}"}
         for name, kind in (
