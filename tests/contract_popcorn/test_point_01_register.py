@@ -41,10 +41,13 @@ def test_point_01_an_id_works_once_it_is_linked(
     assert "requested_at" in linked(platform, state, confirm=False)
     refusal(newcomer.get("/user/submissions"), 401, "cli_id_not_linked")
     link = linked(platform, state, confirm=True)
-    assert (link["status"], link["user_name"]) == ("ok", "newcomer")
+    assert (link["status"], link["participant"]) == ("ok", "newcomer")
     number = submit(newcomer)
     submission = wait_until_done(newcomer, number)
-    assert (submission["job"]["status"], submission["user_id"]) == ("succeeded", link["user_id"])
+    assert (submission["job"]["status"], submission["user_id"]) == (
+        "succeeded",
+        link["participant_id"],
+    )
 
 
 @pytest.mark.parametrize("query", ["", "?provider=myspace"])

@@ -36,7 +36,7 @@ SPOILT: Mapping[str, Mapping[str, str]] = {
     "broken": {**FILES, "task.yml": TASK.replace("benchmarks:", "benchmark:")},
 }
 TOKEN = "operator-token-of-a-test"
-PUBLISHED = {"slug": "right", "number": 1, "is_new": True}
+PUBLISHED = {"slug": "right", "problem_version": 1, "is_new": True}
 
 
 @dataclass(frozen=True)
