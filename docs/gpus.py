@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.gpus import DTYPES, GPU_SPECS, GpuSpec
+from shared.gpus import DTYPES, GpuSpec, gpu_specs
 from shared.problems.roofline import FLOOR_SHARE
 
 PAGE = Path(__file__).parent / "gpus.md"
 HEAD = f"""# What GPU types can do
 
-Generated from `shared/src/shared/gpus.py` by `make docs`; a test fails when this page is stale.
+Generated from `shared/src/shared/gpus.csv` by `make docs`; a test fails when this page is stale.
 
 Figures of the makers' public data sheets, which the least work of a problem is held against
 ([timing](timing.md#what-a-machine-can-do)): memory bandwidth, the last cache, and dense operations
@@ -35,14 +35,14 @@ the floors that they were published with.
 def page() -> str:
     """The page as it should be."""
     head = ("GPU type", "GB/s", "cache, MiB", *DTYPES, "source", "looked up in")
-    lines = [_row(head), "|---" * len(head) + "|", *map(_line, GPU_SPECS)]
+    lines = [_row(head), "|---" * len(head) + "|", *map(_line, gpu_specs())]
     return HEAD + f"Operations are in 10¹² a second.\n\n{chr(10).join(lines)}\n"
 
 
 def _line(one: GpuSpec) -> str:
     rates = (_rate(one.tflops, dtype) for dtype in DTYPES)
     sizes = (f"{one.bandwidth_gb_s:g}", str(one.cache_mib))
-    return _row((one.name, *sizes, *rates, one.source, one.seen))
+    return _row((one.name, *sizes, *rates, one.source, one.looked_up_in))
 
 
 def _rate(tflops: Mapping[str, float], dtype: str) -> str:

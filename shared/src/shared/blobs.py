@@ -48,11 +48,9 @@ class BlobStore(Protocol):
 
         Errors: ValueError over 64 MiB; Failed if the store could not be reached in 30 s.
         """
-        ...
 
     async def get(self, digest: str) -> bytes:
         """Return the bytes, checked against the digest. Errors: BlobNotFound; Failed as put."""
-        ...
 
 
 class PrunableBlobStore(Protocol):
@@ -60,11 +58,9 @@ class PrunableBlobStore(Protocol):
 
     def kept(self) -> AsyncIterator[StoredBlob]:
         """Yield everything in the store. Errors: Failed."""
-        ...
 
     async def remove(self, kept: StoredBlob) -> bool:
         """Remove this blob; False if it is gone, or was put again since. Errors: Failed."""
-        ...
 
 
 class Snapshots(Protocol):
@@ -72,8 +68,6 @@ class Snapshots(Protocol):
 
     async def load(self, name: str) -> bytes | None:
         """Return the last saved bytes, or None. Errors: Failed."""
-        ...
 
     async def save(self, name: str, data: bytes) -> None:
         """Replace the saved bytes, completely or not at all. Errors: Failed."""
-        ...

@@ -24,24 +24,19 @@ class Delivery(Protocol):
     @property
     def recorded(self) -> RecordedEvent:
         """The event."""
-        ...
 
     @property
     def attempt(self) -> int:
         """How often it was delivered so far: 1 to 5; after that it is a dead letter."""
-        ...
 
     async def ack(self) -> None:
         """Acknowledge it: its effect is stored."""
-        ...
 
     async def retry(self, delay_s: float) -> None:
         """Ask for another delivery after a delay."""
-        ...
 
     async def give_up(self, reason: str) -> None:
         """Turn it into a dead letter, which an operator may redrive."""
-        ...
 
 
 class Inbox(Protocol):
@@ -53,11 +48,9 @@ class Inbox(Protocol):
         A delivered event does not come again while its process lives, unless it is put back.
         Unreadable events are not delivered: they become dead letters.
         """
-        ...
 
     async def close(self) -> None:
         """Stop reading; the position is kept."""
-        ...
 
 
 class Bus(Protocol):
@@ -68,30 +61,24 @@ class Bus(Protocol):
 
         Errors: Failed if that did not succeed in that time.
         """
-        ...
 
     async def leave(self, agent: str) -> None:
         """Announce that an agent leaves now."""
-        ...
 
     def beats(self) -> AsyncIterator[AgentHeartbeat]:
         """Yield every agent alive, then each change; after a reconnect all of them again."""
-        ...
 
     async def tell(self, topic: str, data: bytes) -> None:
         """Publish to the current listeners; at most 64 KiB, may be lost."""
-        ...
 
     def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield (topic, data) for messages on a topic, which may end in `>`."""
-        ...
 
     async def inbox(self, agent: str, after: int = 0) -> Inbox:
         """Open the inbox of an agent's runs, which continues where it stopped.
 
         A bus that restarted has forgotten the position: then it begins after this sequence.
         """
-        ...
 
 
 class DurableConsumers(Protocol):
@@ -102,11 +89,9 @@ class DurableConsumers(Protocol):
 
         A new name has no history: an outbox never acts on events it did not see.
         """
-        ...
 
     async def forget(self, consumer: str) -> None:
         """Delete the position of this name, so that it starts again; safe to repeat."""
-        ...
 
 
 TOO_MANY_DELIVERIES = "it was delivered too often"
@@ -132,7 +117,6 @@ class DeadLetters(Protocol):
 
     async def list(self) -> list[DeadLetter]:
         """Return the dead letters not redriven since, oldest first; of 90 days at most."""
-        ...
 
 
 def redrive_event(letter: DeadLetter, reason: str, actor: str, at: datetime) -> NewEvent:

@@ -87,15 +87,12 @@ class Feed(Protocol):
     @property
     def behind(self) -> int:
         """How many events the log still held back when the last one came; 0 means live."""
-        ...
 
     async def take(self, most: int = 5000) -> list[RecordedEvent]:
         """Return the next events, waiting for at least one. Errors: Gap."""
-        ...
 
     async def close(self) -> None:
         """Stop following."""
-        ...
 
 
 class Branch(Feed, Protocol):
@@ -104,7 +101,6 @@ class Branch(Feed, Protocol):
     @property
     def silent_s(self) -> float:
         """For how long nothing was received from the log, not even a heartbeat."""
-        ...
 
 
 @runtime_checkable
@@ -113,14 +109,12 @@ class BranchSource(Protocol):
 
     def branch(self, after: int, *aggs: str) -> Branch:
         """Follow these aggregates (`account.>`) after a sequence. `take` raises Gap as `follow`."""
-        ...
 
     async def fingerprint(self, seq: int) -> str | None:
         """Return an identifier of this log up to an event; None if it has no such event.
 
         A log that was restored, or continued differently, has another one. Errors: Failed.
         """
-        ...
 
 
 class EventSource(Protocol):
@@ -128,11 +122,9 @@ class EventSource(Protocol):
 
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""
-        ...
 
     def follow(self, after: int) -> Feed:
         """Follow all events after a sequence. `take` raises Gap if the log is shorter than that."""
-        ...
 
 
 class EventLog(EventSource, Protocol):
@@ -144,14 +136,12 @@ class EventLog(EventSource, Protocol):
         Errors: Conflict; ValueError if the event is over 256 KiB; Failed if the log could not
         be reached in 30 s, in which case the event may or may not be stored.
         """
-        ...
 
     async def append_all(self, events: Sequence[NewEvent]) -> int:
         """Store all (2 to 1000) or none and return the sequence of the last; errors as append.
 
         The first event needs an `expected`: it is how a repeat is recognised.
         """
-        ...
 
     async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
         """Return the events of an aggregate's history after a sequence, in order.
@@ -161,7 +151,6 @@ class EventLog(EventSource, Protocol):
 
         Errors: Failed if the log could not be reached in 30 s, or did not return it by then.
         """
-        ...
 
 
 @dataclass(frozen=True)

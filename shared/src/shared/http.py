@@ -248,11 +248,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    app: ASGIApp,
-    host: str,
-    port: int,
-    stopping: asyncio.Event,
-    limits: HttpLimits | None = None,
+    app: ASGIApp, host: str, port: int, stopping: asyncio.Event, limits: HttpLimits | None = None
 ) -> None:
     """Serve requests until `stopping`, then finish those in progress within 10 s.
 

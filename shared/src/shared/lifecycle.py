@@ -307,7 +307,6 @@ class ServiceSettings(Protocol):
     @property
     def ops_listen(self) -> Listen:
         """The address of /healthz and /metrics."""
-        ...
 
 
 Settings = TypeVar("Settings", bound=ServiceSettings)

@@ -135,17 +135,14 @@ class Log(Protocol):
     @property
     def counts(self) -> LogCounts:
         """Its appends and feeds."""
-        ...
 
     @property
     def reconnects(self) -> int:
         """How often its connection was re-established."""
-        ...
 
     @property
     def silent_s(self) -> float:
         """For how long the server has sent nothing to a feed that expects messages."""
-        ...
 
 
 class LogMetrics(Collector):

@@ -32,15 +32,12 @@ class Outbox(Protocol):
 
     async def begin(self, event: str, target: str) -> bool:
         """Record that an effect begins; False if it is already done. Errors: Failed."""
-        ...
 
     async def mark(self, event: str, target: str) -> None:
         """Record that an effect is done. Errors: Failed."""
-        ...
 
     async def pending(self) -> int:
         """Count effects that began and are not done. Errors: Failed."""
-        ...
 
 
 @dataclass(frozen=True)

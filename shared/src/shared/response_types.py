@@ -7,9 +7,8 @@ types, or a TypedDict of the public client's API, which is sent as it is. The te
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 from fastapi import Response
@@ -23,30 +22,13 @@ from shared.api.fields import ApiModel
 Body = TypeVar("Body")
 Schema = dict[str, Any]
 
-Microseconds = Annotated[float, Field(description="Microseconds.")]
 Seconds = Annotated[float, Field(description="Seconds.")]
-Timestamp = Annotated[datetime, Field(description="An instant, in UTC.")]
-# The same for a body that already holds it as text.
+# An instant that the body already holds as text.
 TimestampText = Annotated[
     str,
     WithJsonSchema({"type": "string", "format": "date-time", "description": "An instant, in UTC."}),
 ]
-SequenceNumber = Annotated[int, Field(description="The sequence of an event in the log.", ge=0)]
 SubmissionNumber = Annotated[int, Field(description="The number of a submission.", ge=1)]
-OwnRunMicroseconds = Annotated[
-    float | None, Field(description="What the submission's own run measured, microseconds.")
-]
-PooledSubmissions = Annotated[
-    list[SubmissionNumber],
-    Field(
-        description="The participant's submissions of this source whose runs make the score; empty"
-        " where it is the submission's own run alone."
-    ),
-]
-Digest = Annotated[str, Field(description="SHA-256, hex.", pattern="^[0-9a-f]{64}$")]
-Mode = Literal["test", "benchmark", "ranked", "profile"]
-Visibility = Literal["public", "closed"]
-
 SCHEMA_REF = "#/components/schemas/{model}"
 # The key that names a schema of another service.
 SCHEMA_KEY = "x-schema"
@@ -71,11 +53,10 @@ class DocumentedRoute(APIRoute):
 def _return_builtins(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     """Make an endpoint return plain dicts in place of API types, which FastAPI cannot encode."""
     assert inspect.iscoroutinefunction(endpoint), f"{endpoint.__qualname__} is not async"
-    respond: Callable[..., Awaitable[Any]] = endpoint
 
     @functools.wraps(endpoint)
     async def respond_with_builtins(*args: Any, **kwargs: Any) -> Any:
-        body = await respond(*args, **kwargs)
+        body = await endpoint(*args, **kwargs)
         return body if isinstance(body, Response) else msgspec.to_builtins(body)
 
     return respond_with_builtins
@@ -143,30 +124,24 @@ def build_schemas(routes: Iterable[BaseRoute], beside: Iterable[type] = ()) -> S
     _, struct_schemas = msgspec.json.schema_components(
         all_structs, ref_template=SCHEMA_REF.format(model="{name}")
     )
-    _require_what_is_always_sent(struct_schemas)
-    shared = defined.get("$defs", {}) | struct_schemas
-    _forbid_other_fields([*by_key.values(), *shared.values()])
-    bodies = {key: schema for (key, _), schema in by_key.items()}
-    bodies |= {
-        key: _body_schema(body_types[key], kinds) for key, kinds in struct_types.items() if kinds
-    }
-    return Schemas(bodies, shared)
-
-
-def _require_what_is_always_sent(schemas: dict[str, Schema]) -> None:
-    """List every field as required, unless its type omits fields that have their default value."""
+    # Every field is always sent, unless its type omits fields that have their default value.
     pending: list[type[msgspec.Struct]] = [ApiModel]
     while pending:
         model = pending.pop()
         pending += model.__subclasses__()
-        if model.__name__ in schemas and not model.__struct_config__.omit_defaults:
-            schemas[model.__name__]["required"] = list(schemas[model.__name__]["properties"])
-
-
-def _body_schema(body: Any, kinds: list[type[msgspec.Struct]]) -> Schema:
-    references = [{"$ref": SCHEMA_REF.format(model=kind.__name__)} for kind in kinds]
-    schema = references[0] if len(references) == 1 else {"anyOf": references}
-    return {"type": "array", "items": schema} if get_origin(body) is list else schema
+        if model.__name__ in struct_schemas and not model.__struct_config__.omit_defaults:
+            fields = struct_schemas[model.__name__]
+            fields["required"] = list(fields["properties"])
+    shared = defined.get("$defs", {}) | struct_schemas
+    _forbid_other_fields([*by_key.values(), *shared.values()])
+    bodies = {key: schema for (key, _), schema in by_key.items()}
+    for key, kinds in struct_types.items():
+        references = [{"$ref": SCHEMA_REF.format(model=kind.__name__)} for kind in kinds]
+        if kinds:
+            schema: Schema = references[0] if len(references) == 1 else {"anyOf": references}
+            is_list = get_origin(body_types[key]) is list
+            bodies[key] = {"type": "array", "items": schema} if is_list else schema
+    return Schemas(bodies, shared)
 
 
 def _forbid_other_fields(schema: Any) -> None:

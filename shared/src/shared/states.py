@@ -42,10 +42,7 @@ STATES: dict[str, State] = {
 
 
 def state_deadline(
-    state: str,
-    deadline_at: datetime,
-    since_at: datetime,
-    lease_until_at: datetime | None = None,
+    state: str, deadline_at: datetime, since_at: datetime, lease_until_at: datetime | None = None
 ) -> datetime:
     """Return when a submission in this state since `since_at` is overdue. Errors: KeyError.
 

@@ -56,7 +56,7 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: dict[tuple[str, int], Upcaster] = {
-    ("SubmissionReceived", 1): lambda data: data | {"is_queued": False},
+    ("SubmissionReceived", 1): lambda data: data | {"is_queued": False}
 }
 
 encode = msgspec.json.Encoder().encode

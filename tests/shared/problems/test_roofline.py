@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
-from shared.gpus import DTYPES, GPU_SPECS, find_gpu_spec
+from shared.gpus import DTYPES, find_gpu_spec, gpu_specs
 from shared.problems.roofline import Work, compare_to_roofline, floors_us, roofline_us
 from tests.shared.problems.examples import compile_example
 
@@ -111,17 +111,17 @@ def test_what_fits_the_cache_need_not_be_written_out() -> None:
 def test_an_authors_floor_goes_before_and_nought_is_none() -> None:
     assert floors_us(Work("n", bytes=1e9, floor_us=2.0)) == {"": 2.0}
     assert floors_us(Work("n", bytes=1e9, floor_us=0.0)) == {}
-    assert set(floors_us(Work("n", bytes=1e9))) == {spec.name for spec in GPU_SPECS}
+    assert set(floors_us(Work("n", bytes=1e9))) == {spec.name for spec in gpu_specs()}
 
 
 def test_every_row_of_the_table_is_named_once_and_has_known_units() -> None:
-    names = [spec.name for spec in GPU_SPECS]
+    names = [spec.name for spec in gpu_specs()]
     assert len(set(names)) == len(names)
     assert find_gpu_spec("h200") is find_gpu_spec("H200") is not None
-    for spec in GPU_SPECS:
+    for spec in gpu_specs():
         assert set(spec.tflops) <= set(DTYPES)
         assert spec.source
-        assert spec.seen
+        assert spec.looked_up_in
         # In the order of units, a shorter number is never slower.
         rates = [
             spec.tflops[name]

@@ -19,14 +19,7 @@ from msgspec.structs import replace
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
-from harness.entry import (
-    Harness,
-    Progress,
-    RunReport,
-    RunRequest,
-    StageFinished,
-    Started,
-)
+from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from shared.blobs import BLOB_BYTES_MAX, BlobStore
 from shared.errors import Failed
 from shared.events import (

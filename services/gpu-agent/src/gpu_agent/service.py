@@ -50,15 +50,12 @@ class Metrics(Protocol):
 
     def said(self, fact: Fact) -> None:
         """Count a fact of a run that was appended."""
-        ...
 
     def lost(self) -> None:
         """Count a run whose lease was over before it had a result."""
-        ...
 
     def looked(self, *, is_busy: bool, is_well: bool) -> None:
         """Update the agent's state, at each heartbeat."""
-        ...
 
 
 @dataclass
@@ -181,11 +178,9 @@ class Runs(Protocol):
 
         Raises Missing and Failed; cancellation kills it.
         """
-        ...
 
     async def health(self) -> str:
         """Return why this machine must take no more jobs, "" if the next may start at once."""
-        ...
 
 
 @dataclass

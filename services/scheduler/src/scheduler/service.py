@@ -36,15 +36,12 @@ class Metrics(Protocol):
 
     def looked(self, state: SchedulerState, world: World, behind: int) -> None:
         """Record that the state and the world were examined."""
-        ...
 
     def said(self, decision: Decision) -> None:
         """Record that a decision was stored."""
-        ...
 
     def conflicted(self) -> None:
         """Record that another scheduler appended first."""
-        ...
 
 
 def encode_snapshot(state: SchedulerState, code: str) -> bytes:

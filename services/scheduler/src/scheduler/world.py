@@ -41,9 +41,7 @@ class ServerClock:
     """
 
     def __init__(
-        self,
-        clock: Callable[[], datetime] = now,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, clock: Callable[[], datetime] = now, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock, self._monotonic = clock, monotonic
         self._read: tuple[datetime, float] | None = None

@@ -5,13 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.cases import Interval
-from shared.api.fields import (
-    ApiModel,
-    Microseconds,
-    SequenceNumber,
-    SubmissionNumber,
-    Timestamp,
-)
+from shared.api.fields import ApiModel, Microseconds, SequenceNumber, SubmissionNumber, Timestamp
 
 Ratio = Annotated[
     float | None,

@@ -28,8 +28,7 @@ PooledSubmissions = Annotated[
 ]
 # The pattern is documented, not checked: a read must not fail because of what an old event names.
 Digest = Annotated[
-    str,
-    Meta(description="SHA-256, hex.", extra_json_schema={"pattern": "^[0-9a-f]{64}$"}),
+    str, Meta(description="SHA-256, hex.", extra_json_schema={"pattern": "^[0-9a-f]{64}$"})
 ]
 Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]

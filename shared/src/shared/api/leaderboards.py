@@ -61,18 +61,15 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     tier: str | None
     level: str | None
     roofline_fraction: Annotated[
-        float | None,
-        Meta(description="Its share of the roofline by the GPU type's data sheet."),
+        float | None, Meta(description="Its share of the roofline by the GPU type's data sheet.")
     ]
     vs_baseline: Speedups
     source_visible: bool
     duel: Annotated[
-        str,
-        Meta(description="Why it is ahead of the next entry of its rank, if by a duel."),
+        str, Meta(description="Why it is ahead of the next entry of its rank, if by a duel.")
     ]
     confirmation: Annotated[
-        str,
-        Meta(description="Whether its run was confirmed on another agent, if it was repeated."),
+        str, Meta(description="Whether its run was confirmed on another agent, if it was repeated.")
     ]
 
 
@@ -210,8 +207,7 @@ class Comparison(ApiModel, frozen=True, kw_only=True):
     a: ComparedSubmission
     b: ComparedSubmission
     diff: Annotated[
-        str | None,
-        Meta(description="A unified diff; null unless the reader may see both sources."),
+        str | None, Meta(description="A unified diff; null unless the reader may see both sources.")
     ]
     score: ComparedCase
     cases: list[ComparedCase]

@@ -41,10 +41,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     visibility: Visibility
     deadline_at: Timestamp | None
     archived_at: Timestamp | None
-    source_visible: Annotated[
-        SourceVisible,
-        Meta(description="Who may read sources, and when."),
-    ]
+    source_visible: Annotated[SourceVisible, Meta(description="Who may read sources, and when.")]
     publish: Annotated[PublishWhen, Meta(description="When sources are published.")]
     state: Literal["active", "ended", "archived"]
     is_over: bool

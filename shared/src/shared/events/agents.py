@@ -23,7 +23,6 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     """
 
     publisher: ClassVar[str] = "scheduler"
-
     gpu: str
     count: int
     fingerprint: str
@@ -44,7 +43,6 @@ class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):
     """An agent may sign with this Ed25519 key, base64; a later key replaces it."""
 
     is_operator_act: ClassVar[bool] = True
-
     sign_key: str
     owner: str
     reason: str = ""
@@ -54,7 +52,6 @@ class AgentRevoked(AgentEvent, frozen=True, kw_only=True):
     """An agent may no longer work or sign."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -62,7 +59,6 @@ class AgentCordoned(AgentEvent, frozen=True, kw_only=True):
     """An agent takes only canaries until it is released."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -70,7 +66,6 @@ class AgentDrained(AgentEvent, frozen=True, kw_only=True):
     """An agent takes nothing new; the current run may finish."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -78,7 +73,6 @@ class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
     """An agent failed too often, or a canary ran badly: it takes nothing until released."""
 
     publisher: ClassVar[str] = "scheduler"
-
     reason: str
     failures: int
 
@@ -87,7 +81,6 @@ class AgentReleased(AgentEvent, frozen=True, kw_only=True):
     """Cordon, drain and quarantine of an agent ended."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -95,7 +88,6 @@ class CanaryJudged(AgentEvent, frozen=True, kw_only=True):
     """A canary ran on an agent; `ratio` is its time divided by the pool's usual time."""
 
     publisher: ClassVar[str] = "scheduler"
-
     run: str
     ratio: float
     is_good: bool
@@ -112,7 +104,6 @@ class PoolPaused(PoolEvent, frozen=True, kw_only=True):
     """No job of this GPU type is assigned until the pool is resumed."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -120,7 +111,6 @@ class PoolResumed(PoolEvent, frozen=True, kw_only=True):
     """Jobs of this GPU type are assigned again."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -128,7 +118,6 @@ class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
     """This submission runs on every agent of the pool repeatedly."""
 
     is_operator_act: ClassVar[bool] = True
-
     submission: str
     account: str
     problem: str
@@ -144,7 +133,6 @@ class CanaryRemoved(PoolEvent, frozen=True, kw_only=True):
     """The pool no longer runs a canary."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -159,7 +147,6 @@ class IntakePaused(PlatformEvent, frozen=True, kw_only=True):
     """No submissions are accepted until intake is resumed."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -167,7 +154,6 @@ class IntakeResumed(PlatformEvent, frozen=True, kw_only=True):
     """Submissions are accepted again."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -175,7 +161,6 @@ class AuditSealed(PlatformEvent, frozen=True, kw_only=True):
     """The hash chain over events 1 to `seq` ends in `chain`, hex; signed."""
 
     publisher: ClassVar[str] = "ranker"
-
     seq: int
     chain: str
     count: int
@@ -185,7 +170,6 @@ class ProjectionSwitched(PlatformEvent, frozen=True, kw_only=True):
     """Readers of a projection use another schema, folded up to `seq`."""
 
     publisher: ClassVar[str] = "ranker"
-
     name: str
     from_schema: str
     to_schema: str
@@ -197,7 +181,6 @@ class EventSkipped(PlatformEvent, frozen=True, kw_only=True):
     """A projection continues without an event that it could not fold."""
 
     is_operator_act: ClassVar[bool] = True
-
     projection: str
     seq: int
     reason: str
@@ -207,7 +190,6 @@ class DeadLetterRedriven(PlatformEvent, frozen=True, kw_only=True):
     """An event that a consumer gave up was delivered to it again."""
 
     is_operator_act: ClassVar[bool] = True
-
     consumer: str
     seq: int
     reason: str
@@ -217,7 +199,6 @@ class LogImported(PlatformEvent, frozen=True, kw_only=True):
     """A log begins as a copy of another log, whose chain ended in `chain`."""
 
     publisher: ClassVar[str] = "ranker"
-
     chain: str
     count: int
 
@@ -233,7 +214,6 @@ class OperatorActed(PlatformEvent, frozen=True, kw_only=True):
     """An act of an operator that has no event of its own."""
 
     is_operator_act: ClassVar[bool] = True
-
     command: str
     target: str
     reason: str

@@ -25,8 +25,6 @@ SCOPES = (
     "admin",
 )
 ROLES = ("participant", "creator", "moderator", "admin")
-VISIBILITIES = ("public", "closed")
-TOKEN_KINDS = ("api", "cli", "device", "web")
 # What a webhook can subscribe to; these are not the types of our internal events.
 WEBHOOK_KINDS = (
     "submission.ended",
@@ -105,7 +103,6 @@ class RoleGranted(AccountEvent, frozen=True, kw_only=True):
     """A participant may do what a role allows."""
 
     is_operator_act: ClassVar[bool] = True
-
     role: str
     reason: str
 
@@ -114,7 +111,6 @@ class RoleRevoked(AccountEvent, frozen=True, kw_only=True):
     """A participant may no longer do what a role allows."""
 
     is_operator_act: ClassVar[bool] = True
-
     role: str
     reason: str
 
@@ -137,7 +133,6 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
     is_operator_act: ClassVar[bool] = True
-
     visibility: str | None
     reason: str
     has_deadline: bool | None = None
@@ -151,7 +146,6 @@ class LeaderboardArchived(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -166,7 +160,6 @@ class InviteIssued(InviteEvent, frozen=True, kw_only=True):
     """A code makes one participant a member of closed leaderboards, once."""
 
     is_operator_act: ClassVar[bool] = True
-
     code_hash: str
     problems: list[str]
     expires_at: datetime | None
@@ -183,7 +176,6 @@ class InviteRevoked(InviteEvent, frozen=True, kw_only=True):
     """An invite is no longer valid; whoever became a member with it no longer is one."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -205,7 +197,6 @@ class WebhookAdded(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "webhook"
     publisher: ClassVar[str] = "ingest"
-
     account: str
     problems: list[str]
     kinds: list[str]
@@ -216,7 +207,6 @@ class WebhookRemoved(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "webhook"
     publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
@@ -224,7 +214,6 @@ class AccountBanned(AccountEvent, frozen=True, kw_only=True):
     """A participant may not submit or be ranked, until a time or for ever."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
     until_at: datetime | None = None
 
@@ -233,7 +222,6 @@ class AccountUnbanned(AccountEvent, frozen=True, kw_only=True):
     """A ban ended."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -247,7 +235,6 @@ class BanAppealDecided(AccountEvent, frozen=True, kw_only=True):
     """A ban was reviewed; an accepted appeal comes with AccountUnbanned."""
 
     is_operator_act: ClassVar[bool] = True
-
     is_accepted: bool
     reason: str
 
@@ -290,7 +277,6 @@ class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
     """A submission's quota was refunded."""
 
     publisher: ClassVar[str] = "scheduler"
-
     submission: str
     bucket: str
     cost: int
@@ -301,7 +287,6 @@ class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
     """An account, or everybody with the account `default`, has a limit for a bucket."""
 
     is_operator_act: ClassVar[bool] = True
-
     bucket: str
     limit: int
     window_s: float
@@ -312,7 +297,6 @@ class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
     """A submission is kept off its leaderboard until it is reviewed."""
 
     is_operator_act: ClassVar[bool] = True
-
     rule: str
     reason: str
     evidence: Blob | None = None
@@ -322,7 +306,6 @@ class SubmissionReleased(ModerationEvent, frozen=True, kw_only=True):
     """A held submission may be ranked."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -330,7 +313,6 @@ class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
     """A submission is removed from its leaderboard."""
 
     is_operator_act: ClassVar[bool] = True
-
     rule: str
     reason: str
     evidence: Blob | None = None
@@ -340,7 +322,6 @@ class SubmissionRestored(ModerationEvent, frozen=True, kw_only=True):
     """A disqualified submission may be ranked again."""
 
     is_operator_act: ClassVar[bool] = True
-
     reason: str
 
 
@@ -354,7 +335,6 @@ class AppealDecided(ModerationEvent, frozen=True, kw_only=True):
     """A decision was reviewed; an accepted appeal restores the submission."""
 
     is_operator_act: ClassVar[bool] = True
-
     is_accepted: bool
     reason: str
 

@@ -59,7 +59,6 @@ class DuelRequested(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "duel"
     publisher: ClassVar[str] = "ingest, ranker"
     is_operator_act: ClassVar[bool] = True
-
     problem: str
     problem_number: int
     problem_digest: str
@@ -78,7 +77,6 @@ class DuelJudged(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "duel"
     publisher: ClassVar[str] = "ranker"
     is_terminal: ClassVar[bool] = True
-
     problem: str
     problem_number: int
     gpu: str
@@ -96,7 +94,6 @@ class ConfirmationRequested(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "confirmation"
     publisher: ClassVar[str] = "ranker"
-
     problem: str
     problem_number: int
     problem_digest: str
@@ -118,7 +115,6 @@ class ConfirmationJudged(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "confirmation"
     publisher: ClassVar[str] = "ranker"
     is_terminal: ClassVar[bool] = True
-
     problem: str
     problem_number: int
     gpu: str
@@ -140,7 +136,6 @@ class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
     """These submissions are to run again with another version of their problem."""
 
     is_operator_act: ClassVar[bool] = True
-
     problem: str
     from_number: int
     to_number: int
@@ -154,7 +149,6 @@ class RejudgeJudged(RejudgeEvent, frozen=True, kw_only=True):
     """One submission of a rejudge has a result, which does not count yet."""
 
     publisher: ClassVar[str] = "ranker"
-
     submission: str
     result: SubmissionFinished
 
@@ -163,7 +157,6 @@ class RejudgePreviewed(RejudgeEvent, frozen=True, kw_only=True):
     """All results of a rejudge are known; `diff` lists what they would change."""
 
     publisher: ClassVar[str] = "ranker"
-
     diff: Blob
     changed_count: int
 
@@ -173,7 +166,6 @@ class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
 
     is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
-
     reason: str
 
 
@@ -182,7 +174,6 @@ class RejudgeDiscarded(RejudgeEvent, frozen=True, kw_only=True):
 
     is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
-
     reason: str
 
 

@@ -29,7 +29,6 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
-
     number: int
     digest: str
     title: str
@@ -66,7 +65,6 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "ingest"
     version: ClassVar[int] = 2
-
     account: str
     problem: str
     problem_number: int
@@ -93,7 +91,6 @@ class SubmissionRejected(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "scheduler"
     is_terminal: ClassVar[bool] = True
-
     code: str
     reason: str
 
@@ -109,7 +106,6 @@ class SubmissionFinished(Fact, frozen=True, kw_only=True):
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "ranker, scheduler"
     is_terminal: ClassVar[bool] = True
-
     outcome: str
     is_eligible: bool
     code: str
@@ -134,7 +130,6 @@ class SubmissionCancelRequested(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "ingest"
-
     reason: str
 
 
@@ -207,7 +202,6 @@ class JobFinished(JobEvent, frozen=True, kw_only=True):
     """
 
     is_terminal: ClassVar[bool] = True
-
     run: str
     verdict: str
 
@@ -216,7 +210,6 @@ class JobGivenUp(JobEvent, frozen=True, kw_only=True):
     """The platform could not run the job within its attempts or its time."""
 
     is_terminal: ClassVar[bool] = True
-
     attempts: int
     reason: str
 
@@ -225,7 +218,6 @@ class JobCancelled(JobEvent, frozen=True, kw_only=True):
     """The job ended without a verdict, because somebody cancelled it."""
 
     is_terminal: ClassVar[bool] = True
-
     reason: str
 
 
@@ -300,7 +292,6 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """
 
     is_terminal: ClassVar[bool] = True
-
     verdict: str
     stage: str
     reason: str
@@ -328,7 +319,6 @@ class RunFailed(ReportEvent, frozen=True, kw_only=True):
     """
 
     is_terminal: ClassVar[bool] = True
-
     stage: str
     code: str
     reason: str
@@ -340,7 +330,6 @@ class JobExpired(RunEvent, frozen=True, kw_only=True):
     """The lease ended: later reports of the agent on this run do not count."""
 
     is_terminal: ClassVar[bool] = True
-
     reason: str
     code: str = ""
 
@@ -355,7 +344,6 @@ class RunCancelled(RunEvent, frozen=True, kw_only=True):
     """The lease was revoked because its job was cancelled."""
 
     is_terminal: ClassVar[bool] = True
-
     reason: str
 
 
@@ -363,7 +351,6 @@ class RunReleased(RunEvent, frozen=True, kw_only=True):
     """The gang for which the agent was kept free has finished."""
 
     is_terminal: ClassVar[bool] = True
-
     reason: str
 
 

@@ -17,12 +17,7 @@ from shared.bus import Delivery
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.events import DeadLetterRedriven
-from shared.nats.connection import (
-    ATTEMPT_S_MAX,
-    get_message,
-    request,
-    retry_request,
-)
+from shared.nats.connection import ATTEMPT_S_MAX, get_message, request, retry_request
 from shared.nats.pull import (
     POLL_S,
     PullConsumer,

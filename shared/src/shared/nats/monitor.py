@@ -59,11 +59,7 @@ class LogMonitor:
     """
 
     def __init__(
-        self,
-        nc: Client,
-        service: str,
-        report: HealthReporter,
-        check_s: float = CHECK_S,
+        self, nc: Client, service: str, report: HealthReporter, check_s: float = CHECK_S
     ) -> None:
         self._nc = nc
         self._service = service

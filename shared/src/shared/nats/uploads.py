@@ -13,12 +13,7 @@ import msgspec
 from nats.aio.client import Client
 
 from shared.blobs import BLOB_BYTES_MAX, StoredBlob
-from shared.nats.connection import (
-    api_request,
-    delete_message,
-    publish,
-    retry_request,
-)
+from shared.nats.connection import api_request, delete_message, publish, retry_request
 from shared.nats.messages import iter_messages, newest_message, read_newest_messages
 from shared.subjects import UPLOADS
 

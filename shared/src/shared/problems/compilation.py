@@ -33,14 +33,7 @@ from shared.problems.goals import (
 from shared.problems.roofline import Work, read_works, roofline_manifest
 from shared.problems.single_file import CALLS, KERNELBENCH, SingleFileTask, read_single_file
 from shared.problems.sources import REFERENCE, Sources, gather_sources
-from shared.problems.task_yml import (
-    NAMES,
-    NativeYml,
-    TaskYml,
-    gpus_count,
-    read_task,
-    task_warnings,
-)
+from shared.problems.task_yml import NAMES, NativeYml, TaskYml, gpus_count, read_task, task_warnings
 from shared.problems.values import Milestone, Requires
 from shared.problems.warpboard_yml import (
     AFTER_CLOSE,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from shared.gpus import GPU_SPECS, GpuSpec, find_gpu_spec
+from shared.gpus import GpuSpec, find_gpu_spec, gpu_specs
 from shared.problems.cases import Case
 from shared.problems.document import Document, StrictModel
 
@@ -270,7 +270,7 @@ def floors_us(work: Work) -> dict[str, float]:
     """
     if work.floor_us is not None:
         return {"": work.floor_us} if work.floor_us else {}
-    floors = {spec.name: _floor_us(work, spec) for spec in GPU_SPECS}
+    floors = {spec.name: _floor_us(work, spec) for spec in gpu_specs()}
     return {name: floor_us for name, floor_us in floors.items() if floor_us}
 
 

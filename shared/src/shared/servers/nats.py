@@ -75,10 +75,7 @@ def agent_account(agent_id: str, password: str) -> dict[str, object]:
     """Return an agent's account; its user may publish its own subjects and receive its answers."""
     subjects = [right.subject for right in agent_permissions(agent_id)]
     user = agent_user(agent_id)
-    permissions = {
-        "publish": {"allow": subjects},
-        "subscribe": {"allow": [f"_INBOX_{user}.>"]},
-    }
+    permissions = {"publish": {"allow": subjects}, "subscribe": {"allow": [f"_INBOX_{user}.>"]}}
     return {
         "users": [{"user": user, "password": password, "permissions": permissions}],
         "imports": [{"service": {"account": SERVICES, "subject": subject}} for subject in subjects],
@@ -123,11 +120,7 @@ class NatsServer(Server):
     name = "nats-server"
 
     def __init__(
-        self,
-        folder: Path,
-        port: int = -1,
-        password: str | None = None,
-        agents: Sequence[str] = (),
+        self, folder: Path, port: int = -1, password: str | None = None, agents: Sequence[str] = ()
     ) -> None:
         super().__init__(folder)
         self.port = port

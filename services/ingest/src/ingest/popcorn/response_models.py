@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from shared.response_types import SCHEMA_KEY, Seconds, SubmissionNumber, TimestampText, Visibility
+from shared.api.fields import Visibility
+from shared.response_types import SCHEMA_KEY, Seconds, SubmissionNumber, TimestampText
 
 # Keys such as `benchmark.0.mean`: counts are integers, times nanoseconds.
 Protocol = Annotated[

@@ -171,10 +171,7 @@ _CHECKS: tuple[tuple[Check, Sentence], ...] = (
         lambda need, candidate: need.mode in candidate.registration.modes,
         lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}",
     ),
-    (
-        lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib,
-        _explain_memory,
-    ),
+    (lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib, _explain_memory),
     (
         lambda need, candidate: (
             candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
