@@ -12,8 +12,7 @@ from shared.bus import Bus, DeadLetters, DurableConsumers
 from shared.clock import now
 from shared.event_log import EventLog
 from shared.nats.blobs import NatsBlobStore
-from shared.nats.bus import NatsBus
-from shared.nats.bus_status import NatsDeadLetters
+from shared.nats.bus import NatsBus, NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams

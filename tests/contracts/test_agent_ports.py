@@ -17,12 +17,11 @@ from shared.clock import now
 from shared.event_log import Conflict
 from shared.nats import agent
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, AgentRequests, open_inbox
-from shared.nats.blobs import NatsBlobStore
+from shared.nats.blobs import NatsBlobStore, list_uploads
 from shared.nats.bus import NatsBus
 from shared.nats.connection import MESSAGE_ID_HEADER, connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.nats.uploads import list_uploads
 from shared.servers.nats import NatsServer
 from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from shared.bus import TOO_MANY_DELIVERIES, DeadLetter, redrive_event
 from shared.event_log import NewEvent
-from shared.nats.bus_status import NatsDeadLetters
+from shared.nats.bus import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import NatsInbox, agent_inbox_config
 from shared.subjects import agent_inbox

@@ -195,7 +195,7 @@ async def test_a_log_whose_own_files_fail_is_told_although_others_are_written(
                 ballast = fill_disk(disk)
                 await _fail_to_append(watched)
                 nc = await connect(own_nats.url, "other")
-                assert await publish(nc, "watermarks.other", b"{}", {}) > 0
+                assert (await publish(nc, "watermarks.other", b"{}", {})).seq > 0
                 await nc.close()
                 assert "an append was not answered" in watched.parts[LOG_STORE_PART]
                 ballast.unlink()

@@ -18,8 +18,7 @@ from ranker.settings import check_url
 from shared.errors import Refused
 from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, PodiumChanged, RecordSet
-from shared.nats.bus import NatsBus
-from shared.nats.bus_status import NatsDeadLetters
+from shared.nats.bus import NatsBus, NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams

@@ -18,8 +18,7 @@ from scheduler.world import CLOCK_PART, CLOCK_SKEW_S_MAX, READING_S_MAX, Presenc
 from shared import subjects
 from shared.clock import new_id, now
 from shared.nats.blobs import NatsSnapshots
-from shared.nats.bus import NatsBus
-from shared.nats.bus_status import server_time
+from shared.nats.bus import NatsBus, server_time
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams

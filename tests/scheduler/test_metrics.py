@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from scheduler.domain.state import Agent, Offer, SchedulerState, World
 from scheduler.metrics import BusMetrics, SchedulerMetrics
 from shared.events import AgentRegistered
-from shared.nats.bus_status import BusStatus
+from shared.nats.bus import BusStatus
 from shared.nats.pull import AckFloor, ConsumerInfo
 from tests.scheduler.histories import LATE, world
 from tests.scheduler.test_baselines import given_baselines

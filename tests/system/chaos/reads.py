@@ -8,7 +8,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from shared.events import SubmissionFinished
-from shared.nats.bus_status import read_bus_status
+from shared.nats.bus import read_bus_status
 from shared.subjects import last_token
 from tests.support.waits import eventually
 from tests.system.chaos.asking import Asker

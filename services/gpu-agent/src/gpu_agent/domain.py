@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
+from msgspec.structs import replace
 
 from shared.errors import Refused
 from shared.events import (
@@ -13,7 +13,6 @@ from shared.events import (
     MODES,
     TIERS,
     AgentRegistered,
-    CaseResult,
     JobAssigned,
     Missing,
     RunCompleted,
@@ -165,30 +164,32 @@ def run_gpus(order: JobAssigned, own: int) -> list[int]:
 
 
 def fit_event(event: RunCompleted | RunFailed) -> RunCompleted | RunFailed:
-    """Cut the texts of a run's last event to their bounds, and further until it fits."""
+    """Cut the texts of a run's last event to their bounds, and further until it fits.
+
+    The details of cases go first when there is little room.
+    """
     if isinstance(event, RunFailed):
-        return msgspec.structs.replace(event, reason=_truncate(event.reason, MESSAGE_LENGTH_MAX))
+        return replace(event, reason=_truncate(event.reason, MESSAGE_LENGTH_MAX))
     for part in PARTS:
-        fitting = msgspec.structs.replace(
+        cases = [
+            replace(
+                case,
+                message=_truncate(case.message, MESSAGE_LENGTH_MAX // part),
+                mismatches=case.mismatches[: MISMATCHES_MAX // part],
+                statistics=case.statistics if part < PARTS[2] else {},
+            )
+            for case in event.cases
+        ]
+        fitting = replace(
             event,
             reason=_truncate(event.reason, MESSAGE_LENGTH_MAX // part),
-            cases=[_truncate_case(case, part) for case in event.cases],
+            cases=cases,
             log_head=_truncate(event.log_head, LOG_LENGTH_MAX // part),
             log_tail=_truncate(event.log_tail, LOG_LENGTH_MAX // part),
         )
         if len(encode(fitting)) <= FACT_BYTES_MAX:
             return fitting
     raise AssertionError("a verdict without its texts is still too large for an event")
-
-
-def _truncate_case(case: CaseResult, part: int) -> CaseResult:
-    """Shorten a case's texts; details go first when there is little room."""
-    return msgspec.structs.replace(
-        case,
-        message=_truncate(case.message, MESSAGE_LENGTH_MAX // part),
-        mismatches=case.mismatches[: MISMATCHES_MAX // part],
-        statistics=case.statistics if part < PARTS[2] else {},
-    )
 
 
 def _truncate(text: str, length_max: int) -> str:

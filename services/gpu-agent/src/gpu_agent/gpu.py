@@ -1,12 +1,12 @@
 """Detects the GPU type and the host, and checks that the machine still works."""
 
+import contextlib
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_agent.domain import GpuReading
@@ -25,7 +25,6 @@ CANARY_BLOCK_BYTES = 1 << 20
 CANARY_BLOCKS = 64
 CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
 CANARY_S_MAX = 5.0
-CANARY_TRIES = 2
 # Machines cloned from one image share the first; the second changes at each boot.
 IDENTITIES = (Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id"))
 # The kernel's log, where the driver reports errors; each read returns one record.
@@ -76,12 +75,7 @@ def memory_mib(environment: Mapping[str, str], machine_mib: int) -> int:
 
 def run_canary() -> str:
     """Do known work, twice at most; return why the machine is not trusted, "" if it is well."""
-    ailment = ""
-    for _ in range(CANARY_TRIES):
-        ailment = _try_canary()
-        if not ailment:
-            return ""
-    return ailment
+    return _try_canary() and _try_canary()
 
 
 def _try_canary() -> str:
@@ -137,43 +131,33 @@ def count_xids(path: str = KERNEL_LOG) -> int | None:
         log = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    count = 0
     try:
-        return sum(XID in record for record in _records(log))
+        for _ in range(KERNEL_RECORDS_MAX):
+            # A record may be overwritten before it is read.
+            with contextlib.suppress(BrokenPipeError):
+                record = os.read(log, KERNEL_RECORD_BYTES)
+                if not record:
+                    break
+                count += XID in record
+    except OSError:
+        return count
     finally:
         os.close(log)
-
-
-def _records(log: int) -> Iterator[bytes]:
-    for _ in range(KERNEL_RECORDS_MAX):
-        try:
-            record = os.read(log, KERNEL_RECORD_BYTES)
-        except BrokenPipeError:
-            continue  # The record was overwritten before it was read.
-        except OSError:
-            return
-        if not record:
-            return
-        yield record
+    return count
 
 
 def _run_nvidia_smi(query: str, *units: str, uuid: str = "") -> list[str]:
     """Return the lines of nvidia-smi's answer; empty if the tool is missing or fails."""
-    selection = [f"--id={uuid}"] if uuid else []
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
+    command = [
+        "nvidia-smi",
+        f"--query-gpu={query}",
+        f"--format={','.join(('csv', 'noheader', *units))}",
+        *([f"--id={uuid}"] if uuid else []),
+    ]
     try:
         process = subprocess.run(
-            [
-                tool,
-                f"--query-gpu={query}",
-                f"--format={','.join(('csv', 'noheader', *units))}",
-                *selection,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_S_MAX,
-            check=True,
+            command, capture_output=True, text=True, timeout=PROBE_S_MAX, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return []

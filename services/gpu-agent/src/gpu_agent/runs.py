@@ -136,10 +136,9 @@ class HarnessRuns:
         """Run one job to its end. Raises Missing and Failed; cancellation kills it."""
         try:
             problem = await self._fetch_problem(order.problem_digest)
-            files = {f"submission{suffix(order.name)}": order.source}
+            sources = {_source_file(order): await self.blobs.get(order.source.digest)}
             if order.rival is not None:
-                files[_rival_file(order)] = order.rival
-            sources = {name: await self.blobs.get(blob.digest) for name, blob in files.items()}
+                sources[_rival_file(order)] = await self.blobs.get(order.rival.digest)
             run_folder = await asyncio.to_thread(self._create_run_folder, sources)
             try:
                 return await self._evaluate(order, problem, run_folder, observer)
@@ -154,7 +153,7 @@ class HarnessRuns:
         out = run_folder / "out"
         request = RunRequest(
             problem=str(problem),
-            source=str(run_folder / f"submission{suffix(order.name)}"),
+            source=str(run_folder / _source_file(order)),
             mode=order.mode,
             out=str(out),
             device=self.device,
@@ -169,8 +168,18 @@ class HarnessRuns:
         async def handle_message(message: Started | Progress | StageFinished) -> None:
             if isinstance(message, Started):
                 environment.update(message.environment)
-                self._check_code(environment.get(HARNESS_CODE, ""))
-                await observer.report_start(_convert_start(message, observer.fingerprint))
+                if self.code and environment.get(HARNESS_CODE, "") != self.code:
+                    self.ailment = "the harness code was changed under this agent: start it again"
+                    raise Failed(self.ailment)
+                started = RunStarted(
+                    fingerprint=observer.fingerprint,
+                    harness=message.harness,
+                    level=message.level,
+                    tier=message.tier,
+                    key_commit=message.key_commit,
+                    missing=message.missing,
+                )
+                await observer.report_start(started)
             elif isinstance(message, Progress):
                 await observer.report_case(message.stage, message.case, message.done, message.total)
             else:
@@ -202,12 +211,6 @@ class HarnessRuns:
             self.ailment = f"a known kernel failed after job {order.job}: {fault}"
         return not fault
 
-    def _check_code(self, digest: str) -> None:
-        """Check that a run used the published harness code. Raises Failed."""
-        if self.code and digest != self.code:
-            self.ailment = "the harness code was changed under this agent: start it again"
-            raise Failed(self.ailment)
-
     def _create_run_folder(self, sources: dict[str, bytes]) -> Path:
         """Create a run's folder with the submission in it, for a duel with both."""
         runs = self.folder / "runs"
@@ -236,6 +239,10 @@ class HarnessRuns:
         for name in ("runs", "problems"):
             if (self.folder / name).exists():
                 shutil.rmtree(self.folder / name)
+
+
+def _source_file(order: JobAssigned) -> str:
+    return f"submission{suffix(order.name)}"
 
 
 def _rival_file(order: JobAssigned) -> str:
@@ -269,17 +276,6 @@ def _collect_files(report: RunReport, out: Path) -> RunFiles:
 def _read_storable(path: Path) -> bytes:
     is_storable = path.is_file() and path.stat().st_size <= BLOB_BYTES_MAX
     return path.read_bytes() if is_storable else b""
-
-
-def _convert_start(message: Started, fingerprint: str) -> RunStarted:
-    return RunStarted(
-        fingerprint=fingerprint,
-        harness=message.harness,
-        level=message.level,
-        tier=message.tier,
-        key_commit=message.key_commit,
-        missing=message.missing,
-    )
 
 
 def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompleted:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 from nacl.signing import SigningKey
 
 from gpu_agent.domain import RunFiles, fit_event, is_member
@@ -19,7 +20,6 @@ from shared.event_log import Conflict, EventLog, NewEvent
 from shared.events import (
     AgentRegistered,
     Artefact,
-    Blob,
     Fact,
     JobAssigned,
     JobExpired,
@@ -34,7 +34,7 @@ from shared.events import (
 from shared.ids import derive_id
 from shared.lifecycle import run_until_first
 from shared.signing import sign_verdict
-from shared.wire import EventMetadata, make_envelope
+from shared.wire import Envelope, EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ LEAVE_S_MAX = 2.0
 # A shorter run causes no extra heartbeats.
 BUSY_S = 1.0
 SILENT_HEARTBEATS = 3
+LEASE_ENDS = (JobExpired, RunCancelled, RunReleased)
 
 
 class Metrics(Protocol):
@@ -105,11 +106,10 @@ class Reporter:
 
     async def append(self, lease: Lease, fact: Fact) -> None:
         """Append the next event of a run. Raises Conflict if the lease is over."""
-        stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
-        envelope = make_envelope(fact, self._report_subject(lease), stamp)
+        envelope = self._wrap(lease, fact, f"{type(fact).__name__}/{lease.version}")
         if isinstance(fact, RunCompleted):
             sig = sign_verdict(self.key, lease.agg, lease.token, bytes(envelope.data))
-            envelope = msgspec.structs.replace(envelope, sig=sig)
+            envelope = replace(envelope, sig=sig)
         event = NewEvent(envelope, lease.version)
         while True:
             try:
@@ -121,20 +121,13 @@ class Reporter:
 
     async def discard(self, lease: Lease, verdict: str) -> None:
         """Append a note about a result that came too late."""
-        note = RunDiscarded(verdict=verdict)
-        stamp = self._stamp(lease, "RunDiscarded")
-        await self.log.append(
-            NewEvent(make_envelope(note, self._report_subject(lease), stamp), None)
-        )
+        note = self._wrap(lease, RunDiscarded(verdict=verdict), "RunDiscarded")
+        await self.log.append(NewEvent(note, None))
 
-    def _report_subject(self, lease: Lease) -> str:
-        return subjects.report(self.agent, lease.run)
-
-    def _stamp(self, lease: Lease, effect: str) -> EventMetadata:
-        actor = f"agent:{self.agent}"
-        return EventMetadata(
-            derive_id(lease.run, effect), now(), actor, lease.order.submission, lease.run
-        )
+    def _wrap(self, lease: Lease, fact: Fact, effect: str) -> Envelope:
+        actor, id_ = f"agent:{self.agent}", derive_id(lease.run, effect)
+        stamp = EventMetadata(id_, now(), actor, lease.order.submission, lease.run)
+        return make_envelope(fact, subjects.report(self.agent, lease.run), stamp)
 
 
 @dataclass
@@ -157,10 +150,8 @@ class RunObserver:
     async def report_case(self, stage: str, case: str, done: int, total: int) -> None:
         """Publish that a case is about to run: `done` of `total` cases of its stage are over."""
         progress = {"stage": stage, "case": case, "done": done, "total": total}
-        await self.bus.tell(
-            subjects.progress(self.lease.order.submission),
-            msgspec.json.encode(progress | {"stages": self.lease.stages}),
-        )
+        message = msgspec.json.encode(progress | {"stages": self.lease.stages})
+        await self.bus.tell(subjects.progress(self.lease.order.submission), message)
 
     async def report_stage(self, stage: StageResult) -> None:
         """Publish that a stage ended, and keep it for the run's last event."""
@@ -260,7 +251,6 @@ class Agent:
                             await self.changed.wait()
 
     def _encode_heartbeat(self) -> bytes:
-        """Encode the content of a heartbeat."""
         is_busy = self.lease is not None or self.is_draining
         is_well = not self.registration.quarantine
         self.metrics.looked(is_busy=is_busy, is_well=is_well)
@@ -279,42 +269,38 @@ class Agent:
             delivery = await inbox.next(READ_S)
             if delivery is None:
                 continue
-            fact = delivery.recorded.fact
+            recorded = delivery.recorded
+            agg, fact = recorded.envelope.agg, recorded.fact
             if isinstance(fact, JobAssigned):
-                recorded = delivery.recorded
-                lease = Lease(fact, recorded.envelope.agg, recorded.seq, recorded.seq, delivery)
-                await self._accept_order(lease)
+                await self._take_order(Lease(fact, agg, recorded.seq, recorded.seq, delivery))
                 continue
-            if isinstance(fact, JobExpired | RunCancelled | RunReleased):
-                self._end_lease(delivery.recorded.envelope.agg, fact.reason)
+            lease = self.lease
+            if lease is not None and lease.agg == agg and isinstance(fact, LEASE_ENDS):
+                lease.lost = fact.reason or "the lease is over"
+                lease.stop()
             await delivery.ack()
         await asyncio.Event().wait()
 
-    async def _accept_order(self, lease: Lease) -> None:
-        """Accept one order; further orders are turned down while a run is under way.
+    async def _take_order(self, lease: Lease) -> None:
+        """Take one order; further orders are turned down while a run is under way.
 
         Orders for an earlier process of the agent are void.
         """
-        if self.is_draining or lease.order.session != self.session:
-            await lease.delivery.ack()
-        elif self.lease is not None and not self.lease.is_left:
-            refusal = self._build_failure("busy", f"the agent is busy with run {self.lease.run}")
-            # The lease is over, or the log was not reached in time: nobody waits for it.
-            with contextlib.suppress(Conflict, Failed):
-                await self.reporter.append(lease, refusal)
-            await lease.delivery.ack()
-        else:
+        is_void = self.is_draining or lease.order.session != self.session
+        if not is_void and (self.lease is None or self.lease.is_left):
             self.lease = lease
             self.orders.put_nowait(lease)
             self.changed.set()
-
-    def _end_lease(self, agg: str, reason: str) -> None:
-        if self.lease is not None and self.lease.agg == agg:
-            self.lease.lost = reason or "the lease is over"
-            self.lease.stop()
+            return
+        if not is_void and self.lease is not None:
+            refusal = _build_failure("busy", f"the agent is busy with run {self.lease.run}")
+            # The lease is over, or the log was not reached in time: nobody waits for it.
+            with contextlib.suppress(Conflict, Failed):
+                await self.reporter.append(lease, refusal)
+        await lease.delivery.ack()
 
     async def _run_orders(self) -> None:
-        """Run one order after the other."""
+        """Run one order after the other; if the machine is not well after one, enter quarantine."""
         while True:
             lease = await self.orders.get()
             if self.is_draining:
@@ -322,21 +308,15 @@ class Agent:
                 continue
             lease.task = asyncio.create_task(self._run(lease))
             await asyncio.wait({lease.task})
-            await self._check_machine()
+            ailment = await self.runs.health()
+            if ailment and not self.registration.quarantine:
+                logger.error("agent %s is in quarantine: %s", self.name, ailment)
+                self.registration = replace(self.registration, quarantine=ailment, modes=[])
             if self.lease is lease:
                 self.lease = None
             self.changed.set()
             if not lease.task.cancelled():
                 lease.task.result()
-
-    async def _check_machine(self) -> None:
-        """After each job, check the machine; if it is not well, enter quarantine."""
-        ailment = await self.runs.health()
-        if ailment and not self.registration.quarantine:
-            logger.error("agent %s is in quarantine: %s", self.name, ailment)
-            self.registration = msgspec.structs.replace(
-                self.registration, quarantine=ailment, modes=[]
-            )
 
     async def _run(self, lease: Lease) -> None:
         """Run an order and append its end: a verdict, a failure, or only a note."""
@@ -350,16 +330,16 @@ class Agent:
                 raise
             # A member of a gang was only kept free: nobody waits for its result.
             if not lease.lost and not is_member(lease.order, self.name):
-                fact = self._build_failure("drained", "the agent was stopped")
+                fact = _build_failure("drained", "the agent was stopped")
         except (BlobNotFound, Failed) as error:
-            fact = self._build_failure("platform", str(error))
+            fact = _build_failure("platform", str(error))
         await self._finish_run(lease, fact)
 
     async def _finish_run(self, lease: Lease, fact: Fact | None) -> None:
         """Append the run's last event if the lease is still held."""
         lease.is_ending = True
         if isinstance(fact, RunCompleted | RunFailed):
-            fact = msgspec.structs.replace(fact, stages=list(lease.stages))
+            fact = replace(fact, stages=list(lease.stages))
         if fact is not None and not lease.lost:
             try:
                 await self.reporter.append(lease, fact)
@@ -377,7 +357,7 @@ class Agent:
             return None
         if quarantine:
             # The order was on its way when the quarantine began; another agent takes it.
-            return self._build_failure("quarantine", f"the agent is in quarantine: {quarantine}")
+            return _build_failure("quarantine", f"the agent is in quarantine: {quarantine}")
         if is_member(lease.order, self.name):
             # The first agent of the gang uses this GPU until then.
             remaining_s = (lease.order.deadline_at - now()).total_seconds()
@@ -386,29 +366,23 @@ class Agent:
         return await self._run_job(lease)
 
     async def _run_job(self, lease: Lease) -> Fact:
-        observer = RunObserver(
-            lease, self.reporter, self.bus, self.metrics, self.registration.fingerprint
-        )
+        """Run a job, and store its files as blobs that its verdict names."""
+        fingerprint = self.registration.fingerprint
+        observer = RunObserver(lease, self.reporter, self.bus, self.metrics, fingerprint)
         event, files = await self.runs.run(lease.order, observer)
         if isinstance(event, RunCompleted):
-            event = await self._store_files(event, files)
+            put = self.blobs.put
+            event = replace(
+                event,
+                log=await put(files.log, "text/plain") if files.log else None,
+                samples=await put(files.samples, "application/gzip") if files.samples else None,
+                artefacts=[
+                    Artefact(name=name, media=media, blob=await put(data, media))
+                    for name, media, data in files.artefacts
+                ],
+            )
         return fit_event(event)
 
-    async def _store_files(self, event: RunCompleted, files: RunFiles) -> RunCompleted:
-        """Store the files of a run as blobs and name them in its verdict."""
-        return msgspec.structs.replace(
-            event,
-            log=await self._store_blob(files.log, "text/plain"),
-            samples=await self._store_blob(files.samples, "application/gzip"),
-            artefacts=[
-                Artefact(name=name, media=media, blob=await self.blobs.put(data, media))
-                for name, media, data in files.artefacts
-            ],
-        )
 
-    async def _store_blob(self, data: bytes, media: str) -> Blob | None:
-        return await self.blobs.put(data, media) if data else None
-
-    @staticmethod
-    def _build_failure(code: str, reason: str) -> RunFailed:
-        return RunFailed(stage="", code=code, reason=reason)
+def _build_failure(code: str, reason: str) -> RunFailed:
+    return RunFailed(stage="", code=code, reason=reason)

@@ -39,7 +39,7 @@ from shared.http import serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
-from shared.nats.bus_status import NatsDeadLetters
+from shared.nats.bus import NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor, MonitorMetrics

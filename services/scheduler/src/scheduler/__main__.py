@@ -17,8 +17,7 @@ from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.agent import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
-from shared.nats.bus import NatsBus
-from shared.nats.bus_status import read_bus_status, server_time
+from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.event_log import open_service_log
 
 KEEP_S_MAX = 5.0

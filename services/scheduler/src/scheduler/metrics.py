@@ -12,7 +12,7 @@ from shared.clock import now
 from shared.decider import Append
 from shared.errors import Failed
 from shared.events import CanaryJudged, JobLeased
-from shared.nats.bus_status import BusStatus
+from shared.nats.bus import BusStatus
 from shared.subjects import last_token
 
 START = "warpboard_scheduler"

@@ -25,6 +25,7 @@ from shared.bus import Inbox
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.events import Blob
+from shared.nats.blobs import upload
 from shared.nats.bus import NatsBus
 from shared.nats.connection import (
     REQUEST_ERRORS,
@@ -32,7 +33,7 @@ from shared.nats.connection import (
     StoredMessage,
     TemporaryError,
     get_message,
-    request_message,
+    request,
     retry_request,
 )
 from shared.nats.event_log import NatsLog
@@ -45,7 +46,6 @@ from shared.nats.inbox import (
 )
 from shared.nats.pull import create_consumer, find_consumer
 from shared.nats.streams import Settings, stream_state
-from shared.nats.uploads import upload
 from shared.subjects import history_of, last_token
 
 log = logging.getLogger(__name__)
@@ -174,9 +174,10 @@ class AgentRequests:
         data, headers = b"", {STATUS: OK}
         try:
             subjects.agent(agent)
-            handle = self._handlers.get(request, self._refuse_unknown)
+            if request not in self._handlers:
+                raise ValueError("unknown request")  # noqa: TRY301  (logged below, as for others)
             async with asyncio.timeout(ANSWER_S_MAX):
-                data, size = await handle(agent, message.data)
+                data, size = await self._handlers[request](agent, message.data)
             headers[SIZE] = str(size)
         except BlobNotFound:
             headers[STATUS] = MISSING
@@ -188,10 +189,6 @@ class AgentRequests:
             headers[STATUS] = FAILED
         if message.reply and not self._nc.is_closed:
             await self._nc.publish(message.reply, data, headers=headers)
-
-    @staticmethod
-    async def _refuse_unknown(_agent: str, _body: bytes) -> tuple[bytes, int]:
-        raise ValueError("unknown request")
 
     async def _handle_inbox(self, agent: str, body: bytes) -> tuple[bytes, int]:
         """Create the consumer of an agent's orders, which outlives the agent's processes."""
@@ -249,13 +246,13 @@ def _encode_response(response: InboxResponse | EventResponse) -> tuple[bytes, in
 REFUSED = 400
 
 
-async def _request_data(nc: Client, agent: str, request: str, body: object) -> tuple[bytes, int]:
+async def _request_data(nc: Client, agent: str, name: str, body: object) -> tuple[bytes, int]:
     """Return the data of a response and the size it names.
 
     Errors: BlobNotFound; temporary and permanent refusals, as for requests to JetStream.
     """
-    subject = subjects.agent_request(agent, request)
-    message = await request_message(nc, subject, msgspec.json.encode(body))
+    subject = subjects.agent_request(agent, name)
+    message = await request(nc, subject, msgspec.json.encode(body))
     headers = message.headers or {}
     status = headers.get(STATUS, FAILED)
     if status == OK:
@@ -263,14 +260,14 @@ async def _request_data(nc: Client, agent: str, request: str, body: object) -> t
     if status == MISSING:
         raise BlobNotFound(getattr(body, "digest", ""))
     if status == FAILED:
-        raise TemporaryError(f"no service could answer the request {request}")
-    raise RequestDenied(REFUSED, f"the services refused the request {request}: {body}")
+        raise TemporaryError(f"no service could answer the request {name}")
+    raise RequestDenied(REFUSED, f"the services refused the request {name}: {body}")
 
 
 async def _request_value(
-    nc: Client, agent: str, request: str, body: object, response_type: type[T]
+    nc: Client, agent: str, name: str, body: object, response_type: type[T]
 ) -> T:
-    data, _ = await _request_data(nc, agent, request, body)
+    data, _ = await _request_data(nc, agent, name, body)
     return msgspec.json.decode(data, type=response_type)
 
 

@@ -2,9 +2,8 @@
 
 Group commit: concurrent appends are stored with one sync of the disk. A group is an atomic batch of
 unrelated appends: all are stored or, after a conflict or a lost answer, none as far as we know;
-each append then goes alone, which reveals what became of it. A batch costs as much as twenty
-appends, whatever its size: so a few appends go alone, unless one of them is a batch anyway, which
-the others then join.
+each append then goes alone, which reveals what became of it. A few appends go alone, unless one of
+them is a batch anyway, which the others then join.
 """
 
 import asyncio
@@ -77,9 +76,9 @@ async def publish_batch(nc: Client, drafts: Sequence[MessageDraft]) -> int:
         await nc.publish(draft.subject, draft.data, headers=draft_headers)
     commit_headers = headers | {"Nats-Batch-Commit": "1"}
     answer = await request(nc, last.subject, last.data, commit_headers)
-    if not answer:
+    if not answer.data:
         raise TemporaryError("the end of the batch was not acknowledged")
-    return check_ack(answer).seq
+    return check_ack(answer.data).seq
 
 
 GROUP_MAX = 100

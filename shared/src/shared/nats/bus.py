@@ -1,32 +1,63 @@
-"""The bus on NATS: heartbeats in a bucket, messages that are not stored, and agents' inboxes."""
+"""The bus on NATS: heartbeats in a bucket, messages that are not stored, and agents' inboxes.
+
+And its state as the server reports it. Dead letters are the server's own advisories, stored in the
+stream DEADLETTERS.
+"""
 
 import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import NamedTuple
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared import subjects
-from shared.bus import AgentHeartbeat, Inbox
+from shared.bus import (
+    TOO_MANY_DELIVERIES,
+    AgentHeartbeat,
+    DeadLetter,
+    Inbox,
+    open_dead_letters,
+)
 from shared.errors import Failed
 from shared.nats.connection import (
     NO_CONSUMER,
+    REQUEST_ERRORS,
     RETRY_S_MAX,
     RequestDenied,
     TemporaryError,
     api_request,
     publish,
+    read_pages,
     retry_request,
 )
+from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, NatsInbox, agent_inbox_config
-from shared.nats.pull import PullConsumer, PullLimits
-from shared.nats.streams import LEASES_STREAM, MARKER_S, SECOND_NS, Settings, ensure_leases
+from shared.nats.pull import (
+    FORGOTTEN_S,
+    ConsumerInfo,
+    PullConsumer,
+    PullLimits,
+    list_durable_consumers,
+)
+from shared.nats.streams import (
+    LEASES_STREAM,
+    MARKER_S,
+    MAX_DELIVERIES_ADVISORY,
+    SECOND_NS,
+    Settings,
+    ensure_leases,
+    stream_info,
+    stream_state,
+)
+from shared.subjects import DEADLETTERS, STREAM
 
 PACE = PullLimits(batch=256, waiting_max=1024, heartbeat_s=5.0)
-FORGOTTEN_S = 60
 # The server's own marker of an expiry came up to a quarter of a second late (2.15.1).
 LATE_S = 2.0
 TTL_S_DEFAULT = 15.0
@@ -202,3 +233,72 @@ def _translate_closed() -> Iterator[None]:
         yield
     except nats.errors.ConnectionClosedError as error:
         raise Failed("the connection to NATS is closed") from error
+
+
+class _Advisory(msgspec.Struct):
+    timestamp: datetime
+    stream: str
+    consumer: str
+    stream_seq: int
+    deliveries: int = 0
+    reason: str = ""
+
+
+class NatsDeadLetters:
+    """The dead letters of the log's consumers; implements shared.bus.DeadLetters."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+
+    async def list(self) -> list[DeadLetter]:
+        """Return the dead letters not redriven since; see the port. Errors: Failed."""
+        letters = []
+        for message in await read_pages(self._nc, DEADLETTERS, f"{MAX_DELIVERIES_ADVISORY}.>"):
+            advisory = msgspec.json.decode(message.data, type=_Advisory)
+            letter = DeadLetter(
+                consumer=advisory.consumer,
+                stream=advisory.stream,
+                seq=advisory.stream_seq,
+                reason=advisory.reason or TOO_MANY_DELIVERIES,
+                at=advisory.timestamp,
+                deliveries=advisory.deliveries,
+                place=advisory.stream_seq,
+            )
+            letters.append(letter)
+        log, redrives = NatsLog(self._nc), []
+        for consumer in sorted({letter.consumer for letter in letters}):
+            redrives += await log.history(subjects.redriven(consumer))
+        return open_dead_letters(letters, redrives)
+
+
+class BusStatus(NamedTuple):
+    """The size of the log, all dead letters ever, those not redriven, and all durable consumers."""
+
+    events: int
+    log_bytes: int
+    dead_letters: int
+    open_letters: int
+    readers: list[ConsumerInfo]
+
+
+@contextlib.contextmanager
+def _translate_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (*REQUEST_ERRORS, msgspec.DecodeError) as error:
+        raise Failed(f"cannot read {what}: {str(error) or 'no answer'}") from error
+
+
+async def server_time(nc: Client) -> datetime:
+    """Return the time at the server that leads the log. Errors: Failed."""
+    with _translate_errors("the time of the NATS server"):
+        return (await stream_info(nc, STREAM)).ts
+
+
+async def read_bus_status(nc: Client) -> BusStatus:
+    """Return the current state. Errors: Failed."""
+    with _translate_errors("the state of NATS"):
+        log, given_up = await stream_state(nc, STREAM), await stream_state(nc, DEADLETTERS)
+        letters = await NatsDeadLetters(nc).list() if given_up.last_seq else []
+        consumers = await list_durable_consumers(nc, STREAM)
+        return BusStatus(log.last_seq, log.bytes, given_up.last_seq, len(letters), consumers)

@@ -1,14 +1,16 @@
 """The connection to NATS, and requests to JetStream with retries through an outage.
 
-The connection reconnects without end, and notices a dead peer in 15 s.
+The connection reconnects without end, and notices a dead peer in 15 s. Stored messages are read one
+by one from a stream's leader, or page by page from any replica.
 """
 
 import asyncio
 import base64
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -40,6 +42,13 @@ DUPLICATE_IN_BATCH = 10201
 
 # 429 means too many requests, 5xx a server that is starting, has no leader or no space.
 TEMPORARY_FROM = 429
+PAGE = 256
+END_OF_PAGE, NOTHING = "204", "404"
+FIRST_CONNECT_S_MAX = 30.0
+FLUSH_S_MAX = 2.0
+OLDEST_SERVER = (2, 12)
+# The time of a message that was read without it.
+NO_TIME = datetime.fromtimestamp(0, UTC)
 # A server that was killed in the middle of an atomic batch knows only the batch's end.
 BATCH_TORN = frozenset({10175, 10176})
 # While a cluster forms, it has too few servers to place a stream on, which is a 400.
@@ -48,6 +57,7 @@ TEMPORARY_CODES = BATCH_TORN | {NO_PEERS}
 PERMANENT_CODES = frozenset({NOT_DELETED, NO_CLUSTER})
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
@@ -72,13 +82,17 @@ REQUEST_ERRORS = (TimeoutError, RequestDenied, TemporaryError, nats.errors.Error
 
 
 class StoredMessage(NamedTuple):
-    """A message in its stream; `at` is the server's timestamp, if it was requested."""
+    """A message in its stream; `at` is the server's timestamp, `size` that of its data in bytes.
+
+    Not every reader gets these two, and one of headers alone gets no data.
+    """
 
     seq: int
     id: str
     data: bytes
-    at: datetime | None = None
+    at: datetime = NO_TIME
     subject: str = ""
+    size: int = 0
 
 
 class _Error(msgspec.Struct):
@@ -113,13 +127,6 @@ _decode_message = msgspec.json.Decoder(_MessageResponse).decode
 
 async def request(
     nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
-) -> bytes:
-    """Return the data of the answer to one message; see `request_message`."""
-    return (await request_message(nc, subject, data, headers)).data
-
-
-async def request_message(
-    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
 ) -> Msg:
     """Return the answer to one message, within 2 s; errors: TimeoutError and the client's own.
 
@@ -134,23 +141,18 @@ async def request_message(
     return message
 
 
-async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> int:
-    """Publish to a stream once and return the sequence.
+async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
+    """Publish to a stream once.
 
     Errors: RequestDenied, TemporaryError; TimeoutError and the client's own.
     """
-    return (await publish_checked(nc, subject, data, headers)).seq
-
-
-async def publish_checked(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
-    """Publish to a stream once; errors as publish."""
-    return check_ack(await request(nc, subject, data, headers))
+    return check_ack((await request(nc, subject, data, headers)).data)
 
 
 async def api_request(nc: Client, endpoint: str, body: object = None) -> bytes:
     """Send one request to the JetStream API; errors: those of publish."""
     data = b"" if body is None else msgspec.json.encode(body)
-    answer = await request(nc, f"$JS.API.{endpoint}", data)
+    answer = (await request(nc, f"$JS.API.{endpoint}", data)).data
     check_ack(answer)
     return answer
 
@@ -167,10 +169,102 @@ async def get_message(nc: Client, stream: str, query: dict[str, object]) -> Stor
             return None
         raise
     message = _decode_message(answer).message
-    data = base64.b64decode(message.data)
-    return StoredMessage(
-        message.seq, _message_id(message.hdrs), data, message.time, message.subject
-    )
+    data, id_ = base64.b64decode(message.data), ""
+    for line in base64.b64decode(message.hdrs).decode(errors="replace").split("\r\n"):
+        name, _, value = line.partition(":")
+        if name == MESSAGE_ID_HEADER:
+            id_ = value.strip()
+            break
+    return StoredMessage(message.seq, id_, data, message.time, message.subject, len(data))
+
+
+async def newest_message(nc: Client, stream: str, subject: str) -> StoredMessage | None:
+    """Return the last message on a subject, as the stream's leader has it. Errors: Failed."""
+    return await retry_request(nc, lambda: get_message(nc, stream, {"last_by_subj": subject}))
+
+
+async def iter_messages(
+    nc: Client, stream: str, subject: str, most: int
+) -> AsyncIterator[StoredMessage]:
+    """Yield the first messages on a subject or a filter, as the stream's leader has them.
+
+    Errors: Failed.
+    """
+    seq = 0
+    for _ in range(most):
+        query: dict[str, object] = {"seq": seq + 1, "next_by_subj": subject}
+        message = await retry_request(nc, partial(get_message, nc, stream, query))
+        if message is None:
+            return
+        seq = message.seq
+        yield message
+
+
+async def read_pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[StoredMessage]:
+    """Return the messages of a subject or a filter with wildcards, after a sequence, in order.
+
+    On a cluster the newest may be missing for a moment, since any replica answers.
+
+    Errors: Failed if the server could not be reached in 30 s, for any one page.
+    """
+    messages: list[StoredMessage] = []
+
+    async def read_first() -> bool:
+        # Mostly there is none, and then this is half the work of a page.
+        query = msgspec.json.encode({"seq": after + 1, "next_by_subj": subject})
+        message = await request(nc, f"$JS.API.DIRECT.GET.{stream}", query)
+        headers = message.headers or {}
+        if "Status" in headers:
+            _check_status(headers)
+            return False
+        messages.append(_parse_message(headers, message.data))
+        return True
+
+    async def read_next_page() -> bool:
+        query = {"seq": messages[-1].seq + 1, "batch": PAGE, "next_by_subj": subject}
+        return await read_page(nc, stream, msgspec.json.encode(query), messages)
+
+    has_more = await retry_request(nc, read_first)
+    while has_more:
+        has_more = await retry_request(nc, read_next_page)
+    return messages
+
+
+async def read_page(nc: Client, stream: str, query: bytes, messages: list[StoredMessage]) -> bool:
+    """Append the messages of one page to `messages` as they come; return whether there are more."""
+    end: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+
+    async def handle_message(message: Msg) -> None:
+        headers = message.headers or {}
+        if "Status" not in headers:
+            messages.append(_parse_message(headers, message.data))
+        elif not end.done():
+            end.set_result(headers)
+
+    inbox = nc.new_inbox()
+    subscription = await nc.subscribe(inbox, cb=handle_message)
+    try:
+        await nc.publish(f"$JS.API.DIRECT.GET.{stream}", query, reply=inbox)
+        async with asyncio.timeout(ATTEMPT_S_MAX):
+            headers = await end
+    finally:
+        if not nc.is_closed:
+            await subscription.unsubscribe()
+    _check_status(headers)
+    return int(headers.get("Nats-Num-Pending") or 0) > 0
+
+
+def _parse_message(headers: dict[str, str], data: bytes) -> StoredMessage:
+    id_, seq = headers.get(MESSAGE_ID_HEADER, ""), int(headers["Nats-Sequence"])
+    return StoredMessage(seq, id_, data, subject=headers[SUBJECT_HEADER])
+
+
+def _check_status(headers: dict[str, str]) -> None:
+    """Check that a direct get ended as expected. Errors: TemporaryError."""
+    status = headers["Status"]
+    if status not in (END_OF_PAGE, NOTHING):
+        reason = f"direct get answered {status} {headers.get('Description', '')}"
+        raise TemporaryError(reason)
 
 
 def check_ack(answer: bytes) -> Ack:
@@ -193,32 +287,32 @@ async def replace_message(
     The newer one is by somebody else, or by our own unanswered attempt.
     """
     headers = {EXPECTED_SEQ_HEADER: str(expected)} | (headers or {})
-
-    async def attempt() -> bool:
-        try:
-            await publish(nc, subject, data, headers)
-        except RequestDenied as denied:
-            if denied.code != WRONG_LAST_SEQUENCE:
-                raise
-            return False
-        return True
-
-    return await retry_request(nc, attempt)
+    attempt = partial(publish, nc, subject, data, headers)
+    return await _succeeds_unless(nc, attempt, WRONG_LAST_SEQUENCE)
 
 
 async def delete_message(nc: Client, stream: str, seq: int) -> bool:
     """Delete a message by its sequence; False if it is gone. Errors: Failed."""
+    query = {"seq": seq, "no_erase": True}
+    attempt = partial(api_request, nc, f"STREAM.MSG.DELETE.{stream}", query)
+    return await _succeeds_unless(nc, attempt, NOT_DELETED, NO_SEQUENCE)
 
-    async def attempt() -> bool:
+
+async def _succeeds_unless(
+    nc: Client, attempt: Callable[[], Awaitable[object]], *codes: int
+) -> bool:
+    """Return whether an attempt succeeds, False if it is refused with one of the codes."""
+
+    async def try_once() -> bool:
         try:
-            await api_request(nc, f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": True})
+            await attempt()
         except RequestDenied as denied:
-            if denied.code not in (NOT_DELETED, NO_SEQUENCE):
+            if denied.code not in codes:
                 raise
             return False
         return True
 
-    return await retry_request(nc, attempt)
+    return await retry_request(nc, try_once)
 
 
 async def retry_request(
@@ -251,21 +345,6 @@ async def _attempt_once(nc: Client, attempt: Callable[[], Awaitable[T]]) -> T:
     if not nc.is_connected:
         raise TemporaryError("not connected")
     return await attempt()
-
-
-def _message_id(headers: str) -> str:
-    for line in base64.b64decode(headers).decode(errors="replace").split("\r\n"):
-        name, _, value = line.partition(":")
-        if name == MESSAGE_ID_HEADER:
-            return value.strip()
-    return ""
-
-
-FIRST_CONNECT_S_MAX = 30.0
-FLUSH_S_MAX = 2.0
-OLDEST_SERVER = (2, 12)
-
-_log = logging.getLogger(__name__)
 
 
 async def connect(

@@ -4,7 +4,8 @@ import hashlib
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -16,7 +17,6 @@ from shared.metrics import LogMetrics
 from shared.nats.batch import BATCH_MAX, GroupCommit, MessageDraft, publish_batch
 from shared.nats.connection import (
     DUPLICATE_IN_BATCH,
-    STORE_FAILED,
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
     RequestDenied,
@@ -24,11 +24,11 @@ from shared.nats.connection import (
     TemporaryError,
     connect,
     get_message,
-    publish_checked,
+    publish,
+    read_pages,
     retry_request,
 )
 from shared.nats.feed import NatsBranch, NatsFeed
-from shared.nats.messages import read_pages
 from shared.nats.monitor import LogMonitor, MonitorMetrics
 from shared.nats.streams import ensure_streams, stream_info, stream_state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
@@ -88,20 +88,12 @@ class NatsLog:
                 self._monitor.require_whole()
             last = messages[-1].seq if messages else after
             messages.extend(await read_pages(self._nc, STREAM, history_subject(agg), last))
-            if (messages[-1].seq if messages else after) < self._known_sequences.of(
-                history_of(agg)
-            ):
+            last = messages[-1].seq if messages else after
+            if last < self._known_sequences.of(history_of(agg)):
                 raise TemporaryError(f"a replica does not have the newest events of {agg} yet")
 
         await retry_request(self._nc, attempt)
-        return [
-            RecordedEvent(
-                message.seq,
-                read_envelope(aggregate(message.subject), message.seq, message.data),
-                message.data,
-            )
-            for message in messages
-        ]
+        return [read_stored_event(message) for message in messages]
 
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""
@@ -168,29 +160,12 @@ class NatsLog:
                 attempt_drafts = [_salt_id(draft) for draft in drafts]
                 raise
 
-        with self._groups.alone(drafts):
-            return await retry_request(self._nc, self._with_monitor(attempt))
-
-    def _with_monitor(self, attempt: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[int]]:
-        """Wrap an append so that the monitor learns whether the server stores anything."""
-        monitor = self._monitor
-        if monitor is None:
-            return attempt
-
         async def monitored_attempt() -> int:
-            monitor.require_whole()
-            try:
-                seq = await attempt()
-            except TimeoutError:
-                monitor.note_failure("an append was not answered", is_final=False)
-                raise
-            except TemporaryError as passing:
-                monitor.note_failure(str(passing), is_final=passing.code == STORE_FAILED)
-                raise
-            monitor.note_stored()
-            return seq
+            with self._monitor.appending() if self._monitor else nullcontext():
+                return await attempt()
 
-        return monitored_attempt
+        with self._groups.alone(drafts):
+            return await retry_request(self._nc, monitored_attempt)
 
     async def _publish(self, drafts: Sequence[MessageDraft], agg: str) -> int:
         """Store messages and return the last sequence.
@@ -200,7 +175,7 @@ class NatsLog:
         """
         if len(drafts) > 1:
             return await publish_batch(self._nc, drafts)
-        ack = await publish_checked(self._nc, *drafts[0].message)
+        ack = await publish(self._nc, *drafts[0].message)
         if ack.is_duplicate:
             stored = await self._next_event(agg, ack.seq - 1)
             if stored is None or stored.seq != ack.seq:
@@ -220,17 +195,19 @@ class NatsLog:
         following = await self._next_event(agg, expected)
         if following is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise TemporaryError("another append to the same aggregate is in progress")
-        if following is None and not others_count and _actual_sequence(denied) > expected:
+        # The refusal ends in the actual last sequence: "wrong last sequence: 62".
+        actual = denied.reason.rpartition(" ")[2]
+        is_behind = actual.isdecimal() and int(actual) > expected
+        if following is None and not others_count and is_behind:
             raise TemporaryError("a new leader does not have the newest events yet")
         if following is not None:
             self._known_sequences.note(history_of(agg), following.seq)
-        if following is None or not _has_id(following, first):
-            raise Conflict(agg, expected) from denied
-        if others_count:
-            last = await self._find({"seq": following.seq + others_count})
-            if last is None or not _has_id(last, events[-1]):
-                raise Conflict(agg, expected) from denied
-        return following.seq + others_count
+        if following is not None and _has_id(following, first):
+            last_seq = following.seq + others_count
+            last = await self._find({"seq": last_seq}) if others_count else following
+            if last is not None and _has_id(last, events[-1]):
+                return last_seq
+        raise Conflict(agg, expected) from denied
 
     async def _is_batch_stored(self, events: Sequence[NewEvent]) -> bool:
         """Return whether an event of a batch is in its own history: another batch stored it."""
@@ -251,16 +228,6 @@ class NatsLog:
         return await get_message(self._nc, STREAM, query)
 
 
-def _actual_sequence(denied: RequestDenied) -> int:
-    """Return the actual last sequence that a refusal names; 0 if it names none.
-
-    >>> _actual_sequence(RequestDenied(WRONG_LAST_SEQUENCE, "wrong last sequence: 62"))
-    62
-    """
-    last = denied.reason.rpartition(" ")[2]
-    return int(last) if last.isdecimal() else 0
-
-
 def _salt_id(draft: MessageDraft) -> MessageDraft:
     """Return the same message with an unguessable id."""
     return draft._replace(id=f"{draft.id}{SALT_MARK}{secrets.token_hex(8)}")
@@ -271,12 +238,15 @@ def _has_id(stored: StoredMessage, event: NewEvent) -> bool:
 
 
 def _make_draft(event: NewEvent) -> MessageDraft:
-    envelope = event.envelope
-    agg = envelope.agg
-    history = history_subject(agg)
-    return MessageDraft(
-        subject(agg), envelope.id, encode_envelope(envelope), event.expected, history
-    )
+    envelope, agg = event.envelope, event.envelope.agg
+    body, history = encode_envelope(envelope), history_subject(agg)
+    return MessageDraft(subject(agg), envelope.id, body, event.expected, history)
+
+
+def read_stored_event(message: StoredMessage) -> RecordedEvent:
+    """Decode the envelope of a stored event."""
+    envelope = read_envelope(aggregate(message.subject), message.seq, message.data)
+    return RecordedEvent(message.seq, envelope, message.data)
 
 
 class KnownSequences:

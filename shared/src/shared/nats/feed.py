@@ -15,6 +15,7 @@ from shared.errors import Failed
 from shared.event_log import Gap, LogCounts, RecordedEvent
 from shared.nats.connection import get_message, retry_request
 from shared.nats.pull import (
+    FORGOTTEN_S,
     PullConsumer,
     PullLimits,
     consumer_sequence,
@@ -25,7 +26,6 @@ from shared.nats.streams import SECOND_NS, Settings, stream_state
 from shared.subjects import STREAM, aggregate, subject
 from shared.wire import read_envelope
 
-FORGOTTEN_S = 60
 PACE = PullLimits()
 # The sequence, aggregate and body of an event that is not yet decoded.
 RawEvent = tuple[int, str, bytes]

@@ -8,6 +8,8 @@ itself: at its start, after each reconnection, and every few seconds.
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 from nats.aio.client import Client
@@ -24,8 +26,13 @@ from shared.health import (
     describe_failed_write,
 )
 from shared.metrics import metric_prefix
-from shared.nats.connection import REQUEST_ERRORS, TemporaryError, publish
-from shared.nats.messages import read_pages
+from shared.nats.connection import (
+    REQUEST_ERRORS,
+    STORE_FAILED,
+    TemporaryError,
+    publish,
+    read_pages,
+)
 from shared.nats.streams import stream_state
 from shared.outages import HealthReporter
 from shared.subjects import STREAM, WATERMARKS
@@ -124,24 +131,32 @@ class LogMonitor:
             self._report(LOG_PART, self.damage or None)
             self._report(LOG_STORE_PART, self.store_failure or None)
             self._checked.set()
-            await self._wait_for_next_check()
+            for _ in range(max(1, int(self._check_s / POLL_S))):
+                await asyncio.sleep(POLL_S)
+                # After a reconnection it checks soon.
+                if self._nc.is_connected and not self.is_checked:
+                    break
 
-    def note_stored(self) -> None:
-        """Record that an append was stored."""
+    def _note_stored(self) -> None:
         self._unstored_since, self._append_failure = None, ""
 
-    def note_failure(self, reason: str, *, is_final: bool) -> None:
-        """Record that an append failed; repeated or final failures mean that nothing is stored."""
-        self._unstored_since = self._unstored_since or time.monotonic()
-        if is_final or time.monotonic() - self._unstored_since > UNSTORED_S_MAX:
-            self._append_failure = reason
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Learn from an append whether the server stores anything; errors as for require_whole.
 
-    async def _wait_for_next_check(self) -> None:
-        """Wait for the next check; only a moment after a reconnection."""
-        for _ in range(max(1, int(self._check_s / POLL_S))):
-            await asyncio.sleep(POLL_S)
-            if self._nc.is_connected and not self.is_checked:
-                return
+        Repeated or final failures mean that it stores nothing.
+        """
+        self.require_whole()
+        try:
+            yield
+        except (TimeoutError, TemporaryError) as error:
+            self._unstored_since = self._unstored_since or time.monotonic()
+            is_final = isinstance(error, TemporaryError) and error.code == STORE_FAILED
+            if is_final or time.monotonic() - self._unstored_since > UNSTORED_S_MAX:
+                is_answered = isinstance(error, TemporaryError)
+                self._append_failure = str(error) if is_answered else "an append was not answered"
+            raise
+        self._note_stored()
 
     async def _try_check(self) -> None:
         connection = self._nc.stats["reconnects"]
@@ -149,7 +164,7 @@ class LogMonitor:
             return
         if connection != self._checked_connection:
             # A restarted server may store again.
-            self.note_stored()
+            self._note_stored()
         try:
             await self.check()
         except (*REQUEST_ERRORS, Failed) as error:
@@ -188,7 +203,7 @@ class LogMonitor:
             raise Gap("the log was damaged and is complete again: restart to fold all of it")
         if stream.last_seq > self._last_seq:
             # An append was stored since the last check.
-            self.note_stored()
+            self._note_stored()
         self._last_seq = stream.last_seq
 
     async def _write_watermark(self) -> None:
@@ -209,15 +224,12 @@ class LogMonitor:
 
 async def read_known_seq(nc: Client) -> int:
     """Return the last sequence of the log that any service has seen, from their watermarks."""
-    watermarks = await read_pages(nc, WATERMARKS, "watermarks.*")
-    return max((_decode_watermark(message.data).last_seq for message in watermarks), default=0)
-
-
-def _decode_watermark(data: bytes) -> Watermark:
-    try:
-        return msgspec.json.decode(data, type=Watermark)
-    except msgspec.MsgspecError:
-        return Watermark()
+    known_seq = 0
+    for message in await read_pages(nc, WATERMARKS, "watermarks.*"):
+        with suppress(msgspec.MsgspecError):
+            watermark = msgspec.json.decode(message.data, type=Watermark)
+            known_seq = max(known_seq, watermark.last_seq)
+    return known_seq
 
 
 class MonitorMetrics:
@@ -226,13 +238,11 @@ class MonitorMetrics:
     def __init__(
         self, service: str, monitor: LogMonitor, registry: CollectorRegistry = REGISTRY
     ) -> None:
-        start = metric_prefix(service)
+        missing = "Events that the log has lost"
+        failing = "1 while NATS stores no events"
         for name, text, value in (
-            ("log_missing_events", "Events that the log has lost", lambda: monitor.missing_events),
-            (
-                "log_store_failing",
-                "1 while NATS stores no events",
-                lambda: bool(monitor.store_failure),
-            ),
+            ("log_missing_events", missing, lambda: monitor.missing_events),
+            ("log_store_failing", failing, lambda: bool(monitor.store_failure)),
         ):
-            Gauge(f"{start}_{name}", text, registry=registry).set_function(value)
+            gauge = Gauge(f"{metric_prefix(service)}_{name}", text, registry=registry)
+            gauge.set_function(value)

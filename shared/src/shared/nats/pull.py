@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -14,16 +15,21 @@ from nats.aio.subscription import Subscription
 
 from shared.errors import Failed
 from shared.nats.connection import (
+    MESSAGE_ID_HEADER,
     NO_CONSUMER,
     REQUEST_ERRORS,
     RETRY_S_MAX,
     RequestDenied,
+    StoredMessage,
     TemporaryError,
     api_request,
+    newest_message,
 )
 from shared.nats.streams import SECOND_NS, Settings
 
 POLL_S = 0.25
+# The server deletes a consumer without a name after this long without a reader.
+FORGOTTEN_S = 60
 EXPIRES_HEARTBEATS = 6
 HEARTBEAT = "100"
 REQUEST_ENDED = ("404", "408")
@@ -79,7 +85,6 @@ class _ConsumerPage(msgspec.Struct):
 
 # A page of the server has 256 consumers.
 CONSUMER_PAGES_MAX = 40
-ConsumerFactory = Callable[[Settings], Awaitable[str]]
 _decode_consumer = msgspec.json.Decoder(ConsumerInfo).decode
 
 
@@ -146,7 +151,7 @@ class PullConsumer:
         self._next_subject = ""
         self._inbox = ""
         self.begins = 0
-        self.create: ConsumerFactory = partial(create_consumer, nc, stream)
+        self.create: Callable[[Settings], Awaitable[str]] = partial(create_consumer, nc, stream)
 
     @property
     def is_whole(self) -> bool:
@@ -207,13 +212,11 @@ class PullConsumer:
     async def _ensure_consumer(self) -> None:
         if not self._nc.is_connected:
             raise TemporaryError("not connected")
-        if not self.is_whole or self._is_silent():
-            await self._start_consumer()
-
-    def _is_silent(self) -> bool:
         # The server sends heartbeats only while a request is open.
         silent_s = time.monotonic() - self._last_message_at
-        return self._requested > 0 and silent_s > 2 * self._pace.heartbeat_s
+        is_silent = self._requested > 0 and silent_s > 2 * self._pace.heartbeat_s
+        if not self.is_whole or is_silent:
+            await self._start_consumer()
 
     async def _start_consumer(self) -> None:
         await self.close()
@@ -230,18 +233,15 @@ class PullConsumer:
     async def _handle_message(self, message: Msg) -> None:
         self._last_message_at = time.monotonic()
         headers = message.headers
-        if headers and "Status" in headers and not message.data:
-            self._handle_status(headers)
-        else:
+        status = "" if message.data or not headers else headers.get("Status", "")
+        if not status:
             self._requested -= 1
             self._on_message(message)
+        elif headers and status != HEARTBEAT:
+            unsent = int(headers.get("Nats-Pending-Messages") or 0)
+            self._requested = max(0, self._requested - unsent)
+            self._is_broken = self._is_broken or status not in REQUEST_ENDED
         self._arrived.set()
-
-    def _handle_status(self, headers: dict[str, str]) -> None:
-        if headers["Status"] == HEARTBEAT:
-            return
-        self._requested = max(0, self._requested - int(headers.get("Nats-Pending-Messages") or 0))
-        self._is_broken = self._is_broken or headers["Status"] not in REQUEST_ENDED
 
     def _fail_if_persistent(self, error: Exception) -> None:
         """Wait through an outage, but fail if a reachable server keeps refusing."""
@@ -255,53 +255,95 @@ class PullConsumer:
             raise Failed(f"{self._stream} cannot be read: {reason}") from error
 
 
+def _parse_reply(reply: str, place: int) -> int:
+    """Parse a number in an acknowledgement subject, in the old form (9 tokens) or the new one."""
+    tokens = reply.split(".")
+    return int(tokens[place if len(tokens) == 9 else place + 2])
+
+
 def stream_sequence(reply: str) -> int:
-    """Parse the stream sequence in an acknowledgement subject, in the old (9 tokens) or new form.
+    """Parse the stream sequence in an acknowledgement subject.
 
     >>> stream_sequence("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     17
     >>> stream_sequence("$JS.ACK.domain.hash.EVENTS.c.1.17.3.1795235741960636763.4.x")
     17
     """
-    tokens = reply.split(".")
-    return int(tokens[5 if len(tokens) == 9 else 7])
+    return _parse_reply(reply, 5)
 
 
 def consumer_sequence(reply: str) -> int:
-    """Parse the consumer's own message count in an acknowledgement subject.
-
-    >>> consumer_sequence("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
-    3
-    """
-    tokens = reply.split(".")
-    return int(tokens[6 if len(tokens) == 9 else 8])
+    """Parse the consumer's own message count in an acknowledgement subject."""
+    return _parse_reply(reply, 6)
 
 
 def delivery_attempt(reply: str) -> int:
-    """Parse how often a message was delivered so far, in an acknowledgement subject.
-
-    >>> delivery_attempt("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
-    1
-    """
-    tokens = reply.split(".")
-    return int(tokens[4 if len(tokens) == 9 else 6])
+    """Parse how often a message was delivered so far, in an acknowledgement subject."""
+    return _parse_reply(reply, 4)
 
 
 def stored_at_s(reply: str) -> float:
-    """Parse when the server stored a message, in seconds since 1970, in an acknowledgement subject.
+    """Parse when the server stored a message, in seconds since 1970.
 
     >>> round(stored_at_s("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4"), 3)
     1795235741.961
     """
-    tokens = reply.split(".")
-    return int(tokens[7 if len(tokens) == 9 else 9]) / SECOND_NS
+    return _parse_reply(reply, 7) / SECOND_NS
 
 
 def pending_count(reply: str) -> int:
-    """Parse how many messages the consumer still has to send, in an acknowledgement subject.
+    """Parse how many messages the consumer still has to send.
 
     >>> pending_count("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
     4
     """
-    tokens = reply.split(".")
-    return int(tokens[8 if len(tokens) == 9 else 10])
+    return _parse_reply(reply, 8)
+
+
+NEWEST_PACE = PullLimits(batch=500, waiting_max=1000, heartbeat_s=5.0)
+
+
+async def read_newest_messages(
+    nc: Client, stream: str, subject: str, *, headers_only: bool
+) -> list[StoredMessage]:
+    """Return the last message on each subject, in the stream's order, with their timestamps.
+
+    Errors: Failed if the server could not be read for 30 s.
+    """
+    # With no messages at all, none would say that it is the last.
+    if await newest_message(nc, stream, subject) is None:
+        return []
+    messages: dict[str, StoredMessage] = {}
+    progress_at, is_complete = time.monotonic(), False
+
+    async def settings() -> Settings:
+        # A new consumer starts from the beginning; earlier messages are read again.
+        messages.clear()
+        return {
+            "ack_policy": "none",
+            "deliver_policy": "last_per_subject",
+            "filter_subject": subject,
+            "headers_only": headers_only,
+            "mem_storage": True,
+            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
+        }
+
+    def handle_message(message: Msg) -> None:
+        nonlocal progress_at, is_complete
+        reply, headers = message.reply, message.headers or {}
+        seq, at = stream_sequence(reply), datetime.fromtimestamp(stored_at_s(reply), UTC)
+        size = int(headers.get("Nats-Msg-Size") or len(message.data))
+        messages[message.subject] = StoredMessage(
+            seq, headers.get(MESSAGE_ID_HEADER, ""), message.data, at, message.subject, size
+        )
+        progress_at, is_complete = time.monotonic(), pending_count(reply) == 0
+
+    consumer = PullConsumer(nc, stream, settings, handle_message, NEWEST_PACE)
+    try:
+        while not is_complete:
+            await consumer.turn(0)
+            if time.monotonic() - progress_at > RETRY_S_MAX:
+                raise Failed(f"the newest messages were not read in {RETRY_S_MAX:g} s")
+    finally:
+        await consumer.close()
+    return sorted(messages.values(), key=lambda message: message.seq)

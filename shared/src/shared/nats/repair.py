@@ -10,22 +10,22 @@ from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.nats.batch import MessageDraft, publish_batch
 from shared.nats.connection import (
+    PAGE,
     RequestDenied,
     StoredMessage,
     TemporaryError,
     api_request,
     get_message,
     publish,
+    read_page,
     retry_request,
 )
-from shared.nats.event_log import LOOK
+from shared.nats.event_log import LOOK, read_stored_event
 from shared.nats.inbox import delivery_start
-from shared.nats.messages import PAGE, read_page
 from shared.nats.monitor import read_known_seq
 from shared.nats.pull import create_consumer, list_durable_consumers
 from shared.nats.streams import Settings, ensure_streams, stream_info, stream_state
-from shared.subjects import STREAM, WATERMARKS, aggregate
-from shared.wire import read_envelope
+from shared.subjects import STREAM, WATERMARKS
 
 
 async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after: int) -> None:
@@ -86,8 +86,7 @@ class LogRepair:
     async def events(self, last_seq: int) -> AsyncIterator[RecordedEvent]:
         """Yield every readable event up to a sequence."""
         async for message in _scan_log(self._nc, last_seq):
-            envelope = read_envelope(aggregate(message.subject), message.seq, message.data)
-            yield RecordedEvent(message.seq, envelope, message.data)
+            yield read_stored_event(message)
 
     async def read_places(self) -> Sequence[ConsumerPosition]:
         """Return the position of every durable consumer of the log."""
@@ -177,17 +176,15 @@ async def _read_one_by_one(
     nc: Client, after: int, last_seq: int
 ) -> tuple[list[StoredMessage], int]:
     """Return a page's worth of events, requested one by one, and the last sequence tried."""
-    messages: list[StoredMessage] = []
+
+    async def find_readable(seq: int) -> StoredMessage | None:
+        try:
+            return await get_message(nc, STREAM, {"seq": seq})
+        except RequestDenied:
+            return None
+
     end = min(after + PAGE, last_seq)
-    for seq in range(after + 1, end + 1):
-        message = await retry_request(nc, partial(_find_readable, nc, seq))
-        if message is not None:
-            messages.append(message)
-    return messages, end
-
-
-async def _find_readable(nc: Client, seq: int) -> StoredMessage | None:
-    try:
-        return await get_message(nc, STREAM, {"seq": seq})
-    except RequestDenied:
-        return None
+    messages = [
+        await retry_request(nc, partial(find_readable, seq)) for seq in range(after + 1, end + 1)
+    ]
+    return [message for message in messages if message is not None], end

@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
@@ -52,32 +52,31 @@ class BulkReader:
         self._next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
         self._inbox = inbox
         self._requested = 0
+        self._unparsed = b""
         self._socket: socket.socket | None = None
 
     def read(self, handle_events: Callable[[list[RawEvent], int], None]) -> None:
         """Pass on lists of events, and how many follow, until the end or an error."""
         try:
             self._socket = self._connect()
-            with self._socket:
-                self._request_more()
-                for data in self._receive():
-                    events = self._parse(data)
+            with self._socket as connection:
+                self._request_more(connection)
+                while data := connection.recv(READ_BYTES):
+                    events = self._parse(connection, self._unparsed + data)
                     if events:
                         handle_events(events, self.behind)
                         self.last = self._parsed
                     if not self.behind:
                         return
-                    self._request_more()
+                    self._request_more(connection)
         except (OSError, BulkReadError):
             return
 
     def stop(self) -> None:
         """Make `read` return soon; callable from any thread."""
         if self._socket is not None:
-            try:
+            with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return
 
     def _connect(self) -> socket.socket:
         """Open a connection and log in. Errors: OSError; BulkReadError if the server needs TLS."""
@@ -92,11 +91,6 @@ class BulkReader:
         server_info = msgspec.json.decode(info.partition(b" ")[2])
         if server_info.get("tls_required"):
             raise BulkReadError("the server requires TLS")
-        options = self._connect_options()
-        connection.sendall(b"CONNECT %b\r\nSUB %b 1\r\n" % (options, self._inbox.encode()))
-        return connection
-
-    def _connect_options(self) -> bytes:
         options: dict[str, object] = {
             "verbose": False,
             "headers": True,
@@ -108,28 +102,19 @@ class BulkReader:
             options |= {"user": unquote(user), "pass": unquote(password)}
         elif user:
             options["auth_token"] = unquote(user)
-        return msgspec.json.encode(options)
+        body = msgspec.json.encode(options)
+        connection.sendall(b"CONNECT %b\r\nSUB %b 1\r\n" % (body, self._inbox.encode()))
+        return connection
 
-    def _request_more(self) -> None:
+    def _request_more(self, connection: socket.socket) -> None:
         """Request ahead, so that the server never waits for us."""
         body = PACE.next_request
         head = f"PUB {self._next_subject} {self._inbox} {len(body)}\r\n".encode()
         while self._requested + PACE.batch <= PACE.waiting_max:
             self._requested += PACE.batch
-            self._send(head + body + b"\r\n")
+            connection.sendall(head + body + b"\r\n")
 
-    def _send(self, data: bytes) -> None:
-        assert self._socket is not None, "it is connected"
-        self._socket.sendall(data)
-
-    def _receive(self) -> Iterator[bytes]:
-        """Yield received data, each item starting at a message; `_parse` keeps the rest."""
-        assert self._socket is not None, "it is connected"
-        self._unparsed = b""
-        while data := self._socket.recv(READ_BYTES):
-            yield self._unparsed + data
-
-    def _parse(self, data: bytes) -> list[RawEvent]:
+    def _parse(self, connection: socket.socket, data: bytes) -> list[RawEvent]:
         """Parse the events; an incomplete one is kept for the next call."""
         events: list[RawEvent] = []
         position, reply = 0, ""
@@ -137,7 +122,7 @@ class BulkReader:
             words = data[position:end].split(b" ")
             if words[0] not in (b"HMSG", b"MSG"):
                 if words[0] == b"PING":
-                    self._send(b"PONG\r\n")
+                    connection.sendall(b"PONG\r\n")
                 elif words[0] == b"-ERR":
                     raise BulkReadError("the server reports an error")
                 position = end + 2
@@ -252,7 +237,7 @@ def _write_frame(frame: EventsFrame) -> None:
         unwritten = unwritten[os.write(OUTPUT, unwritten) :]
 
 
-# With this much in memory nothing is read from the pipe, so that the reader has to wait.
+# With this much in memory nothing is read from the pipe, so that the child has to wait.
 WAITING_BYTES_MAX = 16 * 1024 * 1024
 END_S_MAX = 5.0
 
@@ -269,19 +254,27 @@ class SubprocessFeed:
         self._request = ReadRequest(url, name, after)
         self._seq = after
         self._child: subprocess.Popen[bytes] | None = None
-        self._pipe = _Pipe(waiting_bytes_max)
+        self._transport: asyncio.ReadTransport | None = None
+        # Twice this limit may wait in memory.
+        self._reader = asyncio.StreamReader(waiting_bytes_max // 2)
+        self._decode = msgspec.msgpack.Decoder(EventsFrame).decode
+        self._frame_bytes = 0
+        self._events: list[RawEvent] = []
+        # Unknown until the first frame; a feed is opened because there is something to read.
+        self._unsent = 1
 
     @property
     def behind(self) -> int:
         """How many events are not yet taken, as the reader reported with the newest of them."""
-        return self._pipe.behind + len(self._pipe.events)
+        return self._unsent + len(self._events)
 
     async def start(self) -> None:
         """Start the reader; safe to repeat."""
         if self._child is None:
             self._child = _start_reader(self._request)
-            loop = asyncio.get_running_loop()
-            await loop.connect_read_pipe(lambda: self._pipe, self._child.stdout)
+            self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(self._reader), self._child.stdout
+            )
 
     async def take(self, most: int = 5000) -> list[RecordedEvent]:
         """Return the next events, waiting for at least one; see the port.
@@ -289,16 +282,31 @@ class SubprocessFeed:
         Errors: Gap, after all events before it; Failed, also if the reader was killed.
         """
         await self.start()
-        while not self._pipe.events:
-            if self._pipe.end is not None:
-                raise self._pipe.end
-            if self._pipe.is_over:
-                raise Failed(self._describe_exit())
-            await self._pipe.wait()
+        while not self._events:
+            await self._read_frame()
         # There is no await after this, so that a cancelled take has taken nothing.
-        taken = self._pipe.pop(most)
+        taken, self._events = self._events[:most], self._events[most:]
         self._seq = taken[-1][0]
         return decode_events(taken)
+
+    async def _read_frame(self) -> None:
+        """Read the next frame; if it is cancelled, the next call continues."""
+        try:
+            if not self._frame_bytes:
+                self._frame_bytes = int.from_bytes(await self._reader.readexactly(LENGTH_BYTES))
+            frame = self._decode(await self._reader.readexactly(self._frame_bytes))
+        except asyncio.IncompleteReadError as error:
+            assert self._child is not None, "it was started"
+            code = self._child.wait(END_S_MAX)
+            end = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+            reason = f"the process that reads the log {end} after event {self._seq}: run it again"
+            raise Failed(reason) from error
+        self._frame_bytes = 0
+        if frame.gap is not None:
+            raise Gap(frame.gap)
+        if frame.failed is not None:
+            raise Failed(frame.failed)
+        self._events, self._unsent = frame.events, frame.behind
 
     async def close(self) -> None:
         """Stop the reader."""
@@ -307,84 +315,8 @@ class SubprocessFeed:
             self._child.wait(END_S_MAX)
             assert self._child.stdin is not None, "its input is a pipe"
             self._child.stdin.close()
-        self._pipe.close()
-
-    def _describe_exit(self) -> str:
-        assert self._child is not None, "it was started"
-        code = self._child.wait(END_S_MAX)
-        exit_text = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        return f"the process that reads the log {exit_text} after event {self._seq}: run it again"
-
-
-class _Pipe(asyncio.Protocol):
-    """Receives what the reader writes."""
-
-    def __init__(self, waiting_bytes_max: int) -> None:
-        self.events: list[RawEvent] = []
-        # Unknown until the first frame; a feed is opened because there is something to read.
-        self.behind = 1
-        self.end: Exception | None = None
-        self.is_over = False
-        self._decode = msgspec.msgpack.Decoder(EventsFrame).decode
-        self._arrived = asyncio.Event()
-        self._unparsed = bytearray()
-        self._waiting_bytes = 0
-        self._waiting_bytes_max = waiting_bytes_max
-        self._transport: asyncio.ReadTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.ReadTransport), "a pipe to read"
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._unparsed += data
-        begin = 0
-        while (body := begin + LENGTH_BYTES) <= len(self._unparsed):
-            end = body + int.from_bytes(self._unparsed[begin:body])
-            if end > len(self._unparsed):
-                break
-            with memoryview(self._unparsed) as view:
-                self._handle_frame(self._decode(view[body:end]))
-            begin = end
-        del self._unparsed[:begin]
-        if self._waiting_bytes >= self._waiting_bytes_max and self._transport is not None:
-            self._transport.pause_reading()
-
-    def connection_lost(self, _exc: Exception | None) -> None:
-        self.is_over = True
-        self._arrived.set()
-
-    async def wait(self) -> None:
-        """Wait for the next data."""
-        self._arrived.clear()
-        await self._arrived.wait()
-
-    def pop(self, most: int) -> list[RawEvent]:
-        """Take the next events."""
-        taken, self.events = self.events[:most], self.events[most:]
-        self._waiting_bytes -= _bodies_bytes(taken)
-        if self._waiting_bytes < self._waiting_bytes_max and self._transport is not None:
-            self._transport.resume_reading()
-        return taken
-
-    def close(self) -> None:
-        """Stop reading."""
         if self._transport is not None:
             self._transport.close()
-
-    def _handle_frame(self, frame: EventsFrame) -> None:
-        self.events += frame.events
-        self.behind = frame.behind
-        self._waiting_bytes += _bodies_bytes(frame.events)
-        if frame.gap is not None:
-            self.end = Gap(frame.gap)
-        elif frame.failed is not None:
-            self.end = Failed(frame.failed)
-        self._arrived.set()
-
-
-def _bodies_bytes(events: list[RawEvent]) -> int:
-    return sum(len(body) for _, _, body in events)
 
 
 def _start_reader(request: ReadRequest) -> "subprocess.Popen[bytes]":

@@ -4,7 +4,7 @@ import statistics
 from typing import TypeAlias, assert_never
 
 from scheduler.domain import queue
-from scheduler.domain.state import Agent, Canary, Job, Run, SchedulerState, next_run
+from scheduler.domain.state import CANARY, Canary, Job, Run, SchedulerState, next_run
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.subjects import last_token
@@ -33,34 +33,6 @@ RegistrationFact: TypeAlias = (
     | events.AgentQuarantined
     | events.AgentReleased
 )
-
-
-def record_canary_queued(state: SchedulerState, job: Job) -> None:
-    """Record that an agent's next canary is queued."""
-    agent = state.agent(job.agent)
-    agent.canaries += 1
-    agent.canary_at, agent.canary_job = job.queued_at, job.id
-
-
-def record_canary_end(state: SchedulerState, job: Job) -> None:
-    """Record that an agent's canary is over, if the job is one."""
-    agent = state.agents.get(job.agent)
-    if agent is not None and agent.canary_job == job.id:
-        agent.canary_job = ""
-
-
-def reserve_agent(state: SchedulerState, job: Job) -> None:
-    """Reserve a lone agent that has a lease but no order yet."""
-    agent = state.agent(job.agents[0])
-    if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
-        agent.run = job.run
-
-
-def release_reservation(state: SchedulerState, job: Job) -> None:
-    """Free the agent of a lease that ended before its order came."""
-    agent = state.agents.get(job.agents[0]) if job.agents else None
-    if agent is not None and agent.run == job.run and agent.run not in state.runs:
-        agent.run = ""
 
 
 def apply_assignment(
@@ -144,42 +116,48 @@ def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events
     agent, job = state.agent(run.agent), state.jobs.get(run.job)
     if agent.run == run.id:
         agent.run = ""
-    _judge_agent(agent, run, fact)
+    has_passed_self_test = isinstance(fact, events.RunFailed) and fact.has_passed_self_test
+    if run.end == "RunCompleted":
+        agent.failures = 0
+    elif run.end in ("RunFailed", "JobExpired") and not has_passed_self_test:
+        agent.failures += run.code not in BLAMELESS
     if run.is_member or job is None:
         del state.runs[run.id]
     if job is None:
         return
-    if run.is_member:
-        _end_member_run(state, job, run)
-    else:
+    if not run.is_member:
         _end_leader_run(state, event, run, fact, job)
+        return
+    # A gang that lost a member is broken: its leader's run expires, by the member's fault. If an
+    # operator took the member away, nobody is at fault.
+    leader = state.runs.get(run.leader)
+    if leader is not None and leader.end is None and job.run == leader.id:
+        leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
+        leader.code = run.code if run.code in REPEATED else GANG_BROKEN
+        job.avoid = sorted({*job.avoid, run.agent})
 
 
 def _end_leader_run(
     state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
 ) -> None:
-    # By the agent's clock, which is trusted up to the deadline.
-    took_s = (min(event.envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
-    took_s = max(0.0, took_s)
+    # By the agent's clock, which is trusted up to the deadline, and must not delay the decision.
+    ended_at = min(event.envelope.at, job.deadline_at)
+    took_s = max(0.0, (ended_at - run.assigned_at).total_seconds())
     queue.settle_charge(state.pool(job.gpu), job, took_s)
     job.took_down += run.code in DEADLY
-    if isinstance(fact, events.RunCompleted) and fact.verdict == "passed":
-        run.time_us = _time_us(fact)
-    if isinstance(fact, events.RunCompleted) and job.class_ != "canary":
-        queue.record_run_time(state.pool(job.gpu), job, took_s)
+    if isinstance(fact, events.RunCompleted):
+        times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
+        if fact.verdict == "passed" and times and min(times) > 0:
+            run.time_us = statistics.geometric_mean(times)
+        if job.class_ != CANARY:
+            queue.record_run_time(state.pool(job.gpu), job, took_s)
     if job.is_over:
         # The run was the last thing that kept this job.
         state.runs.pop(run.id, None)
     elif isinstance(fact, events.RunCompleted) and not job.is_side:
-        _end_job(state, event, job)
-
-
-def _end_job(state: SchedulerState, event: RecordedEvent, job: Job) -> None:
-    """A verdict ends a submission's job; older logs repeat that with JobFinished."""
-    job.is_over = True
-    # By the agent's clock, which must not delay the decision.
-    job.over_at = min(event.envelope.at, job.deadline_at)
-    forget_job(state, job)
+        # A verdict ends a submission's job; older logs repeat that with JobFinished.
+        job.is_over, job.over_at = True, ended_at
+        forget_job(state, job)
 
 
 def forget_job(state: SchedulerState, job: Job) -> None:
@@ -190,33 +168,6 @@ def forget_job(state: SchedulerState, job: Job) -> None:
     run = state.runs.get(job.run or "")
     if run is not None and run.job == job.id and run.end is not None:
         del state.runs[run.id]
-
-
-def _judge_agent(agent: Agent, run: Run, fact: events.Fact) -> None:
-    if run.end == "RunCompleted":
-        agent.failures = 0
-    elif isinstance(fact, events.RunFailed) and fact.has_passed_self_test:
-        return
-    elif run.end in ("RunFailed", "JobExpired") and run.code not in BLAMELESS:
-        agent.failures += 1
-
-
-def _end_member_run(state: SchedulerState, job: Job, run: Run) -> None:
-    """A gang that lost a member is broken: let its leader's run expire, by the member's fault.
-
-    If an operator took the member away, nobody is at fault.
-    """
-    leader = state.runs.get(run.leader)
-    if leader is not None and leader.end is None and job.run == leader.id:
-        leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
-        leader.code = run.code if run.code in REPEATED else GANG_BROKEN
-        job.avoid = sorted({*job.avoid, run.agent})
-
-
-def _time_us(fact: events.RunCompleted) -> float:
-    """Return the geometric mean over the timed cases, 0 if there is no time."""
-    times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
-    return statistics.geometric_mean(times) if times and min(times) > 0 else 0.0
 
 
 def apply_agent_event(
@@ -260,6 +211,6 @@ def record_judgement(
 def choose_canary(state: SchedulerState, gpu: str, canary: Canary | None) -> None:
     """Replace the canary of a pool, or remove it; the old one's jobs are cancelled."""
     for job in state.jobs.values():
-        if job.class_ == "canary" and job.gpu == gpu:
+        if job.class_ == CANARY and job.gpu == gpu:
             job.cancel = "the pool has another canary, or none"
     state.pool(gpu).canary = canary

@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler.domain import agent_fold, queue
 from scheduler.domain.state import (
+    CANARY,
     OPEN_SUBMISSIONS_MAX,
     Canary,
     Job,
@@ -13,7 +14,9 @@ from scheduler.domain.state import (
     Rejudge,
     SchedulerState,
     Submission,
+    next_run,
     own_job,
+    shared_fields,
 )
 from shared import events
 from shared.event_log import RecordedEvent
@@ -26,6 +29,7 @@ from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 REQUIRES_MAX = 4096
 NOTHING = Blob(digest="", bytes=0)
 RETURNED = ("infra_failed", "cancelled")
+REJUDGE_OVER = "the rejudge is over"
 
 
 # What the scheduler has no use for. A type that neither this nor `_apply` names fails mypy.
@@ -153,7 +157,8 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
             if fact.items:
                 state.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
         case events.RejudgeApplied() | events.RejudgeDiscarded():
-            _end_rejudge(state, id_)
+            state.rejudges.pop(id_, None)
+            _cancel_rejudge_jobs(state, id_)
         case _ if isinstance(fact, IgnoredFact):
             return  # `evolve` does not even decode these.
         case _:
@@ -164,23 +169,8 @@ def _receive_submission(
     state: SchedulerState, event: RecordedEvent, fact: events.SubmissionReceived, id_: str
 ) -> None:
     state.open_count[fact.account] = state.open_count.get(fact.account, 0) + 1
-    submission = state.submissions[id_] = Submission(
-        id=id_,
-        version=event.seq,
-        account=fact.account,
-        problem=fact.problem,
-        problem_digest=fact.problem_digest,
-        gpu=fact.gpu,
-        mode=fact.mode,
-        source=fact.source,
-        name=fact.name,
-        deadline_at=fact.deadline_at,
-        class_=fact.class_,
-        requires=fact.requires,
-        bucket=fact.bucket,
-        cost=fact.cost,
-        case=fact.case,
-    )
+    submission = Submission(id=id_, version=event.seq, **shared_fields(fact, Submission))
+    state.submissions[id_] = submission
     has_room = state.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
     if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
         _queue_own_job(state, event, submission)
@@ -199,32 +189,17 @@ def _add_job(
     state: SchedulerState, event: RecordedEvent, id_: str, queued: events.JobQueued, version: int
 ) -> Job:
     submission = state.submissions.get(queued.submission)
+    fields = shared_fields(queued, Job)
+    # If the submission ended at the same moment, the job is cancelled and never runs.
+    fields["source"] = queued.source or (submission.source if submission else NOTHING)
+    fields["name"] = queued.name or (submission.name if submission else "")
     job = state.jobs[id_] = Job(
         id=id_,
         version=version,
-        submission=queued.submission,
-        account=queued.account,
-        problem=queued.problem,
-        problem_digest=queued.problem_digest,
-        gpu=queued.gpu,
-        mode=queued.mode,
-        class_=queued.class_,
-        requires=queued.requires,
-        # If the submission ended at the same moment, the job is cancelled and never runs.
-        source=queued.source or (submission.source if submission else NOTHING),
-        name=queued.name or (submission.name if submission else ""),
-        deadline_at=queued.deadline_at,
-        attempts_max=queued.attempts_max,
         queued_seq=event.seq,
         queued_at=event.envelope.at,
-        agent=queued.agent,
-        rejudge=queued.rejudge,
         case=submission.case if submission and not queued.duel else 0,
-        duel=queued.duel,
-        rival=queued.rival,
-        rival_name=queued.rival_name,
-        confirmation=queued.confirmation,
-        excluded=queued.excluded_agents,
+        **fields,
     )
     queue.enqueue_job(state.pool(job.gpu), job)
     return job
@@ -262,8 +237,10 @@ def _queue_job(
         existing.version = event.seq
         return
     job = _add_job(state, event, id_, fact, event.seq)
-    if job.class_ == "canary":
-        agent_fold.record_canary_queued(state, job)
+    if job.class_ == CANARY:
+        agent = state.agent(job.agent)
+        agent.canaries += 1
+        agent.canary_at, agent.canary_job = job.queued_at, job.id
     elif job.rejudge:
         _drop_queued_item(state, job)
     elif job.duel:
@@ -277,7 +254,7 @@ def _queue_job(
 def _drop_queued_item(state: SchedulerState, job: Job) -> None:
     rejudge = state.rejudges.get(job.rejudge)
     if rejudge is None:
-        job.cancel = "the rejudge is over"
+        job.cancel = REJUDGE_OVER
         return
     rejudge.items = [item for item in rejudge.items if item.submission != job.submission]
     if not rejudge.items:
@@ -287,21 +264,28 @@ def _drop_queued_item(state: SchedulerState, job: Job) -> None:
 def _lease_job(
     state: SchedulerState, event: RecordedEvent, fact: events.JobLeased, id_: str
 ) -> None:
-    job = state.jobs.get(id_) or _job_beyond_limit(state, event, id_)
+    job, submission = state.jobs.get(id_), state.submissions.get(event.envelope.corr)
+    if job is None and submission is not None and submission.job is None:
+        if submission_job_id(submission.id) != id_:
+            return
+        # It is from a time when the limit of open submissions was higher.
+        job = _queue_own_job(state, event, submission)
     if job is None:
         return
     queue.charge_lease(state.pool(job.gpu), job)
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
-    agent_fold.reserve_agent(state, job)
+    # A lone agent is reserved until its order comes.
+    agent = state.agent(job.agents[0])
+    if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
+        agent.run = job.run
 
 
-def _job_beyond_limit(state: SchedulerState, event: RecordedEvent, id_: str) -> Job | None:
-    """Return the job of a lease from a time when the limit of open submissions was higher."""
-    submission = state.submissions.get(event.envelope.corr)
-    if submission is None or submission.job or submission_job_id(submission.id) != id_:
-        return None
-    return _queue_own_job(state, event, submission)
+def _release_reservation(state: SchedulerState, job: Job) -> None:
+    """Free the agent of a lease that ended before its order came."""
+    agent = state.agents.get(job.agents[0]) if job.agents else None
+    if agent is not None and agent.run == job.run and agent.run not in state.runs:
+        agent.run = ""
 
 
 def _requeue_job(
@@ -317,7 +301,7 @@ def _requeue_job(
         # No agent ever got it: that costs neither an attempt nor time.
         job.attempt -= 1
         queue.settle_charge(state.pool(job.gpu), job, 0.0)
-        agent_fold.release_reservation(state, job)
+        _release_reservation(state, job)
     job.version, job.run, job.agents, job.avoid = event.seq, None, [], fact.avoid_agents
     queue.enqueue_job(state.pool(job.gpu), job)
 
@@ -328,9 +312,11 @@ def _end_job(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
         return
     if job.run is None:
         queue.dequeue_job(state.pool(job.gpu), job)
-    agent_fold.release_reservation(state, job)
+    _release_reservation(state, job)
     job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
-    agent_fold.record_canary_end(state, job)
+    agent = state.agents.get(job.agent)
+    if agent is not None and agent.canary_job == job.id:
+        agent.canary_job = ""
     agent_fold.forget_job(state, job)
 
 
@@ -352,8 +338,7 @@ def _publish_problem(state: SchedulerState, fact: events.ProblemPublished) -> No
         del state.requires[next(iter(state.requires))]
 
 
-def _end_rejudge(state: SchedulerState, id_: str) -> None:
-    state.rejudges.pop(id_, None)
+def _cancel_rejudge_jobs(state: SchedulerState, id_: str) -> None:
     for job in state.jobs.values():
         if job.rejudge == id_:
-            job.cancel = "the rejudge is over"
+            job.cancel = REJUDGE_OVER

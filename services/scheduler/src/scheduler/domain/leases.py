@@ -6,6 +6,7 @@ Side jobs end no submission: canaries, rejudges, duels and confirmations.
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,6 @@ from scheduler.domain import queue
 from scheduler.domain.match import Candidate, FreeAgents, job_need, team_gpus
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
-    Agent,
     Decision,
     Job,
     Pool,
@@ -29,7 +29,7 @@ from scheduler.domain.state import (
 from shared import events, subjects
 from shared.decider import Append
 from shared.events import DUEL, Requires
-from shared.ids import BASELINE_ACCOUNT, confirmation_job_id, duel_job_id
+from shared.ids import BASELINE_ACCOUNT, duel_job_id
 
 START_S_MAX = 30.0
 # An author who publishes a problem is about to submit to it: a new baseline lets them go first. An
@@ -64,13 +64,16 @@ def _assign_pool(
         return
     # Only baselines wait.
     is_quiet = all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
+    baseline_pause_s = BASELINE_PAUSE_S if is_quiet else BASELINE_TURN_S
     for id_ in queue.order_jobs(
         pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_])
     ):
         job = state.jobs[id_]
-        if not _may_start(state, job, now):
+        submission = state.submissions.get(job.submission)
+        is_wanted = job.is_side or (submission is not None and submission.cancel is None)
+        if not is_wanted or job.cancel or now >= job.deadline_at:
             continue
-        if job.is_baseline and not _is_due(job, now, is_quiet=is_quiet):
+        if job.is_baseline and (now - job.queued_at).total_seconds() < baseline_pause_s:
             continue
         need = job_need(job)
         team = free_agents.take(need, job.avoid)
@@ -81,20 +84,6 @@ def _assign_pool(
             due_gangs.clear()
         if not free_agents.free_count:
             return
-
-
-def _may_start(state: SchedulerState, job: Job, now: datetime) -> bool:
-    """Whether the job is neither cancelled nor past its deadline."""
-    if job.cancel or now >= job.deadline_at:
-        return False
-    submission = state.submissions.get(job.submission)
-    return job.is_side or (submission is not None and submission.cancel is None)
-
-
-def _is_due(baseline: Job, now: datetime, *, is_quiet: bool) -> bool:
-    """Whether a baseline delays nobody, or has waited long enough."""
-    waited_s = (now - baseline.queued_at).total_seconds()
-    return waited_s >= (BASELINE_PAUSE_S if is_quiet else BASELINE_TURN_S)
 
 
 def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
@@ -114,23 +103,15 @@ def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
         lease_until_at=lease_until_at,
         agents=gang_agents,
     )
-    orders = [
-        msgspec.structs.replace(
-            _build_order(job, candidate.offer.session, job.attempt + 1, lease_until_at),
-            gang=gang_agents,
-            gpus=team_gpus(team),
-        )
-        for candidate in team
-    ]
-    order_appends = [
-        Append(subjects.run(name, run), order, 0, job.id, job.submission)
-        for name, run, order in zip(names, runs, orders, strict=True)
-    ]
+    order_appends = []
+    for candidate, run in zip(team, runs, strict=True):
+        order = _build_order(job, candidate.offer.session, job.attempt + 1, lease_until_at)
+        order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(team))
+        agg = subjects.run(candidate.name, run)
+        order_appends.append(Append(agg, order, 0, job.id, job.submission))
     # Its id names this run: the log keeps a repeated lease once and refuses another as a conflict.
-    return (
-        Append(subjects.job(job.id), leased, job.version, runs[0], job.submission),
-        *order_appends,
-    )
+    lease = Append(subjects.job(job.id), leased, job.version, runs[0], job.submission)
+    return (lease, *order_appends)
 
 
 def complete_leases(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
@@ -227,51 +208,48 @@ def queue_rejudges(state: SchedulerState, world: World) -> Iterator[Decision]:
         yield tuple(appends)
 
 
-def queue_duels(state: SchedulerState, world: World) -> Iterator[Decision]:
-    """Queue a job for each duel that has none yet, behind all jobs that await a verdict."""
+def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]:
+    """Queue a job for each duel and each confirmation that has none yet.
+
+    They come behind all jobs that await a verdict. Any agent but the first may confirm a run.
+    """
     for id_, duel in state.duels.items():
-        queued = events.JobQueued(
-            submission=duel.first.submission,
-            account=duel.first.account,
-            problem=duel.problem,
-            problem_digest=duel.problem_digest,
-            gpu=duel.gpu,
-            mode=DUEL,
-            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
-            attempts_max=REPEAT_ATTEMPTS_MAX,
-            class_=REPEAT_CLASS,
-            requires=state.requires.get(duel.problem_digest, Requires()),
-            source=duel.first.source,
-            name=duel.first.name,
-            duel=id_,
-            rival=duel.second.source,
-            rival_name=duel.second.name,
+        rival = duel.second
+        yield _queue_repetition(
+            state, world, id_, duel, mode=DUEL, duel=id_, rival=rival.source, rival_name=rival.name
         )
-        job = duel_job_id(id_)
-        yield (Append(subjects.job(job), queued, 0, job, id_),)
+    for id_, asked in state.confirmations.items():
+        excluded = [asked.agent]
+        yield _queue_repetition(
+            state, world, id_, asked, mode="ranked", confirmation=id_, excluded_agents=excluded
+        )
 
 
-def queue_confirmations(state: SchedulerState, world: World) -> Iterator[Decision]:
-    """Queue a job for each confirmation that has none yet, for any agent but the first."""
-    for id_, requested in state.confirmations.items():
-        queued = events.JobQueued(
-            submission=requested.item.submission,
-            account=requested.item.account,
-            problem=requested.problem,
-            problem_digest=requested.problem_digest,
-            gpu=requested.gpu,
-            mode="ranked",
-            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
-            attempts_max=REPEAT_ATTEMPTS_MAX,
-            class_=REPEAT_CLASS,
-            requires=state.requires.get(requested.problem_digest, Requires()),
-            source=requested.item.source,
-            name=requested.item.name,
-            confirmation=id_,
-            excluded_agents=[requested.agent],
-        )
-        job = confirmation_job_id(id_)
-        yield (Append(subjects.job(job), queued, 0, job, id_),)
+def _queue_repetition(
+    state: SchedulerState,
+    world: World,
+    id_: str,
+    requested: events.DuelRequested | events.ConfirmationRequested,
+    **fields: Any,
+) -> Decision:
+    item = requested.first if isinstance(requested, events.DuelRequested) else requested.item
+    queued = events.JobQueued(
+        submission=item.submission,
+        account=item.account,
+        problem=requested.problem,
+        problem_digest=requested.problem_digest,
+        gpu=requested.gpu,
+        deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
+        attempts_max=REPEAT_ATTEMPTS_MAX,
+        class_=REPEAT_CLASS,
+        requires=state.requires.get(requested.problem_digest, Requires()),
+        source=item.source,
+        name=item.name,
+        **fields,
+    )
+    # A confirmation's job is named like a duel's.
+    job = duel_job_id(id_)
+    return (Append(subjects.job(job), queued, 0, job, id_),)
 
 
 def queue_canaries(
@@ -281,40 +259,31 @@ def queue_canaries(
     for gpu, pool in state.pools.items():
         if pool.canary is None or pool.paused is not None:
             continue
+        chosen = pool.canary.chosen
+        every = timedelta(seconds=max(chosen.every_s, CANARY_PAUSE_S_MIN))
         for candidate in alive.get(gpu, ()):
+            agent = candidate.agent
             is_able = not candidate.out_of_service and CANARY_MODE in candidate.registration.modes
-            if is_able and _is_canary_due(candidate.agent, pool, world):
-                yield (_queue_canary(state, pool, candidate, world),)
-
-
-def _is_canary_due(agent: Agent, pool: Pool, world: World) -> bool:
-    assert pool.canary is not None, "called only for a pool with a canary"
-    if agent.canary_job or not agent.version:
-        return False
-    every_s = max(pool.canary.chosen.every_s, CANARY_PAUSE_S_MIN)
-    return agent.canary_at is None or world.now >= agent.canary_at + timedelta(seconds=every_s)
-
-
-def _queue_canary(state: SchedulerState, pool: Pool, candidate: Candidate, world: World) -> Append:
-    assert pool.canary is not None, "called only for a pool with a canary"
-    chosen = pool.canary.chosen
-    queued = events.JobQueued(
-        submission=chosen.submission,
-        account=chosen.account,
-        problem=chosen.problem,
-        problem_digest=chosen.problem_digest,
-        gpu=candidate.registration.gpu,
-        mode=CANARY_MODE,
-        deadline_at=world.now + timedelta(seconds=CANARY_S_MAX),
-        attempts_max=1,
-        class_="canary",
-        requires=state.requires.get(chosen.problem_digest, Requires()),
-        agent=candidate.name,
-        source=chosen.source,
-        name=chosen.name,
-    )
-    job = canary_job(candidate.name, candidate.agent.canaries)
-    return Append(subjects.job(job), queued, 0, job, chosen.submission)
+            is_due = agent.canary_at is None or world.now >= agent.canary_at + every
+            if not is_able or not is_due or agent.canary_job or not agent.version:
+                continue
+            queued = events.JobQueued(
+                submission=chosen.submission,
+                account=chosen.account,
+                problem=chosen.problem,
+                problem_digest=chosen.problem_digest,
+                gpu=candidate.registration.gpu,
+                mode=CANARY_MODE,
+                deadline_at=world.now + timedelta(seconds=CANARY_S_MAX),
+                attempts_max=1,
+                class_="canary",
+                requires=state.requires.get(chosen.problem_digest, Requires()),
+                agent=candidate.name,
+                source=chosen.source,
+                name=chosen.name,
+            )
+            job = canary_job(candidate.name, agent.canaries)
+            yield (Append(subjects.job(job), queued, 0, job, chosen.submission),)
 
 
 def judge_canary(state: SchedulerState, job: Job, run: Run) -> Decision:
@@ -326,23 +295,18 @@ def judge_canary(state: SchedulerState, job: Job, run: Run) -> Decision:
     canary = state.pools[job.gpu].canary
     if job.class_ != "canary" or canary is None or job.cancel:
         return ()
-    usual_times = canary.times_us
-    ratio = (
-        min(run.time_us / statistics.median(usual_times), CANARY_RATIO_MAX) if usual_times else 1.0
-    )
+    usual_times, agent, ratio = canary.times_us, state.agents[run.agent], 1.0
+    if usual_times:
+        ratio = min(run.time_us / statistics.median(usual_times), CANARY_RATIO_MAX)
     ratio = round(ratio, 4) if run.time_us > 0 else 0.0
     is_drift = ratio > canary.chosen.ratio_max and len(usual_times) >= CANARY_FIRST
     is_good = run.verdict == "passed" and run.time_us > 0 and not is_drift
     judgement = events.CanaryJudged(run=run.id, ratio=ratio, is_good=is_good)
-    finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
-    is_trusted = is_good or len(usual_times) < CANARY_FIRST or state.agents[run.agent].quarantine
-    quarantined = () if is_trusted else (_quarantined(state, run, ratio),)
-    return (append_to_agent(state, run.agent, judgement), *quarantined, finished)
-
-
-def _quarantined(state: SchedulerState, run: Run, ratio: float) -> Append:
-    agent = state.agents[run.agent]
-    why = f"took {ratio:g} times as long as usual" if ratio else f"ended {run.verdict}"
-    fact = events.AgentQuarantined(reason=f"its canary {why}", failures=agent.failures)
-    # After CanaryJudged in the same batch, which is where the version is expected.
-    return Append(subjects.agent(run.agent), fact, None, run.id, run.agent)
+    appends = [append_to_agent(state, run.agent, judgement)]
+    if not is_good and len(usual_times) >= CANARY_FIRST and not agent.quarantine:
+        why = f"took {ratio:g} times as long as usual" if ratio else f"ended {run.verdict}"
+        fact = events.AgentQuarantined(reason=f"its canary {why}", failures=agent.failures)
+        # After CanaryJudged in the same batch, which is where the version is expected.
+        appends.append(Append(subjects.agent(run.agent), fact, None, run.id, run.agent))
+    finished = events.JobFinished(run=run.id, verdict=run.verdict)
+    return (*appends, append_to_job(job, finished))

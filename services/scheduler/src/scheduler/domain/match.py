@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from scheduler.domain.state import Agent, Job, Offer, SchedulerState, World
@@ -77,7 +78,7 @@ def job_need(job: Job) -> Need:
         tuple(requires.toolchains),
         requires.level,
         requires.sandbox_memory_mib,
-        tuple(job.excluded),
+        tuple(job.excluded_agents),
     )
 
 
@@ -92,33 +93,6 @@ def list_candidates(state: SchedulerState, world: World) -> dict[str, list[Candi
     return by_gpu
 
 
-Check = Callable[[Need, Candidate], bool]
-Sentence = Callable[[Need, Sequence[Candidate]], str]
-
-
-def _has_toolchains(need: Need, candidate: Candidate) -> bool:
-    return all(name in candidate.registration.toolchains for name in need.toolchains)
-
-
-def _isolates(need: Need, candidate: Candidate) -> bool:
-    return not need.level or is_at_least(candidate.registration.level, need.level)
-
-
-def _explain_memory(need: Need, agents: Sequence[Candidate]) -> str:
-    offered = _gib(max(candidate.registration.memory_mib for candidate in agents), is_need=False)
-    needed = _gib(need.memory_mib, is_need=True)
-    return f"needs {needed} of memory, the agents of {need.gpu} offer {offered} at most"
-
-
-def _explain_sandbox_memory(need: Need, agents: Sequence[Candidate]) -> str:
-    offered = _gib(
-        max(candidate.registration.sandbox_memory_mib for candidate in agents), is_need=False
-    )
-    needed = _gib(need.sandbox_memory_mib, is_need=True)
-    sandbox = f"the agents of {need.gpu} offer {offered} at most"
-    return f"needs {needed} of memory for the submission, {sandbox}"
-
-
 def _gib(size_mib: int, *, is_need: bool) -> str:
     """Format a size; needs are rounded up and offers down, so that they never look the same.
 
@@ -129,6 +103,13 @@ def _gib(size_mib: int, *, is_need: bool) -> str:
     return f"{tenths / 10:.1f}".removesuffix(".0") + " GiB"
 
 
+def _explain_memory(need: Need, agents: Sequence[Candidate], field: str, purpose: str = "") -> str:
+    offered = max(getattr(candidate.registration, field) for candidate in agents)
+    needed = _gib(getattr(need, field), is_need=True)
+    limit = f"the agents of {need.gpu} offer {_gib(offered, is_need=False)} at most"
+    return f"needs {needed} of memory{purpose}, {limit}"
+
+
 def _explain_toolchains(need: Need, agents: Sequence[Candidate]) -> str:
     missing = [
         name
@@ -136,10 +117,6 @@ def _explain_toolchains(need: Need, agents: Sequence[Candidate]) -> str:
         if not any(name in candidate.registration.toolchains for candidate in agents)
     ]
     return f"no agent of {need.gpu} has toolchain {' and '.join(missing or need.toolchains)}"
-
-
-def _explain_exclusion(need: Need, _: Sequence[Candidate]) -> str:
-    return f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}"
 
 
 def _explain_out_of_service(need: Need, agents: Sequence[Candidate]) -> str:
@@ -152,14 +129,19 @@ def _explain_out_of_service(need: Need, agents: Sequence[Candidate]) -> str:
 
 
 # What an agent must pass, and what is said if none does; the first such check gives the reason.
-_CHECKS: tuple[tuple[Check, Sentence], ...] = (
+_CHECKS: tuple[
+    tuple[Callable[[Need, Candidate], bool], Callable[[Need, Sequence[Candidate]], str]], ...
+] = (
     (
         lambda need, candidate: not need.agent or candidate.name == need.agent,
         lambda need, _: (
             f"agent {need.agent} is not alive" if need.agent else f"no agent of {need.gpu} is alive"
         ),
     ),
-    (lambda need, candidate: candidate.name not in need.excluded, _explain_exclusion),
+    (
+        lambda need, candidate: candidate.name not in need.excluded,
+        lambda need, _: f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}",
+    ),
     (
         lambda need, candidate: (
             not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)
@@ -171,15 +153,30 @@ _CHECKS: tuple[tuple[Check, Sentence], ...] = (
         lambda need, candidate: need.mode in candidate.registration.modes,
         lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}",
     ),
-    (lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib, _explain_memory),
+    (
+        lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib,
+        lambda need, agents: _explain_memory(need, agents, "memory_mib"),
+    ),
     (
         lambda need, candidate: (
             candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
         ),
-        _explain_sandbox_memory,
+        lambda need, agents: _explain_memory(
+            need, agents, "sandbox_memory_mib", " for the submission"
+        ),
     ),
-    (_has_toolchains, _explain_toolchains),
-    (_isolates, lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}"),
+    (
+        lambda need, candidate: all(
+            name in candidate.registration.toolchains for name in need.toolchains
+        ),
+        _explain_toolchains,
+    ),
+    (
+        lambda need, candidate: (
+            not need.level or is_at_least(candidate.registration.level, need.level)
+        ),
+        lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}",
+    ),
     (
         # Canaries may run on an agent that is not enrolled.
         lambda need, candidate: (
@@ -253,8 +250,18 @@ class FreeAgents:
         free = self._find_free(need)
         if not free:
             return []
-        allowed = self._names_except(need, avoid) if avoid else None
-        team = self._choose_team(need, free, allowed)
+        is_avoidable = bool(avoid) and self._is_enough(need, avoid)
+        remaining = (
+            candidate
+            for candidate in reversed(free)
+            if candidate.name not in self.used and not (is_avoidable and candidate.name in avoid)
+        )
+        if need.gpus == 1:
+            team = list(islice(remaining, 1))
+        else:
+            hosts = [host for host in group_by_host(remaining) if len(host) >= need.gpus]
+            # The host with the least to spare: a larger gang may need the others whole.
+            team = min(hosts, key=len)[: need.gpus] if hosts else []
         self.used.update(candidate.name for candidate in team)
         self.free_count -= len(team)
         return team
@@ -286,22 +293,7 @@ class FreeAgents:
             free.pop()
         return free
 
-    def _names_except(self, need: Need, avoid: Sequence[str]) -> set[str] | None:
-        """Return the names of the other agents that fit; None if they are too few."""
+    def _is_enough(self, need: Need, avoid: Sequence[str]) -> bool:
+        """Return whether the other agents that fit are enough."""
         others = [candidate for candidate in self._fitting[need] if candidate.name not in avoid]
-        is_enough = any(len(host) >= need.gpus for host in group_by_host(others))
-        return {candidate.name for candidate in others} if is_enough else None
-
-    def _choose_team(
-        self, need: Need, free: Sequence[Candidate], allowed: set[str] | None
-    ) -> list[Candidate]:
-        remaining = (
-            candidate
-            for candidate in reversed(free)
-            if candidate.name not in self.used and (allowed is None or candidate.name in allowed)
-        )
-        if need.gpus == 1:
-            return [candidate for candidate, _ in zip(remaining, range(1), strict=False)]
-        hosts = [host for host in group_by_host(remaining) if len(host) >= need.gpus]
-        # The host with the least to spare: a larger gang may need the others whole.
-        return min(hosts, key=len)[: need.gpus] if hosts else []
+        return any(len(host) >= need.gpus for host in group_by_host(others))

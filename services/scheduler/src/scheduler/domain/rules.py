@@ -8,7 +8,6 @@ from msgspec import structs
 
 from scheduler.domain import leases
 from scheduler.domain.agent_fold import GANG_BROKEN, REPEATED
-from scheduler.domain.leases import assign_jobs, complete_leases
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
@@ -32,133 +31,6 @@ from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.states import STATES, state_deadline
 
 REFUNDS_MAX = 100
-
-
-def has_verdict(state: SchedulerState, job: Job | None) -> bool:
-    """Return whether a run of the job completed, so that ranker ends its submission."""
-    if job is None:
-        return False
-    run = state.runs.get(job.run or "")
-    return run is not None and run.job == job.id and run.end == "RunCompleted"
-
-
-def is_half_leased(state: SchedulerState, job: Job | None) -> bool:
-    """Return whether orders that belong to the job's lease are still on their way.
-
-    A gang's orders come in one batch with its lease, a lone agent's order comes separately.
-    """
-    if job is None or job.is_over or job.run is None:
-        return False
-    if len(job.agents) > 1:
-        return state.seq < job.version + len(job.agents)
-    run = state.runs.get(job.run)
-    return run is None or run.job != job.id
-
-
-def cancel_submission(state: SchedulerState, submission: Submission, job: Job | None) -> Decision:
-    """End a submission that is to be cancelled, with its job and all open runs."""
-    reason = submission.cancel or "cancelled"
-    finished = events.SubmissionFinished(
-        outcome="cancelled",
-        is_eligible=False,
-        code="cancelled",
-        reason=reason,
-        job=submission.job,
-        run=job.run if job else None,
-    )
-    agg = subjects.submission(submission.id)
-    ending = Append(agg, finished, submission.version, submission.id, submission.id)
-    return (ending, *(cancel_job(state, job, reason) if job and not job.is_over else ()))
-
-
-def cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
-    """Cancel a job and all its open runs."""
-    cancelled = append_to_job(job, events.JobCancelled(reason=reason))
-    runs = [
-        append_to_run(run, events.RunCancelled(reason=reason), job.submission)
-        for run in open_runs(state, job)
-    ]
-    return (cancelled, *runs)
-
-
-def open_runs(state: SchedulerState, job: Job) -> list[Run]:
-    """Return the open runs of a job, its leader's first."""
-    agents = [state.agents.get(name) for name in job.agents]
-    runs = [state.runs.get(agent.run) for agent in agents if agent is not None]
-    return [run for run in runs if run is not None and run.job == job.id]
-
-
-def end_overdue_received(state: SchedulerState, submission: Submission, world: World) -> Decision:
-    """End a submission that was not queued by its deadline; empty while there is time."""
-    stage = STATES["received"]
-    if not world.is_past(submission.deadline_at):
-        return ()
-    reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
-    return tuple(fail_submission(state, submission.id, stage.overdue, reason))
-
-
-def expire_waiting_job(state: SchedulerState, job: Job) -> Decision:
-    """End a job that no agent took in time; for a baseline that is no platform failure."""
-    reason = "no agent took it before its deadline"
-    appends = give_up(state, job, STATES["queued"].overdue, reason)
-    return (
-        tuple(_as_cancelled(append, reason) for append in appends) if job.is_baseline else appends
-    )
-
-
-def _as_cancelled(append: Append, reason: str) -> Append:
-    if not isinstance(append.fact, events.SubmissionFinished):
-        return append
-    return replace(append, fact=structs.replace(append.fact, outcome="cancelled", reason=reason))
-
-
-def end_overdue_ranking(
-    state: SchedulerState, submission: Submission, job: Job, world: World
-) -> Iterator[Decision]:
-    """End a submission that got no decision on its verdict within the grace period."""
-    stage, since_at = STATES["ranking"], job.over_at or submission.deadline_at
-    if world.is_past(state_deadline("ranking", submission.deadline_at, since_at)):
-        reason = f"{stage.owner} did not decide on its verdict in time"
-        yield tuple(fail_submission(state, submission.id, stage.overdue, reason))
-
-
-def refunds(state: SchedulerState) -> Iterator[Decision]:
-    """Return every account's due refunds in one batch, after the version of its quota.
-
-    If the quota changed in between, the refund waits for the next pass, so nothing is paid twice.
-    """
-    for account, account_refunds in state.refunds.items():
-        version = state.quotas.get(account, 0)
-        yield tuple(
-            Append(
-                subjects.quota(account),
-                events.QuotaReturned(
-                    submission=submission,
-                    bucket=refund.bucket,
-                    cost=refund.cost,
-                    reason=refund.reason,
-                ),
-                version if place == 0 else None,
-                submission,
-                submission,
-            )
-            for place, (submission, refund) in enumerate(
-                list(account_refunds.items())[:REFUNDS_MAX]
-            )
-        )
-
-
-def releases(state: SchedulerState) -> Iterator[Decision]:
-    """Free the members of a gang whose leader's run is over."""
-    for run in state.runs.values():
-        if not run.is_member or run.end is not None:
-            continue
-        leader = state.runs.get(run.leader)
-        if leader is None or leader.end is not None:
-            released = events.RunReleased(reason="the run of its gang is over")
-            yield (append_to_run(run, released, run.job),)
-
-
 TAKEN_DOWN_MAX = 2
 # The author's mistake, which every agent would find.
 FINAL_FAILURES = ("problem_fault",)
@@ -172,11 +44,10 @@ def decide(
     state: SchedulerState, world: World, policy: Policy = DEFAULT_POLICY
 ) -> Iterator[Decision]:
     """Return every decision that is due; the facts of one decision are stored together or not."""
-    are_agents_needed = any(pool.is_asked for pool in state.pools.values())
+    are_agents_needed = any(pool.canary or pool.is_waited_for for pool in state.pools.values())
     candidates = list_candidates(state, world) if are_agents_needed else {}
-    yield from _record_registrations(state, world)
-    yield from _quarantine_agents(state, policy)
-    yield from refunds(state)
+    yield from _decide_agents(state, world, policy)
+    yield from _return_quotas(state)
     excess = _find_excess_submissions(state)
     for submission in state.submissions.values():
         job = state.jobs.get(submission.job or "")
@@ -189,45 +60,43 @@ def decide(
         is_waiting = job.run is None and not job.cancel and not world.is_past(job.deadline_at)
         if not is_waiting or (job.submission not in state.submissions and not job.is_side):
             yield from _decide_job(state, job, world)
-    yield from releases(state)
+    yield from _release_members(state)
     yield from leases.queue_rejudges(state, world)
-    yield from leases.queue_duels(state, world)
-    yield from leases.queue_confirmations(state, world)
+    yield from leases.queue_comparisons(state, world)
     yield from leases.queue_canaries(state, world, candidates)
-    yield from assign_jobs(state, world, policy, candidates)
+    yield from leases.assign_jobs(state, world, policy, candidates)
 
 
-def _record_registrations(state: SchedulerState, world: World) -> Iterator[Decision]:
+def _decide_agents(state: SchedulerState, world: World, policy: Policy) -> Iterator[Decision]:
+    """Record new registrations, and quarantine agents that failed too often."""
     for name, offer in world.offers.items():
         known = state.agents.get(name)
         if known is None or known.registration != offer.registration:
             version = known.version if known else 0
             yield (Append(subjects.agent(name), offer.registration, version, name, name),)
-
-
-def _quarantine_agents(state: SchedulerState, policy: Policy) -> Iterator[Decision]:
     for name, agent in state.agents.items():
         is_withdrawn = agent.quarantine or agent.revoked
-        if agent.failures < policy.quarantine_after or is_withdrawn:
-            continue
-        quarantined = events.AgentQuarantined(
-            reason=f"{agent.failures} failures of the platform in a row", failures=agent.failures
-        )
-        yield (append_to_agent(state, name, quarantined),)
+        if agent.failures >= policy.quarantine_after and not is_withdrawn:
+            reason = f"{agent.failures} failures of the platform in a row"
+            quarantined = events.AgentQuarantined(reason=reason, failures=agent.failures)
+            yield (append_to_agent(state, name, quarantined),)
 
 
-def _decide_submission(
-    state: SchedulerState, submission: Submission, job: Job | None, world: World
-) -> Iterator[Decision]:
-    """Decide about a submission itself; the rules of its job decide about its work."""
-    if submission.cancel is not None and not has_verdict(state, job):
-        if not is_half_leased(state, job):
-            yield cancel_submission(state, submission, job)
-    elif job is None and submission.job is None:
-        overdue = end_overdue_received(state, submission, world)
-        yield overdue or (_open_job(submission),)
-    elif job is not None and job.is_over and world.is_settled:
-        yield from end_overdue_ranking(state, submission, job, world)
+def _return_quotas(state: SchedulerState) -> Iterator[Decision]:
+    """Return every account's due refunds in one batch, after the version of its quota.
+
+    If the quota changed in between, the refund waits for the next pass, so nothing is paid twice.
+    """
+    for account, refunds in state.refunds.items():
+        appends: list[Append] = []
+        for submission, refund in list(refunds.items())[:REFUNDS_MAX]:
+            returned = events.QuotaReturned(
+                submission=submission, bucket=refund.bucket, cost=refund.cost, reason=refund.reason
+            )
+            expected = None if appends else state.quotas.get(account, 0)
+            quota = subjects.quota(account)
+            appends.append(Append(quota, returned, expected, submission, submission))
+        yield tuple(appends)
 
 
 def _find_excess_submissions(state: SchedulerState) -> set[str]:
@@ -256,13 +125,79 @@ def _reject_submission(submission: Submission) -> Append:
     return Append(agg, refused, submission.version, submission.id, submission.id)
 
 
-def _open_job(submission: Submission) -> Append:
-    """Queue the job of a submission that was received without one.
+def _decide_submission(
+    state: SchedulerState, submission: Submission, job: Job | None, world: World
+) -> Iterator[Decision]:
+    """Decide about a submission itself; the rules of its job decide about its work."""
+    id_, deadline_at = submission.id, submission.deadline_at
+    if submission.cancel is not None and not _has_verdict(state, job):
+        if not _is_half_leased(state, job):
+            yield _cancel_submission(state, submission, job)
+    elif job is None and submission.job is None:
+        stage = STATES["received"]
+        if world.is_past(deadline_at):
+            reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
+            yield tuple(fail_submission(state, id_, stage.overdue, reason))
+        else:
+            # Its participant had too many open, or its event is of version 1.
+            queued = own_job(submission)
+            yield (Append(subjects.job(submission_job_id(id_)), queued, 0, id_, id_),)
+    elif job is not None and job.is_over and world.is_settled:
+        stage, since_at = STATES["ranking"], job.over_at or deadline_at
+        if world.is_past(state_deadline("ranking", deadline_at, since_at)):
+            reason = f"{stage.owner} did not decide on its verdict in time"
+            yield tuple(fail_submission(state, id_, stage.overdue, reason))
 
-    Its participant had too many open, or its event is of version 1.
+
+def _has_verdict(state: SchedulerState, job: Job | None) -> bool:
+    """Return whether a run of the job completed, so that ranker ends its submission."""
+    run = state.runs.get(job.run or "") if job else None
+    return job is not None and run is not None and run.job == job.id and run.end == "RunCompleted"
+
+
+def _is_half_leased(state: SchedulerState, job: Job | None) -> bool:
+    """Return whether orders that belong to the job's lease are still on their way.
+
+    A gang's orders come in one batch with its lease, a lone agent's order comes separately.
     """
-    id_ = submission.id
-    return Append(subjects.job(submission_job_id(id_)), own_job(submission), 0, id_, id_)
+    if job is None or job.is_over or job.run is None:
+        return False
+    if len(job.agents) > 1:
+        return state.seq < job.version + len(job.agents)
+    run = state.runs.get(job.run)
+    return run is None or run.job != job.id
+
+
+def _cancel_submission(state: SchedulerState, submission: Submission, job: Job | None) -> Decision:
+    """End a submission that is to be cancelled, with its job and all open runs."""
+    reason = submission.cancel or "cancelled"
+    finished = events.SubmissionFinished(
+        outcome="cancelled",
+        is_eligible=False,
+        code="cancelled",
+        reason=reason,
+        job=submission.job,
+        run=job.run if job else None,
+    )
+    agg = subjects.submission(submission.id)
+    ending = Append(agg, finished, submission.version, submission.id, submission.id)
+    return (ending, *(_cancel_job(state, job, reason) if job and not job.is_over else ()))
+
+
+def _cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
+    """Cancel a job and all its open runs."""
+    cancelled = events.RunCancelled(reason=reason)
+    return (
+        append_to_job(job, events.JobCancelled(reason=reason)),
+        *(append_to_run(run, cancelled, job.submission) for run in _open_runs(state, job)),
+    )
+
+
+def _open_runs(state: SchedulerState, job: Job) -> list[Run]:
+    """Return the open runs of a job, its leader's first."""
+    agents = [state.agents.get(name) for name in job.agents]
+    runs = [state.runs.get(agent.run) for agent in agents if agent is not None]
+    return [run for run in runs if run is not None and run.job == job.id]
 
 
 def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
@@ -270,37 +205,45 @@ def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decis
         return
     is_orphan = not job.is_side and job.submission not in state.submissions
     if job.run is not None:
-        yield from _look_after(state, job, is_orphan, world)
+        yield from _decide_leased_job(state, job, is_orphan, world)
     elif job.cancel or is_orphan:
-        yield cancel_job(state, job, job.cancel or ORPHAN)
+        yield _cancel_job(state, job, job.cancel or ORPHAN)
     elif world.is_past(job.deadline_at):
-        yield expire_waiting_job(state, job)
+        yield _expire_waiting_job(state, job)
 
 
-def _look_after(
+def _expire_waiting_job(state: SchedulerState, job: Job) -> Decision:
+    """End a job that no agent took in time; for a baseline that is no platform failure."""
+    reason = "no agent took it before its deadline"
+    given_up, *endings = give_up(state, job, STATES["queued"].overdue, reason)
+    if job.is_baseline:
+        endings = [
+            replace(ending, fact=structs.replace(ending.fact, outcome="cancelled", reason=reason))
+            for ending in endings
+        ]
+    return (given_up, *endings)
+
+
+def _decide_leased_job(
     state: SchedulerState, job: Job, is_orphan: bool, world: World
 ) -> Iterator[Decision]:
     run = state.runs.get(job.run or "")
     if run is None or run.job != job.id:
-        yield from complete_leases(state, job, world)
+        yield from leases.complete_leases(state, job, world)
     elif run.end == "RunCompleted":
         finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
         yield leases.judge_canary(state, job, run) or (finished,)
     elif is_orphan:
-        yield cancel_job(state, job, ORPHAN)
+        yield _cancel_job(state, job, ORPHAN)
     elif run.end is not None:
         yield _retry_or_give_up(state, job, run, world)
     else:
-        yield from _expire_lease(state, job, run, world)
-
-
-def _expire_lease(state: SchedulerState, job: Job, leader: Run, world: World) -> Iterator[Decision]:
-    """End the first lost lease of a job; the other leases of a gang follow from it."""
-    for run in open_runs(state, job) if len(job.agents) > 1 else (leader,):
-        expired = _find_expiry(state, run, job, world)
-        if expired is not None:
-            yield (append_to_run(run, expired, job.submission),)
-            return
+        # Only the first lost lease of a job ends; the other leases of a gang follow from it.
+        for member in _open_runs(state, job) if len(job.agents) > 1 else (run,):
+            expired = _find_expiry(state, member, job, world)
+            if expired is not None:
+                yield (append_to_run(member, expired, job.submission),)
+                return
 
 
 def _find_expiry(
@@ -313,24 +256,21 @@ def _find_expiry(
         return events.JobExpired(reason=reason, code=stage.overdue)
     if run.reason:
         return events.JobExpired(reason=run.reason, code=run.code)
-    return _agent_lost(state, run, world)
+    offer, problem, code = world.offers.get(run.agent), "", ""
+    if state.agents[run.agent].revoked:
+        problem, code = "was revoked", "agent_revoked"
+    elif offer is None and world.is_settled:
+        problem, code = "fell silent", "agent_silent"
+    elif offer is not None and offer.session != run.session:
+        problem, code = "was restarted in the middle of the run", "agent_restarted"
+    elif offer is not None and _is_late(run, world):
+        problem, code = "did not start the run in time", STATES["assigned"].overdue
+    return events.JobExpired(reason=f"agent {run.agent} {problem}", code=code) if code else None
 
 
-def _agent_lost(state: SchedulerState, run: Run, world: World) -> events.JobExpired | None:
-    offer, name = world.offers.get(run.agent), run.agent
-    is_idle = not run.has_begun and not run.is_member
-    if state.agents[name].revoked:
-        return events.JobExpired(reason=f"agent {name} was revoked", code="agent_revoked")
-    if offer is None:
-        expired = events.JobExpired(reason=f"agent {name} fell silent", code="agent_silent")
-        return expired if world.is_settled else None
-    if offer.session != run.session:
-        reason = f"agent {name} was restarted in the middle of the run"
-        return events.JobExpired(reason=reason, code="agent_restarted")
-    if is_idle and world.is_past(run.lease_until_at):
-        reason = f"agent {name} did not start the run in time"
-        return events.JobExpired(reason=reason, code=STATES["assigned"].overdue)
-    return None
+def _is_late(run: Run, world: World) -> bool:
+    """Return whether an agent should have started a run that it was ordered to run itself."""
+    return not run.has_begun and not run.is_member and world.is_past(run.lease_until_at)
 
 
 def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -> Decision:
@@ -346,6 +286,14 @@ def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -
     # In a broken gang a member failed, which is avoided already.
     must_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
     avoid = [*job.avoid, run.agent] if must_avoid else job.avoid
-    return (
-        append_to_job(job, events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)),
-    )
+    requeued = events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)
+    return (append_to_job(job, requeued),)
+
+
+def _release_members(state: SchedulerState) -> Iterator[Decision]:
+    """Free the members of a gang whose leader's run is over."""
+    for run in state.runs.values():
+        leader = state.runs.get(run.leader)
+        if run.is_member and run.end is None and (leader is None or leader.end is not None):
+            released = events.RunReleased(reason="the run of its gang is over")
+            yield (append_to_run(run, released, run.job),)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -43,7 +45,7 @@ class Job(msgspec.Struct):
 
     `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
     those that died while they ran it. `charge_s` is what its participant was charged for the
-    current run. No agent in `excluded` may take it.
+    current run. None of the `excluded_agents` may take it.
     """
 
     id: str
@@ -69,7 +71,7 @@ class Job(msgspec.Struct):
     rival: Blob | None = None
     rival_name: str = ""
     confirmation: str = ""
-    excluded: list[str] = []
+    excluded_agents: list[str] = []
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
@@ -147,14 +149,8 @@ class Agent(msgspec.Struct):
     @property
     def out_of_service(self) -> str:
         """The reason why it takes no jobs, "" if it takes them."""
-        for word, reason in (
-            ("revoked", self.revoked),
-            ("in quarantine", self.quarantine),
-            ("drained", self.drain),
-        ):
-            if reason:
-                return f"{word}: {reason}"
-        return ""
+        reasons = {"revoked": self.revoked, "in quarantine": self.quarantine, "drained": self.drain}
+        return next((f"{word}: {reason}" for word, reason in reasons.items() if reason), "")
 
 
 class Lane(msgspec.Struct):
@@ -197,11 +193,6 @@ class Pool(msgspec.Struct):
     def is_waited_for(self) -> bool:
         """Whether any job waits for this pool."""
         return any(lane.waiting for lane in self.lanes.values())
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether its agents matter: jobs wait for them, or they run canaries."""
-        return self.canary is not None or self.is_waited_for
 
 
 class Rejudge(msgspec.Struct):
@@ -252,20 +243,20 @@ class SchedulerState(msgspec.Struct):
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
 
 
+@cache
+def _shared_names(kind: type[msgspec.Struct], other: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name in other.__struct_fields__)
+
+
+def shared_fields(value: msgspec.Struct, other: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the fields of a value that another type has too."""
+    return {name: getattr(value, name) for name in _shared_names(type(value), other)}
+
+
 def own_job(submission: Submission) -> events.JobQueued:
-    """Return the job of a submission itself."""
-    return events.JobQueued(
-        submission=submission.id,
-        account=submission.account,
-        problem=submission.problem,
-        problem_digest=submission.problem_digest,
-        gpu=submission.gpu,
-        mode=submission.mode,
-        deadline_at=submission.deadline_at,
-        attempts_max=ATTEMPTS_MAX,
-        class_=submission.class_,
-        requires=submission.requires,
-    )
+    """Return the job of a submission itself, which does not repeat its source."""
+    fields = shared_fields(submission, events.JobQueued) | {"source": None, "name": ""}
+    return events.JobQueued(submission=submission.id, attempts_max=ATTEMPTS_MAX, **fields)
 
 
 def rejudge_job(rejudge: str, submission: str) -> str:
@@ -284,9 +275,6 @@ def next_run(agent: str, last_run: str) -> str:
     Every scheduler uses this id for the agent's next order, so the log keeps only one order.
     """
     return derive_id(agent, f"run/{last_run}")
-
-
-NOT_YOUR_FAULT = "this is not your kernel's fault, submit it again"
 
 
 @dataclass(frozen=True)
@@ -355,7 +343,7 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
         outcome="infra_failed",
         is_eligible=False,
         code=code,
-        reason=f"{reason}; {NOT_YOUR_FAULT}",
+        reason=f"{reason}; this is not your kernel's fault, submit it again",
         job=submission.job,
         run=job.run if job else None,
     )
