@@ -15,8 +15,7 @@ from docs import bus, catalogue, gpus
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.service.progress import ProjectionProgress
-from shared.api.history import HistoryEnd
-from shared.api.submissions import Progress
+from shared.api.submissions import HistoryEnd, Progress
 from shared.events import (
     CATALOGUE,
     Artefact,

@@ -13,8 +13,8 @@ from typing import Any
 from harness.check import utilities
 from harness.check.author import parse_check_result
 from harness.check.structure import FlatValue, flatten
-from shared.problems.cases import read_cases
 from shared.problems.document import read_document
+from shared.problems.task_yml import read_cases
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
 SLUGS = sorted(path.parent.name for path in PROBLEMS.glob("*/task.yml"))

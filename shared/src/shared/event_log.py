@@ -147,9 +147,8 @@ class EventLog(EventSource, Protocol):
         """Return the events of an aggregate's history after a sequence, in order.
 
         A run's orders and reports are one history. The newest events of other writers may be
-        missing for a moment; those appended here are not.
-
-        Errors: Failed if the log could not be reached in 30 s, or did not return it by then.
+        missing for a moment; those appended here are not. Errors: Failed if the log could not be
+        reached in 30 s, or did not return it by then.
         """
 
 

@@ -227,7 +227,6 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """Return the methods that a path supports, on any of its routes."""
     routes = request.app.router.routes
     return [
         method

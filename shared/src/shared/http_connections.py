@@ -177,7 +177,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         )
 
     def _time_phase(self) -> None:
-        """Start the timer of the current phase."""
         if self._phase is self._timed_phase:
             return
         self._timed_phase = self._phase

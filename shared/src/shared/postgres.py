@@ -92,7 +92,6 @@ def load_statements(package: str, file: str) -> dict[str, str]:
 
 
 def _compose(statement: str, **identifiers: str) -> sql.Composed:
-    """Return one of our own statements with quoted identifiers filled in."""
     quoted = {key: sql.Identifier(value) for key, value in identifiers.items()}
     return sql.SQL(load_statements("shared", "postgres.sql")[statement]).format(**quoted)
 
@@ -205,9 +204,9 @@ def _read_migrations(package: str) -> list[Migration]:
     return migrations
 
 
-def _pending_migrations(
-    migrations: list[Migration], applied: dict[int, str], schema: str
-) -> list[Migration]:
+def _pending_migrations(package: str, schema: str, applied: dict[int, str]) -> list[Migration]:
+    """Return the migrations that did not run; `applied` are the digests of those that did."""
+    migrations = _read_migrations(package)
     changed = [
         migration.name
         for migration in migrations
@@ -218,19 +217,6 @@ def _pending_migrations(
     return [migration for migration in migrations if migration.number not in applied]
 
 
-def _has_migrations(connection: Connection[Any], schema: str) -> bool:
-    """Return whether a schema was ever migrated."""
-    statement = load_statements("shared", "postgres.sql")["has_migrations"].encode()
-    row = connection.execute(statement, {"schema": schema}).fetchone()
-    return bool(row and row[0])
-
-
-def _applied_migrations(connection: Connection[Any], schema: str) -> dict[int, str]:
-    """Return the digests of the migrations that ran, by number."""
-    rows = connection.execute(_compose("migrations", schema=schema)).fetchall()
-    return {number: digest for number, _, digest in rows}
-
-
 def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_MAX) -> int:
     """Apply a package's pending migrations to a schema, and return how many there were.
 
@@ -239,30 +225,33 @@ def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_
     `patience_s` to accept the connection. Errors: Failed if it does not, or if we waited 60 s for
     our turn; ValueError if an applied migration was changed.
     """
+    statements = load_statements("shared", "postgres.sql")
     with (
         translate_outages(f"cannot migrate {schema}"),
         _connect_sync(dsn, patience_s) as connection,
         connection.transaction(),
     ):
-        migrations = _read_migrations(package)
-        if _has_migrations(connection, schema) and not _pending_migrations(
-            migrations, _applied_migrations(connection, schema), schema
-        ):
+
+        def find_pending() -> list[Migration]:
+            rows = connection.execute(_compose("migrations", schema=schema)).fetchall()
+            return _pending_migrations(
+                package, schema, {number: digest for number, _, digest in rows}
+            )
+
+        has_migrations = statements["has_migrations"].encode()
+        row = connection.execute(has_migrations, {"schema": schema}).fetchone()
+        if row and row[0] and not find_pending():
             return 0
-        await_turn = load_statements("shared", "postgres.sql")["await_turn"]
-        connection.execute(await_turn.encode(), {"schema": schema})
-        connection.execute(_compose("create_schema", schema=schema))
-        connection.execute(_compose("create_migration", schema=schema))
-        connection.execute(_compose("enter_schema", schema=schema))
-        pending = _pending_migrations(migrations, _applied_migrations(connection, schema), schema)
+        connection.execute(statements["await_turn"].encode(), {"schema": schema})
+        for step in ("create_schema", "create_migration", "enter_schema"):
+            connection.execute(_compose(step, schema=schema))
+        pending = find_pending()
+        record = _compose("record_migration", schema=schema)
         for migration in pending:
             connection.execute(migration.text.encode())
-            values = {
-                "number": migration.number,
-                "name": migration.name,
-                "digest": migration.digest,
-            }
-            connection.execute(_compose("record_migration", schema=schema), values)
+            name, digest = migration.name, migration.digest
+            values = {"number": migration.number, "name": name, "digest": digest}
+            connection.execute(record, values)
     return len(pending)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -34,15 +34,14 @@ def _parse_listen(text: str) -> Listen:
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def _parse_bool(text: str) -> bool:
-    return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-
-
 _PARSERS: dict[type, tuple[Callable[[str], object], str]] = {
     str: (str, "a string"),
     int: (int, "an integer"),
     float: (float, "a number"),
-    bool: (_parse_bool, "true or false"),
+    bool: (
+        lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
+        "true or false",
+    ),
     Path: (Path, "a path"),
     Listen: (_parse_listen, "an address such as 127.0.0.1:8000"),
 }
@@ -58,15 +57,6 @@ def _field_type(hint: Any) -> type:
     return typing.cast("type", hint)
 
 
-def _unknown_settings(prefix: str, names: set[str], environ: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(environ):
-        if name.startswith(f"{prefix}_") and name not in names:
-            similar = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-            yield f"{name} is not a setting" + "".join(
-                f"; the closest one is {setting}" for setting in similar
-            )
-
-
 def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
     """Read a service's settings from its `<prefix>_<FIELD>` variables.
 
@@ -74,8 +64,12 @@ def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
     """
     hints = typing.get_type_hints(kind)
     fields = {f"{prefix}_{field.name.upper()}": field for field in dataclasses.fields(kind)}
-    problems = list(_unknown_settings(prefix, set(fields), environ))
-    values: dict[str, object] = {}
+    problems, values = list[str](), dict[str, object]()
+    for name in sorted(environ):
+        if name.startswith(f"{prefix}_") and name not in fields:
+            similar = difflib.get_close_matches(name, fields, n=1, cutoff=0.0)
+            closest = "".join(f"; the closest one is {setting}" for setting in similar)
+            problems.append(f"{name} is not a setting{closest}")
     for name, field in fields.items():
         parse, expected = _PARSERS[_field_type(hints[field.name])]
         if name not in environ:

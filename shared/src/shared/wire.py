@@ -171,21 +171,17 @@ def is_genuine(envelope: Envelope) -> bool:
 
 def decode_fact(envelope: Envelope) -> AnyFact:
     """Decode an event's fact in its newest version. Errors: UnknownEvent, msgspec.DecodeError."""
-    try:
-        return _decode_fact_data(envelope)
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from error
-
-
-def _decode_fact_data(envelope: Envelope) -> AnyFact:
     if envelope.type == UNREADABLE:
         raise msgspec.DecodeError("it is not an event")
     kind = CATALOGUE.get(envelope.type)
     if kind is None or envelope.v > kind.version:
         raise UnknownEvent(envelope.type, envelope.v)
-    if envelope.v == kind.version:
-        return _decoders[envelope.type].decode(envelope.data)
-    data: dict[str, Any] = msgspec.json.decode(envelope.data)
+    try:
+        if envelope.v == kind.version:
+            return _decoders[envelope.type].decode(envelope.data)
+        data: dict[str, Any] = msgspec.json.decode(envelope.data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
     for v in range(envelope.v, kind.version):
         if (envelope.type, v) not in UPCASTERS:
             raise UnknownEvent(envelope.type, envelope.v)

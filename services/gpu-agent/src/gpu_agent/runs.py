@@ -250,7 +250,6 @@ def _rival_file(order: JobAssigned) -> str:
 
 
 def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    """Write the files to a temporary folder, then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix="fresh-"))
     for name, data in files.items():

@@ -56,10 +56,9 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
 
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
     with a `baseline` is the platform's own, by that name, and is never ranked. A profile of only
-    one timed case names the `case`, starting from 1; 0 means all of them.
-
-    With `is_queued` its job waits from now on. In version 1 the job begins with JobQueued, so code
-    that only knows version 1 must not read this version.
+    one timed case names the `case`, starting from 1; 0 means all of them. With `is_queued` its job
+    waits from now on. In version 1 the job begins with JobQueued, so code that only knows version 1
+    must not read this version.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -144,11 +143,10 @@ class JobQueued(JobEvent, frozen=True, kw_only=True):
     """A submission's work on one GPU type waits for an agent.
 
     A submission's own job waits from SubmissionReceived on: it has this event only in older logs,
-    or if its participant had too many open submissions when it came.
-
-    The job of a rejudge or a canary names its `source`, since its submission may be over; a
-    canary's is for `agent` only. So does a duel's, which also names the `rival` of its source, and
-    a confirmation's, which goes to none of the `excluded_agents`.
+    or if its participant had too many open submissions when it came. The job of a rejudge or a
+    canary names its `source`, since its submission may be over; a canary's is for `agent` only. So
+    does a duel's, which also names the `rival` of its source, and a confirmation's, which goes to
+    none of the `excluded_agents`.
     """
 
     submission: str

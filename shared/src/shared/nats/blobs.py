@@ -67,8 +67,6 @@ async def _purge(nc: Client, stream: str, subject: str) -> None:
 
 
 class _Object(msgspec.Struct, omit_defaults=True):
-    """The description of an object in an object store."""
-
     name: str
     bucket: str = ""
     nuid: str = ""
@@ -124,7 +122,6 @@ async def _find_object(nc: Client, digest: str) -> tuple[StoredMessage | None, _
 
 
 async def _write_description(nc: Client, description: _Object, expected: int) -> bool:
-    """Replace the `expected` description with this one; False if there is a newer one."""
     subject, body = _description_subject(description.name), _encode_description(description)
     return await replace_message(nc, subject, body, expected, {"Nats-Rollup": "sub"})
 

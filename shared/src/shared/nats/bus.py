@@ -95,7 +95,6 @@ class _HeartbeatWatcher:
         return news
 
     async def close(self) -> None:
-        """Stop watching."""
         await self._pull.close()
 
     async def _consumer_settings(self) -> Settings:

@@ -203,9 +203,8 @@ async def iter_messages(
 async def read_pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[StoredMessage]:
     """Return the messages of a subject or a filter with wildcards, after a sequence, in order.
 
-    On a cluster the newest may be missing for a moment, since any replica answers.
-
-    Errors: Failed if the server could not be reached in 30 s, for any one page.
+    On a cluster the newest may be missing for a moment, since any replica answers. Errors: Failed
+    if the server could not be reached in 30 s, for any one page.
     """
     messages: list[StoredMessage] = []
 

@@ -229,7 +229,6 @@ class NatsLog:
 
 
 def _salt_id(draft: MessageDraft) -> MessageDraft:
-    """Return the same message with an unguessable id."""
     return draft._replace(id=f"{draft.id}{SALT_MARK}{secrets.token_hex(8)}")
 
 

@@ -240,7 +240,6 @@ class _MergedPast:
         self._parts = parts
 
     async def fill(self, most: int) -> None:
-        """Fetch the next events of every part."""
         for part in self._parts:
             await part.fill(most)
 
@@ -261,7 +260,6 @@ class _MergedPast:
         return events
 
     async def close(self) -> None:
-        """Stop reading."""
         for part in self._parts:
             await part.feed.close()
 
@@ -293,7 +291,6 @@ class _FilteredFeed(NatsFeed):
             await self._pull.turn(0, BEGIN_S)
 
     async def settings(self) -> Settings:
-        """Return the settings of a consumer of the next events; errors as for all of them."""
         settings = await super().settings()
         if self._target is None:
             self._target = await self._newest_seq()

@@ -197,7 +197,6 @@ class NatsInbox:
                 await self._nc.publish(self._received.popleft().reply, RETRY)
 
     async def _deliver(self, message: Msg) -> Delivery | None:
-        """Deliver the oldest message; None if that is not possible now."""
         place = stream_sequence(message.reply)
         try:
             recorded = await self._resolve_event(place, message.data)

@@ -85,7 +85,6 @@ def outcome_lines(submission: FullSubmission) -> list[str]:
 
 
 def _appeal_lines(submission: FullSubmission) -> Iterator[str]:
-    """Yield the result of the appeal, if there is one."""
     moderation = submission.moderation
     if moderation is not None and moderation.appeal is not None:
         reason = (
@@ -128,7 +127,6 @@ def gap_lines(ranking: Ranking) -> Iterator[str]:
 
 
 def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
-    """Return the rank on the leaderboard, or why there is none."""
     version = ranking.problem_version
     is_rejudged = version not in (0, submission.problem_version)
     version_text = f", version {version}" if is_rejudged else ""
@@ -148,7 +146,6 @@ def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
 
 
 def _score_line(submission: FullSubmission, ranking: Ranking) -> str:
-    """Return the score with its trust level."""
     qualities = [f"tier {submission.tier}"] if submission.tier else []
     qualities += [f"isolation {submission.level}"] if submission.level else []
     qualities += [f"grade {submission.grade}"] if submission.grade else []
@@ -187,7 +184,6 @@ def reason_lines(run: AnyRun) -> list[str]:
 
 
 def _truncate_lines(text: str, lines_max: int) -> list[str]:
-    """Return the first lines of foreign text, escaped and shortened, and the number of others."""
     lines = escape_control_characters(text).splitlines()
     first_lines = [_shorten(line) for line in lines[:lines_max]]
     more = len(lines) - lines_max

@@ -1,39 +1,49 @@
 """Compile the files of a problem to a problem version, or explain why that is not possible.
 
-The version is everything that scheduler, agents and leaderboards know about a problem.
+The version is everything that scheduler, agents and leaderboards know about a problem. Its own code
+must define what we call: Python, C++, or its own program. Files are parsed, not run: names created
+while a file is imported are unknown until a run.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.problems.cases import Case, read_cases
-from shared.problems.contract import (
-    WARNING,
-    arguments_text,
-    check_native,
-    check_reference,
-    check_textual_cases,
-    find_own_program,
-    native_manifest,
-)
 from shared.problems.document import Document, bad_problem, quote_value, read_document
 from shared.problems.goals import (
     Baseline,
-    MilestoneMetrics,
-    SourceLimits,
     baselines_manifest,
     milestones_manifest,
     read_baselines,
     read_milestones,
 )
 from shared.problems.roofline import Work, read_works, roofline_manifest
-from shared.problems.single_file import CALLS, KERNELBENCH, SingleFileTask, read_single_file
-from shared.problems.sources import REFERENCE, Sources, gather_sources
-from shared.problems.task_yml import NAMES, NativeYml, TaskYml, gpus_count, read_task, task_warnings
+from shared.problems.sources import (
+    CALLS,
+    KERNELBENCH,
+    NATIVE,
+    REFERENCE,
+    UP,
+    Signature,
+    Sources,
+    gather_sources,
+    normalize_path,
+    read_module,
+    read_single_file,
+)
+from shared.problems.task_yml import (
+    NAMES,
+    Case,
+    NativeYml,
+    TaskYml,
+    gpus_count,
+    read_cases,
+    read_task,
+    task_warnings,
+)
 from shared.problems.values import Milestone, Requires
 from shared.problems.warpboard_yml import (
     AFTER_CLOSE,
@@ -46,38 +56,6 @@ from shared.problems.warpboard_yml import (
     release_manifest,
     warpboard_warnings,
 )
-
-
-@dataclass(frozen=True)
-class Goals:
-    """The baselines and the milestones of a problem version."""
-
-    baselines: tuple[Baseline, ...] = ()
-    milestones: tuple[Milestone, ...] = ()
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest's entries, each absent if there is none."""
-        return baselines_manifest(self.baselines) | milestones_manifest(self.milestones)
-
-
-def read_goals(
-    extras: WarpboardYml, content: Mapping[str, Any], files: Mapping[str, bytes]
-) -> Goals:
-    """Read the goals in a `warpboard.yml` for a problem with this manifest. Errors: Refused."""
-    if not extras.baselines and not extras.milestones:
-        return Goals()
-    # Parsed again to get the line numbers for error messages.
-    document = read_document(NAME, files[NAME])
-    limits = SourceLimits(content["languages"], content["source_bytes_max"])
-    problem_baselines = read_baselines(document, extras.baselines, files, limits)
-    metrics = MilestoneMetrics(
-        baselines=[baseline.name for baseline in problem_baselines],
-        gpus=content["gpus"],
-        tests_count=len(content["tests"]),
-        has_roofline="roofline" in content,
-    )
-    return Goals(problem_baselines, read_milestones(document, extras.milestones, metrics))
 
 
 @dataclass(frozen=True)
@@ -114,6 +92,7 @@ class ProblemVersion:
 
 RUN_CASES_MAX = 200
 CHECKED = "checked"
+PYTHON_ONLY = {"languages": ["python"]}
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,94}\Z")
 
@@ -127,87 +106,86 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
     if not _SLUG.match(slug):
         reason = f"{quote_value(slug)} is not a slug: use a-z 0-9 _ -, at most 95 characters"
         raise bad_problem(reason, "slug")
-    document, single = _task_document(files)
-    form = single.form if single else ""
+    document, form = _task_document(files)
     extras_document = read_document(NAME, files[NAME]) if NAME in files else None
     extras = read_warpboard(extras_document)
     task = read_task(document)
     if extras.ranking_by is not None:
         task = task.model_copy(update={"ranking_by": extras.ranking_by})
-    cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
-    _check_case_counts(document, cases)
+    cases = _read_case_groups(document)
     sources = add_consent_text(gather_sources(document, task, files), extras, files)
-    main = "" if single else find_own_program(document, task, extras, sources.files)
+    main = "" if form is not None else _find_own_program(document, task, extras, sources)
     if main:
-        for key, group in cases.items():
-            check_textual_cases(document, group, key, extras)
-        cases = {
-            key: [Case(case.name, arguments_text(case.args)) for case in group]
-            for key, group in cases.items()
-        }
+        cases = _convert_textual_cases(document, cases, extras)
     elif isinstance(task, NativeYml):
-        check_native(document, task, sources.files, cases)
+        _check_native(document, task, sources, cases)
     elif not form:
-        check_reference(document, sources.files, cases, is_ranked=task.multi_gpu)
+        _check_reference(document, sources.files, cases, is_ranked=task.multi_gpu)
     content = (
-        {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
-        | _problem_manifest(task, extras, sources, cases)
+        _problem_manifest(slug, task, extras, sources, cases)
         | consent_manifest(extras)
         | release_manifest(extras)
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
-        | ({} if main else _run_options_manifest(document, task, extras, form, sources.files))
-        | {
-            "budgets_s": {
-                "build": extras.budget_s.build,
-                "test": task.test_timeout,
-                "benchmark": task.benchmark_timeout,
-                "ranked": task.ranked_timeout,
-            },
-            "gpus": _gpu_types(document, task, extras),
-        }
-        | (_form_manifest(form) if single else native_manifest(document, task, extras, main))
-        | _program_manifest(task, main)
+        | ({} if main else _run_options_manifest(document, task, extras, form or "", sources.files))
+        | {"gpus": _gpu_types(document, task, extras)}
+        | (
+            _native_manifest(document, task, extras, sources, main)
+            if form is None
+            else _form_manifest(form)
+        )
     )
     # A single file has one case, and all its generators are seeded before each call.
-    warnings = (*(() if single else task_warnings(task)), *warpboard_warnings(extras))
-    warnings += (WARNING.format(main=main),) if main else ()
-    return _build_version(content, sources, read_goals(extras, content, files), warnings)
+    warnings = [*([] if form is not None else task_warnings(task)), *warpboard_warnings(extras)]
+    if main:
+        content |= {"main": main} | ({} if isinstance(task, NativeYml) else PYTHON_ONLY)
+        warnings.append(WARNING.format(main=main))
+    goals_document = extras_document or document
+    baselines = read_baselines(goals_document, extras.baselines, content, files)
+    milestones = read_milestones(goals_document, extras.milestones, content, baselines)
+    return _build_version(content, sources, baselines, milestones, tuple(warnings))
 
 
-def _task_document(files: Mapping[str, bytes]) -> tuple[Document, SingleFileTask | None]:
-    """Return the task document and, for a problem in one Python file, that file's task."""
+def _task_document(files: Mapping[str, bytes]) -> tuple[Document, str | None]:
     names = [name for name in NAMES if name in files]
     if not names and (single := read_single_file(files)):
-        return single.document, single
+        return single
     if len(names) != 1:
         reason = "both exist: keep one" if names else "neither exists: a problem needs one of them"
         raise bad_problem(f"{' or '.join(NAMES)}: {reason}", NAMES[0])
     return read_document(names[0], files[names[0]]), None
 
 
-def _check_case_counts(document: Document, cases: Mapping[str, list[Case]]) -> None:
+def _read_case_groups(document: Document) -> dict[str, list[Case]]:
+    cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
     if not cases["benchmarks"]:
         document.refuse(("benchmarks",), "no benchmarks: a ranking needs at least one timed case")
     if 2 * len(cases["tests"]) + len(cases["benchmarks"]) > RUN_CASES_MAX:
         # A ranked run reports its tests twice, all in one event.
         reason = f"twice the tests plus the benchmarks exceed {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), reason)
+    return cases
 
 
 def _problem_manifest(
-    task: TaskYml, extras: WarpboardYml, sources: Sources, cases: Mapping[str, list[Case]]
+    slug: str,
+    task: TaskYml,
+    extras: WarpboardYml,
+    sources: Sources,
+    cases: Mapping[str, list[Case]],
 ) -> dict[str, Any]:
-    """Return the entries that every problem has."""
-    return {
+    """Return the entries that every problem has, without its GPU types."""
+    groups = {
+        key: [{"name": case.name, "args": case.args} for case in group]
+        for key, group in cases.items()
+    }
+    return groups | {
+        "slug": slug,
+        "title": extras.title or slug.replace("-", " ").replace("_", " ").title(),
         "description": task.description,
         "lang": task.lang,
         "ranking_by": task.ranking_by,
         "seed": task.seed,
-        **{
-            key: [{"name": case.name, "args": case.args} for case in group]
-            for key, group in cases.items()
-        },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in sources.files.items()},
         "submission": sources.submission,
         "templates": sources.templates,
@@ -216,20 +194,20 @@ def _problem_manifest(
         "languages": list(dict.fromkeys(extras.languages)),
         "source_bytes_max": extras.limits.source_bytes,
         "tags": extras.tags,
+        "budgets_s": {
+            "build": extras.budget_s.build,
+            "test": task.test_timeout,
+            "benchmark": task.benchmark_timeout,
+            "ranked": task.ranked_timeout,
+        },
     }
-
-
-def _program_manifest(task: TaskYml, main: str) -> dict[str, Any]:
-    """Return the entries of a problem that is run by its own program, none for other problems."""
-    languages = {} if isinstance(task, NativeYml) else {"languages": ["python"]}
-    return {"main": main} | languages if main else {}
 
 
 def _form_manifest(form: str) -> dict[str, Any]:
     """Return the entries that the harness needs for a single-file problem."""
     entries = {"calls": CALLS} | ({"form": form} if form else {})
     # A model is a Python class.
-    return entries | ({"languages": ["python"]} if form == KERNELBENCH else {})
+    return entries | (PYTHON_ONLY if form == KERNELBENCH else {})
 
 
 def _hardware_manifest(task: TaskYml, extras: WarpboardYml) -> dict[str, Any]:
@@ -258,16 +236,21 @@ def _gpu_types(document: Document, task: TaskYml, extras: WarpboardYml) -> list[
 
 
 def _build_version(
-    content: Mapping[str, Any], sources: Sources, problem_goals: Goals, warnings: tuple[str, ...]
+    content: Mapping[str, Any],
+    sources: Sources,
+    baselines: tuple[Baseline, ...],
+    milestones: tuple[Milestone, ...],
+    warnings: tuple[str, ...],
 ) -> ProblemVersion:
-    text = json.dumps(
-        {**content, **problem_goals.manifest},
+    goals = baselines_manifest(baselines) | milestones_manifest(milestones)
+    manifest = json.dumps(
+        {**content, **goals},
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,
         allow_nan=False,
-    )
-    manifest = text.encode()
+    ).encode()
+    memory_mib = content.get("memory_mib", 0)
     return ProblemVersion(
         slug=content["slug"],
         title=content["title"],
@@ -280,14 +263,12 @@ def _build_version(
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
-        requires=Requires(
-            **content.get("requires", {}), sandbox_memory_mib=content.get("memory_mib", 0)
-        ),
+        requires=Requires(**content.get("requires", {}), sandbox_memory_mib=memory_mib),
         consent=content.get("consent", ""),
         source_visible=content.get("source_visible", AFTER_CLOSE),
         publish=content.get("publish", AFTER_CLOSE),
-        baselines=problem_goals.baselines,
-        milestones=problem_goals.milestones,
+        baselines=baselines,
+        milestones=milestones,
         works=read_works(content),
         warnings=warnings,
     )
@@ -312,3 +293,187 @@ def _run_options_manifest(
     is_public = task.config.main in names and task.config.main != REFERENCE
     is_checked = is_public if extras.answers is None else extras.answers == CHECKED
     return options | ({"answers": CHECKED} if is_checked else {})
+
+
+SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
+# The public system's drivers, which ours replace.
+_DRIVERS = ("eval.cu", "eval.cpp")
+
+
+def _check_native_sources(document: Document, task: NativeYml, sources: Sources) -> None:
+    for index, name in enumerate(task.config.sources):
+        where = ("config", "sources", index)
+        if name not in (sources.submission, *sources.files, *_DRIVERS):
+            reason = f"{quote_value(name)} is not one of the files: list it under files"
+            document.refuse(where, reason)
+        if not name.endswith(SUFFIXES):
+            reason = f"{quote_value(name)} is not a source file: headers are included, not compiled"
+            document.refuse(where, f"{reason}; sources end in {', '.join(SUFFIXES)}")
+    for index, folder in enumerate(task.config.include_dirs):
+        inside = folder in (".", "./") or normalize_path(folder)
+        if not inside or str(inside).startswith(UP) or inside == "..":
+            reason = f"{quote_value(folder)} is not a folder of the problem"
+            fix = "remove it; libraries installed on the agent are found automatically"
+            document.refuse(("config", "include_dirs", index), f"{reason}: {fix}")
+    if task.multi_gpu:
+        document.refuse(("multi_gpu",), "a C++ problem runs on one GPU: remove multi_gpu")
+
+
+def _native_manifest(
+    document: Document, task: TaskYml, extras: WarpboardYml, sources: Sources, main: str
+) -> dict[str, Any]:
+    if not isinstance(task, NativeYml):
+        if extras.arrays is not None:
+            document.refuse((), f"{NAME} sets arrays, which only C++ problems use: remove it")
+        return {}
+    config: dict[str, Any] = {"defines": task.config.defines, "flags": task.config.compile_flags}
+    excluded = (sources.submission, *(() if main else _DRIVERS))
+    if names := [name for name in task.config.sources if name not in excluded]:
+        config["sources"] = names
+    if extras.arrays == "device":
+        config["arrays"] = extras.arrays
+    return {"native": config, "languages": ["cpp", "cuda"]}
+
+
+REFERENCE_FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
+
+# The gap before the brace is bounded: otherwise a long text of such names takes minutes to search.
+_NAMES = re.compile(r"\bArgumentNames\b[^{};]{0,200}?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_NAME = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
+_FUNCTION = r"\b{}\s*\("
+
+
+def _check_reference(
+    document: Document,
+    files: Mapping[str, bytes],
+    cases: Mapping[str, Sequence[Case]],
+    *,
+    is_ranked: bool,
+) -> None:
+    """Check the functions of reference.py and their arguments.
+
+    `is_ranked`: each case is also run on every rank, whose number is passed as `rank`.
+    Errors: Refused, naming the missing function or the case that cannot be generated.
+    """
+    _require_files(document, files, (REFERENCE,))
+    module = read_module(REFERENCE, files[REFERENCE])
+    missing = [name for name in REFERENCE_FUNCTIONS if not module.has(name)]
+    if missing:
+        reason = f"does not define {', '.join(missing)}: define {', '.join(REFERENCE_FUNCTIONS)}"
+        raise bad_problem(f"{REFERENCE} {reason}", REFERENCE)
+    generator = module.signature(REFERENCE_FUNCTIONS[0])
+    for key, group in cases.items():
+        for index, case in enumerate(group):
+            args = {**case.args, "rank": 0} if is_ranked else case.args
+            if complaint := generator.complaint(args):
+                reason = f"this case {complaint}: {REFERENCE_FUNCTIONS[0]} in {REFERENCE} takes "
+                document.refuse((key, index), reason + (", ".join(generator.takes) or "nothing"))
+
+
+def _check_native(
+    document: Document, task: NativeYml, sources: Sources, cases: Mapping[str, Sequence[Case]]
+) -> None:
+    _require_files(document, sources.files, NATIVE)
+    header, reference = (sources.files[name].decode() for name in NATIVE)
+    missing = [
+        name for name in REFERENCE_FUNCTIONS if not re.search(_FUNCTION.format(name), reference)
+    ]
+    if missing:
+        raise bad_problem(f"{NATIVE[1]} does not define {', '.join(missing)}", NATIVE[1])
+    if (match := _NAMES.search(header)) is None:
+        reason = 'names no arguments: write constexpr std::array ArgumentNames = {"size", "seed"};'
+        raise bad_problem(f"{NATIVE[0]} {reason}", NATIVE[0])
+    names = tuple(_NAME.findall(match[1]))
+    generator = Signature(names, names)
+    for key, group in cases.items():
+        for index, case in enumerate(group):
+            if complaint := generator.complaint(case.args):
+                known = f"ArgumentNames in {NATIVE[0]} has {', '.join(names)}"
+                document.refuse((key, index), f"this case {complaint}: {known}")
+            for name, value in case.args.items():
+                if not isinstance(value, bool | int | float | str):
+                    document.refuse((key, index, name), "C++ takes a bool, int, float or str here")
+    _check_native_sources(document, task, sources)
+
+
+def _require_files(document: Document, files: Mapping[str, bytes], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in files:
+            document.refuse(
+                ("files",), f"file {quote_value(name)} is missing: add it, with its source"
+            )
+
+
+POPCORN = "popcorn"
+WARNING = (
+    "it is run by its own {main}, whose clock and check share the submission's process:"
+    " its times are of tier G0, which ranks nowhere but where an operator says so"
+)
+
+_PROTOCOL = b"POPCORN_FD"
+_WORD = re.compile(r"[A-Za-z]+\Z")
+
+
+def _find_own_program(
+    document: Document, task: TaskYml | NativeYml, extras: WarpboardYml, sources: Sources
+) -> str:
+    """Return the problem's own program, "" if our harness runs the problem.
+
+    Its own program runs it if warpboard.yml asks for that, or if reference.py lacks the functions
+    our harness calls and the program exists. Errors: Refused.
+    """
+    files, is_requested = sources.files, extras.harness == POPCORN
+    if isinstance(task, NativeYml):
+        return _find_native_program(document, task, sources) if is_requested else ""
+    main = task.config.main
+    if is_requested and main not in files:
+        reason = f"{quote_value(main)} must run the problem but is not one of its files"
+        document.refuse(("config", "main"), f"{reason}: add it to files")
+    if extras.harness is not None:
+        return main if is_requested else ""
+    if REFERENCE not in files or _PROTOCOL not in files.get(main, b""):
+        return ""
+    module = read_module(REFERENCE, files[REFERENCE])
+    return "" if any(module.has(name) for name in REFERENCE_FUNCTIONS) else main
+
+
+def _find_native_program(document: Document, task: NativeYml, sources: Sources) -> str:
+    _check_native_sources(document, task, sources)
+    programs = [name for name in task.config.sources if _PROTOCOL in sources.files.get(name, b"")]
+    if not programs:
+        reason = f"{NAME} asks for popcorn, but no source uses its protocol: add the program"
+        document.refuse(("config", "sources"), f"{reason}, eval.cu")
+    return programs[0]
+
+
+def _convert_textual_cases(
+    document: Document, cases: Mapping[str, Sequence[Case]], extras: WarpboardYml
+) -> dict[str, list[Case]]:
+    """Return the cases as the public text form writes them: a bool is 1 or 0.
+
+    Errors: Refused for values that the public readers of cases misread or cannot read.
+    """
+    for key, group in cases.items():
+        for index, case in enumerate(group):
+            for name, value in case.args.items():
+                fix = "write an integer, or a word of letters"
+                if isinstance(value, bool):
+                    is_read, fix = (
+                        extras.bool_as == "int",
+                        f"write bool_as: int in {NAME}, or 1 or 0",
+                    )
+                else:
+                    is_read = isinstance(value, int) or (
+                        isinstance(value, str) and _WORD.match(value) is not None
+                    )
+                if not is_read:
+                    reason = f"the program's reader does not read {quote_value(value)} as written"
+                    document.refuse((key, index, name), f"{reason}: {fix}")
+    return {
+        key: [Case(case.name, _as_text(case.args)) for case in group]
+        for key, group in cases.items()
+    }
+
+
+def _as_text(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: int(value) if isinstance(value, bool) else value for name, value in args.items()}

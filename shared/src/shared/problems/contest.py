@@ -48,13 +48,6 @@ class ContestYml(StrictModel):
     problems: Annotated[list[ContestEntry], Field(max_length=PROBLEMS_MAX)]
 
 
-class ContestDeadline(NamedTuple):
-    """A deadline as written, and its instant; None if it is empty."""
-
-    text: str
-    at: datetime | None
-
-
 class ContestProblem(NamedTuple):
     """One problem of a contest: its slug, its folder, and its settings in the contest."""
 
@@ -76,9 +69,7 @@ def read_contest(name: str, data: bytes) -> list[ContestProblem] | None:
     if not isinstance(document.value, dict) or "problems" not in document.value:
         return None
     file = validate_document(document, ContestYml)
-    default = ContestDeadline(
-        file.deadline or "", _read_deadline(document, ("deadline",), file.deadline)
-    )
+    default = file.deadline or "", _read_deadline(document, ("deadline",), file.deadline)
     problems = [
         _contest_problem(document, index, entry, default)
         for index, entry in enumerate(file.problems)
@@ -100,8 +91,8 @@ def parse_deadline(text: str) -> datetime | None:
     """
     try:
         if match := _DAY.match(text):
-            numbers = [int(digits or 0) for digits in match.groups()]
-            return datetime(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], tzinfo=UTC)
+            year, month, day, hour, minute = (int(digits or 0) for digits in match.groups())
+            return datetime(year, month, day, hour, minute, tzinfo=UTC)
         at = datetime.fromisoformat(text)
         return None if at.tzinfo is None else at.astimezone(UTC)
     except (OverflowError, ValueError):
@@ -136,8 +127,9 @@ def add_contest_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[
 
 
 def _contest_problem(
-    document: Document, index: int, entry: ContestEntry, default: ContestDeadline
+    document: Document, index: int, entry: ContestEntry, default: tuple[str, datetime | None]
 ) -> ContestProblem:
+    """Check one problem; without a deadline of its own it has the default, as text and instant."""
     path: Path = ("problems", index)
     if not _SLUG.match(entry.name):
         reason = f"{quote_value(entry.name)} is not a leaderboard name: use a-z 0-9 _ -, at most 64"

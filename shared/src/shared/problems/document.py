@@ -4,7 +4,7 @@ An error is explained in one sentence that names the line.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar, get_args
@@ -102,7 +102,6 @@ class _DocumentParser:
         self._values = 0
 
     def document(self) -> Document:
-        """Return the only document of the stream."""
         next(self._events)
         value = None
         if isinstance(next(self._events), yaml.DocumentStartEvent):
@@ -216,9 +215,8 @@ def validate_document(document: Document, model: type[Model]) -> Model:
     """Validate a document. Errors: Refused, naming file, line, field and the fix."""
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
-        document.refuse(
-            (), f"a {_kind_of(value)}: write keys, such as {_field_names(model)[0]}: ..."
-        )
+        first = next(iter(model.model_fields))
+        document.refuse((), f"a {_kind_of(value)}: write keys, such as {first}: ...")
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -230,62 +228,34 @@ def validate_document(document: Document, model: type[Model]) -> Model:
 
 def _refuse(document: Document, model: type[BaseModel], error: Mapping[str, Any]) -> NoReturn:
     path: Path = error["loc"]
-    wording = _WORDINGS.get(error["type"])
-    if wording is not None:
-        document.refuse(path, wording(path, model, error))
-    message = error["msg"].replace("Input should be", "must be").replace("String should", "should")
-    document.refuse(
-        path, f"{_field_text(path)} {message[:1].lower()}{message[1:]}, not {_input_text(error)}"
-    )
-
-
-def _describe_missing(path: Path, _model: type[BaseModel], _error: Mapping[str, Any]) -> str:
-    return f"the key {quote_value(path[-1])} is missing{_in_parent(path)}: add it"
-
-
-def _describe_unknown(path: Path, model: type[BaseModel], _error: Mapping[str, Any]) -> str:
-    key, known = str(path[-1]), _field_names(_model_at(model, path[:-1]))
-    similar = get_close_matches(key, known, 1)
-    fix = f"did you mean {quote_value(similar[0])}?" if similar else f"there are {', '.join(known)}"
-    return f"unknown key {quote_value(key)}{_in_parent(path)}: {fix}"
-
-
-def _describe_not_map(path: Path, model: type[BaseModel], error: Mapping[str, Any]) -> str:
-    first = _field_names(_model_at(model, path))[:1]
-    example = f", such as {first[0]}: ..." if first else ""
-    return f"{_field_text(path)} must be a map{example}, not {_input_text(error)}"
-
-
-def _describe_length(path: Path, _model: type[BaseModel], error: Mapping[str, Any]) -> str:
-    bounds = error["ctx"]
-    least, most = bounds.get("min_length", 0), bounds.get("max_length")
-    bound = f"at least {least}" if most is None else f"at most {most}"
-    return f"{_field_text(path)} has a length of {len(error['input'])}: write {bound}"
-
-
-_WORDINGS: Mapping[str, Callable[[Path, type[BaseModel], Mapping[str, Any]], str]] = {
-    "missing": _describe_missing,
-    "extra_forbidden": _describe_unknown,
-    "model_type": _describe_not_map,
-    "dict_type": _describe_not_map,
-    "too_short": _describe_length,
-    "too_long": _describe_length,
-    "string_too_short": _describe_length,
-    "string_too_long": _describe_length,
-}
+    value, parent = error["input"], f" in {_field_text(path[:-1])}" if path[:-1] else ""
+    actual = f"a {_kind_of(value)}" if isinstance(value, dict | list) else quote_value(value)
+    match error["type"]:
+        case "missing":
+            reason = f"the key {quote_value(path[-1])} is missing{parent}: add it"
+        case "extra_forbidden":
+            known = _field_names(model, path[:-1])
+            similar = get_close_matches(str(path[-1]), known, 1)
+            known_text = f"there are {', '.join(known)}"
+            fix = f"did you mean {quote_value(similar[0])}?" if similar else known_text
+            reason = f"unknown key {quote_value(path[-1])}{parent}: {fix}"
+        case "model_type" | "dict_type":
+            example = "".join(f", such as {name}: ..." for name in _field_names(model, path)[:1])
+            reason = f"{_field_text(path)} must be a map{example}, not {actual}"
+        case "too_short" | "too_long" | "string_too_short" | "string_too_long":
+            least, most = error["ctx"].get("min_length", 0), error["ctx"].get("max_length")
+            bound = f"at least {least}" if most is None else f"at most {most}"
+            reason = f"{_field_text(path)} has a length of {len(value)}: write {bound}"
+        case _:
+            wording = error["msg"].replace("Input should be", "must be")
+            wording = wording.replace("String should", "should")
+            wording = wording[:1].lower() + wording[1:]
+            reason = f"{_field_text(path)} {wording}, not {actual}"
+    document.refuse(path, reason)
 
 
 def _field_text(path: Path) -> str:
     return quote_value(".".join(str(part) for part in path if part != "[key]"))
-
-
-def _in_parent(path: Path) -> str:
-    return f" in {_field_text(path[:-1])}" if path[:-1] else ""
-
-
-def _input_text(error: Mapping[str, Any]) -> str:
-    value = error["input"]
-    return f"a {_kind_of(value)}" if isinstance(value, dict | list) else quote_value(value)
 
 
 def _kind_of(value: object) -> str:
@@ -294,18 +264,14 @@ def _kind_of(value: object) -> str:
     return "list" if isinstance(value, list) else "single value"
 
 
-def _field_names(model: type[BaseModel] | None) -> list[str]:
-    return [] if model is None else list(model.model_fields)
-
-
-def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
-    """Return the model at a path, through lists and optional fields."""
+def _field_names(model: type[BaseModel], path: Path) -> list[str]:
+    """Return the fields of the model at a path, through lists and optional fields."""
     current: type[BaseModel] | None = model
     for part in path:
         if isinstance(part, str):
             field = None if current is None else current.model_fields.get(part)
             current = None if field is None else _model_in(field.annotation)
-    return current
+    return [] if current is None else list(current.model_fields)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

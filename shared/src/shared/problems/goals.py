@@ -52,38 +52,44 @@ class MilestoneYml(StrictModel):
     when: WhenYml
 
 
-@dataclass(frozen=True)
-class MilestoneMetrics:
-    """What a milestone of this problem may refer to."""
-
-    baselines: Sequence[str]
-    gpus: Sequence[str]
-    tests_count: int
-    has_roofline: bool
-
-
 def read_milestones(
-    document: Document, entries: Sequence[MilestoneYml], metrics: MilestoneMetrics
+    document: Document,
+    entries: Sequence[MilestoneYml],
+    content: Mapping[str, Any],
+    baselines: Sequence["Baseline"],
 ) -> tuple[Milestone, ...]:
-    """Check and return the milestones in a `warpboard.yml`. Errors: Refused `bad_problem`."""
+    """Check and return the milestones in the `warpboard.yml` of a problem with this manifest.
+
+    Errors: Refused `bad_problem`.
+    """
     ids = [entry.id for entry in entries]
+    gpus = {gpu.lower(): gpu for gpu in content["gpus"]}
+    milestones = []
     for index, entry in enumerate(entries):
+        path, when = (MILESTONES_KEY, index, "when"), entry.when
         if entry.id in ids[:index]:
             reason = f"two milestones have the id {quote_value(entry.id)}: change one of them"
             document.refuse((MILESTONES_KEY, index, "id"), reason)
-        _check_condition(document, (MILESTONES_KEY, index, "when"), entry.when, metrics)
-    gpus = {gpu.lower(): gpu for gpu in metrics.gpus}
-    return tuple(
-        Milestone(
-            id=entry.id,
-            title=entry.title,
-            metric=entry.when.metric,
-            op=entry.when.op,
-            value=float(entry.when.value),
-            gpu=gpus[entry.when.gpu.lower()] if entry.when.gpu else "",
+        _check_metric(document, (*path, "metric"), when.metric, content, baselines)
+        if when.gpu is not None and when.gpu.lower() not in gpus:
+            reason = f"GPU type {quote_value(when.gpu)} is not one of {', '.join(content['gpus'])}"
+            document.refuse((*path, "gpu"), reason)
+        count = len(content["tests"])
+        is_lower_bound = when.metric == CASES_PASSED and when.op in (">=", ">")
+        if is_lower_bound and not comparison_holds(count, when.op, when.value):
+            reason = f"the problem has {count} tests: nobody could pass {when.op} {when.value:g}"
+            document.refuse((*path, "value"), reason)
+        milestones.append(
+            Milestone(
+                id=entry.id,
+                title=entry.title,
+                metric=when.metric,
+                op=when.op,
+                value=float(when.value),
+                gpu=gpus[when.gpu.lower()] if when.gpu else "",
+            )
         )
-        for entry in entries
-    )
+    return tuple(milestones)
 
 
 def milestones_manifest(milestones: Sequence[Milestone]) -> dict[str, Any]:
@@ -91,32 +97,20 @@ def milestones_manifest(milestones: Sequence[Milestone]) -> dict[str, Any]:
     return {MILESTONES_KEY: [asdict(milestone) for milestone in milestones]} if milestones else {}
 
 
-def _check_condition(
-    document: Document, path: Path, when: WhenYml, metrics: MilestoneMetrics
+def _check_metric(
+    document: Document,
+    path: Path,
+    metric: str,
+    content: Mapping[str, Any],
+    baselines: Sequence["Baseline"],
 ) -> None:
-    _check_metric(document, (*path, "metric"), when.metric, metrics)
-    if when.gpu is not None and when.gpu.lower() not in {gpu.lower() for gpu in metrics.gpus}:
-        reason = f"GPU type {quote_value(when.gpu)} is not one of {', '.join(metrics.gpus)}"
-        document.refuse((*path, "gpu"), reason)
-    value_max = {CASES_PASSED: float(metrics.tests_count)}.get(when.metric)
-    if (
-        value_max is not None
-        and when.op in (">=", ">")
-        and not comparison_holds(value_max, when.op, when.value)
-    ):
-        reason = f"the problem has {value_max:g} tests: nobody could pass {when.op} {when.value:g}"
-        document.refuse((*path, "value"), reason)
-
-
-def _check_metric(document: Document, path: Path, metric: str, metrics: MilestoneMetrics) -> None:
-    if metric.startswith(VS_BASELINE):
-        name = metric.removeprefix(VS_BASELINE)
-        if name not in metrics.baselines:
-            known = ", ".join(metrics.baselines)
-            fix = f"there are {known}" if known else "there are none: write baselines"
-            document.refuse(path, f"no baseline {quote_value(name)}: {fix}")
+    names = [baseline.name for baseline in baselines]
+    if metric.startswith(VS_BASELINE) and metric.removeprefix(VS_BASELINE) in names:
         return
-    if metric == ROOFLINE and not metrics.has_roofline:
+    if metric.startswith(VS_BASELINE):
+        fix = f"there are {', '.join(names)}" if names else "there are none: write baselines"
+        document.refuse(path, f"no baseline {quote_value(metric[len(VS_BASELINE) :])}: {fix}")
+    if metric == ROOFLINE and "roofline" not in content:
         document.refuse(path, "the metric roofline needs a roofline: write its bytes and flops")
     if metric not in (SCORE, ROOFLINE, CASES_PASSED):
         known = f"{SCORE}, {ROOFLINE}, {CASES_PASSED} or {VS_BASELINE}NAME"
@@ -137,16 +131,13 @@ def comparison_holds(left: float, op: str, right: float) -> bool:
 BASELINES_MAX = 8
 BASELINES_KEY = "baselines"
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-Note = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f]*$")]
-
 
 class BaselineYml(StrictModel):
     """A problem file that is run like a submission, with its name."""
 
-    name: Name
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
     file: Annotated[str, Field(min_length=1, max_length=200)]
-    note: Note = ""
+    note: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f]*$")] = ""
 
 
 @dataclass(frozen=True)
@@ -164,21 +155,13 @@ class Baseline:
     toolchains: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SourceLimits:
-    """Which files a problem accepts as submissions. Units: bytes."""
-
-    languages: Sequence[str]
-    source_bytes_max: int
-
-
 def read_baselines(
     document: Document,
     entries: Sequence[BaselineYml],
+    content: Mapping[str, Any],
     files: Mapping[str, bytes],
-    limits: SourceLimits,
 ) -> tuple[Baseline, ...]:
-    """Check and return the baselines in a `warpboard.yml`.
+    """Check and return the baselines in the `warpboard.yml` of a problem with this manifest.
 
     Errors: Refused if one of them cannot be submitted.
     """
@@ -188,7 +171,7 @@ def read_baselines(
             reason = f"two baselines are named {quote_value(name)}: rename one of them"
             document.refuse((BASELINES_KEY, index, "name"), reason)
     return tuple(
-        _read_baseline(_Entry(document, (BASELINES_KEY, index, "file"), entry), files, limits)
+        _read_baseline(document, index, entry, content, files)
         for index, entry in enumerate(entries)
     )
 
@@ -210,50 +193,43 @@ def baselines_manifest(baselines: Sequence[Baseline]) -> dict[str, Any]:
     return {BASELINES_KEY: entries} if entries else {}
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One entry of the list, and where it is written."""
+def _read_baseline(
+    document: Document,
+    index: int,
+    entry: BaselineYml,
+    content: Mapping[str, Any],
+    files: Mapping[str, bytes],
+) -> Baseline:
+    def refuse(reason: str) -> NoReturn:
+        where = (BASELINES_KEY, index, "file")
+        document.refuse(where, f"{quote_value(entry.file)} {reason}")
 
-    document: Document
-    path: Path
-    baseline: BaselineYml
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Refuse the file of this entry."""
-        self.document.refuse(self.path, f"{quote_value(self.baseline.file)} {reason}")
-
-
-def _read_baseline(entry: _Entry, files: Mapping[str, bytes], limits: SourceLimits) -> Baseline:
-    path = normalize_path(entry.baseline.file) or ""
-    if not path or path.startswith(UP):
-        entry.refuse("is outside the problem: move it into the problem's folder")
-    if path not in files:
-        entry.refuse("is no file of the problem: add it, or fix the path")
-    allowed_suffixes = suffixes(limits.languages)
-    if not path.endswith(allowed_suffixes):
-        entry.refuse(f"does not end in {' or '.join(allowed_suffixes)}, as submissions here do")
-    text = _decode_source(entry, files[path], limits.source_bytes_max)
-    try:
-        directives = read_directives(text)
-    except Refused as refused:
-        entry.refuse(f"cannot be submitted: {refused.reason}")
-    return Baseline(
-        name=entry.baseline.name,
-        file=path,
-        note=entry.baseline.note,
-        data=files[path],
-        gpus=directives.gpus,
-        toolchains=tuple(toolchains(path, text)),
-    )
-
-
-def _decode_source(entry: _Entry, data: bytes, bytes_max: int) -> str:
-    if len(data) > bytes_max:
-        entry.refuse(f"has {len(data):,} bytes: submissions here have at most {bytes_max:,}")
+    path, most = normalize_path(entry.file) or "", content["source_bytes_max"]
+    data, ends = files.get(path, b""), suffixes(content["languages"])
+    for is_wrong, reason in (
+        (
+            not path or path.startswith(UP),
+            "is outside the problem: move it into the problem's folder",
+        ),
+        (path not in files, "is no file of the problem: add it, or fix the path"),
+        (
+            not path.endswith(ends),
+            f"does not end in {' or '.join(ends)}, as submissions here do",
+        ),
+        (
+            len(data) > most,
+            f"has {len(data):,} bytes: submissions here have at most {most:,}",
+        ),
+        (b"\0" in data, "contains a NUL byte"),
+        (not data.strip(), "is empty: write the baseline"),
+    ):
+        if is_wrong:
+            refuse(reason)
     try:
         text = data.decode()
+        gpus = read_directives(text).gpus
     except UnicodeDecodeError as error:
-        entry.refuse(f"is not UTF-8 at byte {error.start}: save it as UTF-8")
-    if "\0" in text or not text.strip():
-        entry.refuse("contains a NUL byte" if "\0" in text else "is empty: write the baseline")
-    return text
+        refuse(f"is not UTF-8 at byte {error.start}: save it as UTF-8")
+    except Refused as refused:
+        refuse(f"cannot be submitted: {refused.reason}")
+    return Baseline(entry.name, path, entry.note, data, gpus, tuple(toolchains(path, text)))

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from shared.gpus import GpuSpec, find_gpu_spec, gpu_specs
-from shared.problems.cases import Case
 from shared.problems.document import Document, StrictModel
+from shared.problems.task_yml import Case
 
 FORMULA_CHARS_MAX = 200
 # No machine could move so many bytes, or do so many operations, in a day.
@@ -56,7 +56,6 @@ class _Evaluator:
         self._args = args
 
     def number(self, node: ast.expr) -> float:
-        """Evaluate a part to a number."""
         result = self._value(node)
         if not isinstance(result, float):
             raise FormulaError(f"uses {ast.unparse(node)!r} as a number: it is a list")
@@ -72,21 +71,17 @@ class _Evaluator:
                 number = self.number(operand)
                 return -number if isinstance(sign, ast.USub) else number
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return self._apply_operator(_OPERATORS[type(op)], left, right)
+                try:
+                    apply = _OPERATORS[type(op)]
+                    return _to_number(apply(self.number(left), self.number(right)))
+                except ZeroDivisionError as error:
+                    raise FormulaError("divides by 0") from error
+                except OverflowError as error:
+                    raise FormulaError(_TOO_LARGE) from error
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 return self._call_function(name, args)
         reason = "numbers, arguments, + - * / // **, min, max, ceil, len and sum"
         raise FormulaError(f"has {ast.unparse(node)!r}, which is not one of {reason}")
-
-    def _apply_operator(
-        self, apply: Callable[[float, float], Any], left: ast.expr, right: ast.expr
-    ) -> float:
-        try:
-            return _to_number(apply(self.number(left), self.number(right)))
-        except ZeroDivisionError as error:
-            raise FormulaError("divides by 0") from error
-        except OverflowError as error:
-            raise FormulaError(_TOO_LARGE) from error
 
     def _argument(self, name: str) -> Value:
         if name not in self._args:
@@ -119,11 +114,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], Any]] = {
     ast.Pow: operator.pow,
 }
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {
-    "min": min,
-    "max": max,
-    "ceil": ceil,
-    "len": len,
-    "sum": sum,
+    function.__name__: function for function in (min, max, ceil, len, sum)
 }
 
 
@@ -301,7 +292,6 @@ def _check_roofline(document: Document, roofline: RooflineYml) -> None:
 
 
 def _evaluate_case(document: Document, formulas: Mapping[str, str], case: Case) -> dict[str, float]:
-    """Evaluate the formulas for a case."""
     values: dict[str, float] = {}
     for key in ("bytes", "written", "flops", "floor_us"):
         if key in formulas:

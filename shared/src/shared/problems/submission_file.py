@@ -100,7 +100,6 @@ def late_directives(text: str) -> list[int]:
 
 
 def _count_leading_lines(lines: Sequence[str]) -> int:
-    """Count the lines of the leading comment block."""
     for index, line in enumerate(lines):
         if line.strip() and not line.strip().startswith(("#", "//")):
             return index
@@ -108,7 +107,6 @@ def _count_leading_lines(lines: Sequence[str]) -> int:
 
 
 def _find_mark(line: str) -> str:
-    """Return the mark that a line begins with, "" if none."""
     return next((mark for mark in MARKS if line.strip().upper().startswith(mark)), "")
 
 

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.errors import Refused
-from shared.problems.single_file import KERNELBENCH
-from shared.problems.sources import CODE_BYTES_MAX, REFERENCE
+from shared.problems.sources import CODE_BYTES_MAX, KERNELBENCH, REFERENCE
 from shared.problems.submission_file import PLAIN, SUFFIXES, suffix, suffixes
 
 MODEL, FORWARD = "Model", "forward"
@@ -68,8 +67,14 @@ def write_model_template(reference: bytes) -> str:
         return _FALLBACK_TEMPLATE
     # Split as the syntax tree counts lines: it takes no other character as a line break.
     lines = re.split(r"\r\n|\r|\n", reference.decode("utf-8-sig", errors="replace"))
-    edits: list[Edit] = [(_line_range(node), []) for node in tree.body if _is_helper(node)]
-    edits.append(_comment_out_body(lines, forwards[-1]))
+    edits: list[Edit] = [_comment_out_body(lines, forwards[-1])]
+    for node in tree.body:
+        # What serves only the problem, or only running the file as a program.
+        is_program = isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        if is_program or (isinstance(node, ast.FunctionDef) and node.name in _HELPER_FUNCTIONS):
+            decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+            first, last = min([node.lineno, *decorators]) - 1, node.end_lineno or node.lineno
+            edits.append(((first, last), []))
     for (first, last), replacement in sorted(edits, reverse=True):
         lines[first:last] = replacement
     return _MODEL_CLASS_NAME.sub(
@@ -78,7 +83,6 @@ def write_model_template(reference: bytes) -> str:
 
 
 def _comment_out_body(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
-    """Return the edit that turns the body of a forward into a comment."""
     first, last = forward.body[0].lineno - 1, forward.end_lineno or forward.lineno
     column = forward.body[0].col_offset
     if lines[first].encode()[:column].strip():
@@ -92,18 +96,6 @@ def _comment_out_body(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
     comments = [f"{indent}# {line}".rstrip() for line in body]
     raise_line = f'{indent}raise NotImplementedError("{MODEL_UNWRITTEN}")'
     return (first, last), [*head, *comments, raise_line]
-
-
-def _is_helper(node: ast.stmt) -> bool:
-    """Return whether a statement serves only the problem, or only running the file as a program."""
-    if isinstance(node, ast.If):
-        return "__name__" in ast.unparse(node.test)
-    return isinstance(node, ast.FunctionDef) and node.name in _HELPER_FUNCTIONS
-
-
-def _line_range(node: ast.stmt) -> tuple[int, int]:
-    decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
-    return min([node.lineno, *decorators]) - 1, node.end_lineno or node.lineno
 
 
 TASK = "task.py"
@@ -162,13 +154,13 @@ class StarterTemplate:
 
 @dataclass(frozen=True)
 class TemplateHeader:
-    """The facts shown above a template; `wanted` lists the GPU types the user plans to use."""
+    """The facts shown above a template; the user plans to use the `planned_gpus`."""
 
     slug: str
     title: str
     gpus: Sequence[str]
     deadline_at: datetime | None = None
-    wanted: Sequence[str] = ()
+    planned_gpus: Sequence[str] = ()
 
 
 def starter_templates(manifest: Mapping[str, Any]) -> tuple[StarterTemplate, ...]:
@@ -239,20 +231,13 @@ def render_template(
     if template.file:
         return files[template.file].decode("utf-8-sig", errors="replace")
     if template.suffix != ".py":
-        return _native_template(manifest)
+        if manifest.get("lang") != "cu":
+            return _C_INTERFACE_TEMPLATE
+        is_device = manifest["native"].get("arrays") == "device"
+        return _DEVICE_ARRAYS_TEMPLATE if is_device else _HOST_ARRAYS_TEMPLATE
     if manifest.get("form") == KERNELBENCH:
         return write_model_template(files.get(REFERENCE, b""))
     return _kernel_template(files)
-
-
-def _native_template(manifest: Mapping[str, Any]) -> str:
-    if manifest.get("lang") != "cu":
-        return _C_INTERFACE_TEMPLATE
-    return (
-        _DEVICE_ARRAYS_TEMPLATE
-        if manifest["native"].get("arrays") == "device"
-        else _HOST_ARRAYS_TEMPLATE
-    )
 
 
 def add_template_header(head: TemplateHeader, file_suffix: str, body: str) -> str:
@@ -269,7 +254,9 @@ def add_template_header(head: TemplateHeader, file_suffix: str, body: str) -> st
     """
     comment_mark = "#" if file_suffix == PLAIN else "//"
     lines = [f"{comment_mark}!POPCORN leaderboard {head.slug}"]
-    lines += [f"{comment_mark}!POPCORN gpu {' '.join(head.wanted)}"] if head.wanted else []
+    lines += (
+        [f"{comment_mark}!POPCORN gpu {' '.join(head.planned_gpus)}"] if head.planned_gpus else []
+    )
     title = " ".join(head.title.split()) or head.slug
     deadline = "No deadline"
     if head.deadline_at is not None:
@@ -306,24 +293,19 @@ def _argument_names(function: ast.FunctionDef | None) -> tuple[str, list[str]]:
         return "data", []
     name = function.args.args[0].arg
     for node in function.body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == name
-            and isinstance(node.targets[0], ast.Tuple)
-        ):
-            targets = node.targets[0].elts
-            names = [target.id for target in targets if isinstance(target, ast.Name)]
-            return name, names if len(names) == len(targets) else []
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets), *_], value=ast.Name(id=value)) if (
+                value == name
+            ):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                return name, names if len(names) == len(targets) else []
     return name, []
 
 
 def _assigned_names(tree: ast.Module) -> Iterator[str]:
-    """Return the names that a module's statements define."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield node.asname or node.name
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=alias):
+                yield alias or name

@@ -49,8 +49,6 @@ def _locale_options(binaries: Path) -> tuple[str, ...]:
 
 
 class _Identity(NamedTuple):
-    """The user Postgres runs as, and the owner of its files."""
-
     owner: int
     group: int
     user: str = "-"

@@ -20,9 +20,8 @@ from ranker.http.access import (
 )
 from ranker.http.queues import WAITING, describe_wait
 from ranker.http.responses import NumberInPath, json_response
-from shared.api.history import HistoryEnd, HistoryEvent
 from shared.api.queues import Queue
-from shared.api.submissions import Progress
+from shared.api.submissions import HistoryEnd, HistoryEvent, Progress
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.http import LiveResponse

@@ -14,8 +14,8 @@ from ranker.http.responses import ProblemVersion, QueryParams
 from shared.api import problems as models
 from shared.errors import Refused
 from shared.problems import templates
-from shared.problems.cases import case_name
 from shared.problems.report import read_report
+from shared.problems.task_yml import case_name
 from shared.ranking_rules import RANKING_TEXTS
 
 # Prefixes of files that authors keep hidden from participants.

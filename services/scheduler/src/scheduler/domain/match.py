@@ -294,6 +294,5 @@ class FreeAgents:
         return free
 
     def _is_enough(self, need: Need, avoid: Sequence[str]) -> bool:
-        """Return whether the other agents that fit are enough."""
         others = [candidate for candidate in self._fitting[need] if candidate.name not in avoid]
         return any(len(host) >= need.gpus for host in group_by_host(others))

@@ -150,7 +150,6 @@ def _decide_submission(
 
 
 def _has_verdict(state: SchedulerState, job: Job | None) -> bool:
-    """Return whether a run of the job completed, so that ranker ends its submission."""
     run = state.runs.get(job.run or "") if job else None
     return job is not None and run is not None and run.job == job.id and run.end == "RunCompleted"
 
@@ -185,7 +184,6 @@ def _cancel_submission(state: SchedulerState, submission: Submission, job: Job |
 
 
 def _cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
-    """Cancel a job and all its open runs."""
     cancelled = events.RunCancelled(reason=reason)
     return (
         append_to_job(job, events.JobCancelled(reason=reason)),
