@@ -44,7 +44,7 @@ HARMLESS_AT_IMPORT = re.compile(
     r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|get_args|Path|Query"
     r"|partial|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
     r"|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
-    r"|\w+\.(option|argument|command|group|__subclasses__|items))\b|[A-Z]\w+\[.*\]\("
+    r"|\w+\.(option|argument|command|group|__subclasses__|items|split))\b|[A-Z]\w+\[.*\]\("
 )
 
 

@@ -34,14 +34,15 @@ def _parse_listen(text: str) -> Listen:
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def _parse_bool(text: str) -> bool:
+    return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+
+
 _PARSERS: dict[type, tuple[Callable[[str], object], str]] = {
     str: (str, "a string"),
     int: (int, "an integer"),
     float: (float, "a number"),
-    bool: (
-        lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
-        "true or false",
-    ),
+    bool: (_parse_bool, "true or false"),
     Path: (Path, "a path"),
     Listen: (_parse_listen, "an address such as 127.0.0.1:8000"),
 }

@@ -81,29 +81,22 @@ def _load_key(settings: Settings) -> SigningKey:
     return load_key(settings.sign_key)
 
 
-def _inspect(settings: Settings) -> Machine:
-    machine = inspect_machine(settings.device, settings.gpu_index)
-    memory_mib = gpu.memory_mib(machine.environment, machine.memory_mib)
-    return replace(machine, memory_mib=memory_mib, host=gpu.host_id())
-
-
-def _load_settings(arguments: Sequence[str]) -> Settings:
-    if list(arguments) not in ([], ["key"]):
-        raise Refused("bad_arguments", "usage: python -m gpu_agent [key]")
-    return load()
-
-
 def _main(arguments: Sequence[str]) -> int:
     """Inspect the machine before there are threads, because that forks; then run the agent.
 
     With `key` it only prints the public key with which the agent is enrolled.
     """
     try:
-        settings = _load_settings(arguments)
+        if list(arguments) not in ([], ["key"]):
+            sys.stderr.write("usage: python -m gpu_agent [key]\n")
+            return 2
+        settings = load()
         if arguments:
             sys.stdout.write(f"{public_key(_load_key(settings))}\n")
             return 0
-        machine = _inspect(settings)
+        machine = inspect_machine(settings.device, settings.gpu_index)
+        memory_mib = gpu.memory_mib(machine.environment, machine.memory_mib)
+        machine = replace(machine, memory_mib=memory_mib, host=gpu.host_id())
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter as Count
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -95,7 +95,8 @@ class QueueMetrics:
         """
         jobs = [job for job in state.jobs.values() if not job.is_over]
         waiting = [job for job in jobs if job.run is None and not job.is_baseline]
-        depth, running = _count(waiting), _count(job for job in jobs if job.run is not None)
+        depth = Count(job.gpu for job in waiting)
+        running = Count(job.gpu for job in jobs if job.run is not None)
         oldest: dict[str, datetime] = {}
         for job in waiting:
             oldest[job.gpu] = min(job.queued_at, oldest.get(job.gpu, job.queued_at))
@@ -142,24 +143,19 @@ class AgentMetrics:
 
     def look(self, state: SchedulerState, world: World) -> set[str]:
         """Update the agents that are not revoked, and return their GPU types."""
-        agents = {
-            name: agent
-            for name, agent in state.agents.items()
-            if agent.registration is not None and not agent.revoked
-        }
-        states = Count(agent_state(name, agent, world) for name, agent in agents.items())
+        states, serving, names = Count[str](), Count[str](), set[str]()
+        for name, agent in state.agents.items():
+            if agent.registration is not None and not agent.revoked:
+                names.add(name)
+                current = agent_state(name, agent, world)
+                states[current] += 1
+                serving[agent.registration.gpu] += current in ("free", "busy")
         for label in STATES:
             self.agents.labels(label).set(states[label])
-        gpus = {agent.registration.gpu for agent in agents.values() if agent.registration}
-        serving = Count(
-            agent.registration.gpu
-            for name, agent in agents.items()
-            if agent.registration and agent_state(name, agent, world) in ("free", "busy")
-        )
-        for gpu in gpus:
-            self.pool.labels(gpu).set(serving[gpu])
-        self._show(set(agents), world.now)
-        return gpus
+        for gpu, count in serving.items():
+            self.pool.labels(gpu).set(count)
+        self._show(names, world.now)
+        return set(serving)
 
     def _show(self, names: set[str], at: datetime) -> None:
         for gone in self.shown - names:
@@ -221,19 +217,13 @@ class BusMetrics:
             await asyncio.sleep(WATCH_S)
 
 
-def _count(jobs: Iterable[Job]) -> Count[str]:
-    return Count(job.gpu for job in jobs)
-
-
 def agent_state(name: str, agent: Agent, world: World) -> str:
     """Return an agent's state in one word."""
     offer = world.offers.get(name)
     if offer is None:
         return "silent"
-    restrictions = (
-        ("quarantined", agent.quarantine or offer.registration.quarantine),
-        ("drained", agent.drain),
-        ("cordoned", agent.cordon),
-    )
-    restriction = next((label for label, reason in restrictions if reason), "")
-    return restriction or ("free" if offer.is_free else "busy")
+    if agent.quarantine or offer.registration.quarantine:
+        return "quarantined"
+    if agent.drain or agent.cordon:
+        return "drained" if agent.drain else "cordoned"
+    return "free" if offer.is_free else "busy"

@@ -142,10 +142,9 @@ class Scheduler:
             self.kept_seq = seq
 
     async def _keep_if_due(self) -> None:
-        if self.state.seq - self.kept_seq < self.snapshot_events:
-            return
         try:
-            await self.keep()
+            if self.state.seq - self.kept_seq >= self.snapshot_events:
+                await self.keep()
         except Failed as failed:
             # Without a snapshot the next start only takes longer.
             log.warning("no snapshot at event %s: %s", self.state.seq, failed)
@@ -167,9 +166,8 @@ class Scheduler:
 
     async def _decide(self, feed: Feed) -> int:
         """Append everything that is due; return the last event's sequence, 0 if there was none."""
-        is_trusted = self.clock.is_trusted()
-        offers, is_settled = self.agents.offers(), self.agents.is_settled()
-        world = World(self.clock.now(), offers, is_settled, is_trusted)
+        agents, clock = self.agents, self.clock
+        world = World(clock.now(), agents.offers(), agents.is_settled(), clock.is_trusted())
         self.metrics.looked(self.state, world, feed.behind)
         decisions = list(decide(self.state, world, self.policy))
         sequences = [

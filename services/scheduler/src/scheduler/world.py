@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.domain.state import Offer
 from shared import subjects
-from shared.bus import AgentHeartbeat, Bus
+from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
 from shared.events import AgentRegistered
@@ -98,12 +98,10 @@ class ServerClock:
             except Failed as failed:
                 warn_rarely(log, CLOCK_PART, "the log server's time cannot be read: %s", failed)
             if trouble := self.trouble():
-                warn_rarely(
-                    log, f"{CLOCK_PART} trouble", "%s; nothing is ended as overdue", trouble
-                )
+                key = f"{CLOCK_PART} trouble"
+                warn_rarely(log, key, "%s; nothing is ended as overdue", trouble)
             ail(CLOCK_PART, trouble or None)
-            skew_s = self.skew_s()
-            if skew_s is not None:
+            if (skew_s := self.skew_s()) is not None:
                 measured(skew_s)
             await asyncio.sleep(READ_EVERY_S)
 
@@ -121,30 +119,18 @@ class Heartbeat(msgspec.Struct, frozen=True):
     registration: AgentRegistered
 
 
-def _parse_heartbeat(agent: str, value: bytes) -> Heartbeat:
+def _parse_offer(agent: str, value: bytes) -> Offer:
     """Decode a heartbeat and check its bounds. Raises ValueError, also for invalid JSON."""
     if len(value) > BEAT_BYTES_MAX:
         raise ValueError(f"its heartbeat has {len(value)} bytes, over {BEAT_BYTES_MAX}")
     heartbeat = msgspec.json.decode(value, type=Heartbeat)
-    subjects.agent(agent)
-    subjects.pool(heartbeat.registration.gpu)
     registration = heartbeat.registration
+    subjects.agent(agent)
+    subjects.pool(registration.gpu)
     for number in (registration.count, registration.memory_mib, registration.sandbox_memory_mib):
         if not 0 <= number <= NUMBER_MAX:
             raise ValueError(f"{number} is neither a number of GPUs nor a memory size in MiB")
-    return heartbeat
-
-
-def _parse_offer(beat: AgentHeartbeat) -> Offer | None:
-    """Return an agent's offer; None if the agent is gone or its heartbeat is invalid."""
-    if beat.value is None:
-        return None
-    try:
-        heartbeat = _parse_heartbeat(beat.agent, beat.value)
-    except ValueError as error:
-        log.warning("agent %s sent an invalid heartbeat: %s", beat.agent, error)
-        return None
-    return Offer(beat.agent, heartbeat.session, heartbeat.is_free, heartbeat.registration)
+    return Offer(agent, heartbeat.session, heartbeat.is_free, registration)
 
 
 @dataclass
@@ -163,7 +149,11 @@ class Presence:
     async def watch(self, bus: Bus) -> None:
         """Read heartbeats until cancelled."""
         async for beat in bus.beats():
-            offer = _parse_offer(beat)
+            offer = None
+            try:
+                offer = None if beat.value is None else _parse_offer(beat.agent, beat.value)
+            except ValueError as error:
+                log.warning("agent %s sent an invalid heartbeat: %s", beat.agent, error)
             if self.heard.get(beat.agent) == offer:
                 continue
             self.changed.set()

@@ -8,9 +8,8 @@ of its aggregate. `docs/events.md` is generated from here.
 from typing import TypeAlias, get_args
 
 # The package is the sum of its modules, so that a fact is named only where it is defined.
-from shared.events.agents import *
 from shared.events.participants import *
-from shared.events.ranking import *
+from shared.events.platform import *
 from shared.events.submissions import *
 from shared.events.values import *
 from shared.problems.values import Milestone as Milestone

@@ -47,8 +47,6 @@ END_OF_PAGE, NOTHING = "204", "404"
 FIRST_CONNECT_S_MAX = 30.0
 FLUSH_S_MAX = 2.0
 OLDEST_SERVER = (2, 12)
-# The time of a message that was read without it.
-NO_TIME = datetime.fromtimestamp(0, UTC)
 # A server that was killed in the middle of an atomic batch knows only the batch's end.
 BATCH_TORN = frozenset({10175, 10176})
 # While a cluster forms, it has too few servers to place a stream on, which is a 400.
@@ -90,7 +88,7 @@ class StoredMessage(NamedTuple):
     seq: int
     id: str
     data: bytes
-    at: datetime = NO_TIME
+    at: datetime = datetime.fromtimestamp(0, UTC)
     subject: str = ""
     size: int = 0
 

@@ -134,17 +134,16 @@ class NatsBranch:
     a consumer of all filters reads only what follows.
     """
 
-    def __init__(
-        self, nc: Client, aggs: Sequence[str], after: int, pace: PullLimits = PACE
-    ) -> None:
+    def __init__(self, nc: Client, aggs: Sequence[str], after: int) -> None:
         self._nc = nc
         self._subjects = [subject(agg) for agg in aggs]
         self._after = after
-        self._pace = pace
-        self._past: _MergedPast | None = None
+        # The past of each filter, and its last sequence; None before and after it is read.
+        self._past: list[_FilterPast] | None = None
+        self._end = 0
         self._live: _FilteredFeed | None = None
         if len(aggs) == 1:
-            self._live = _FilteredFeed(nc, self._subjects, after, pace)
+            self._live = _FilteredFeed(nc, self._subjects, after)
 
     @property
     def silent_s(self) -> float:
@@ -165,28 +164,29 @@ class NatsBranch:
             if self._past is None:
                 self._past = await self._find_past()
             past = self._past
-            await past.fill(most)
-            if past.is_last(most):
+            for part in past:
+                await part.fill(most)
+            waiting = sum(len(part.events) for part in past)
+            if waiting <= most and all(part.is_complete for part in past):
                 # The live feed starts before the past ends, so that `behind` is correct.
-                self._live = self._live or _FilteredFeed(
-                    self._nc, self._subjects, past.end, self._pace
-                )
+                self._live = self._live or _FilteredFeed(self._nc, self._subjects, self._end)
                 await self._live.begin()
-                await past.close()
+                for part in past:
+                    await part.feed.close()
                 self._past = None
             # There is no await after this, so that a cancelled take has taken nothing.
-            if events := past.pop(most):
+            if events := _pop_merged(past, self._end, most):
                 return events
         return await self._live.take(most)
 
     async def close(self) -> None:
         """Stop following."""
-        if self._past is not None:
-            await self._past.close()
+        for part in self._past or ():
+            await part.feed.close()
         if self._live is not None:
             await self._live.close()
 
-    async def _find_past(self) -> "_MergedPast":
+    async def _find_past(self) -> "list[_FilterPast]":
         """Find the end of each filter's past; waits while there is no connection."""
         while True:
             try:
@@ -195,18 +195,30 @@ class NatsBranch:
                 if self._nc.is_connected or self._nc.is_closed:
                     raise
 
-    async def _read_ends(self) -> "_MergedPast":
-        end = (await stream_state(self._nc, STREAM)).last_seq
-        if end < self._after:
-            raise Gap(f"the log ends at {end}, but {self._after} was read before")
-        parts = []
+    async def _read_ends(self) -> "list[_FilterPast]":
+        self._end = (await stream_state(self._nc, STREAM)).last_seq
+        if self._end < self._after:
+            raise Gap(f"the log ends at {self._end}, but {self._after} was read before")
+        past = []
         for filter_subject in self._subjects:
-            # Read after `end`, so no event of this filter lies between the newest and `end`.
+            # Read after the end, so no event of this filter lies between the newest and the end.
             newest = await get_message(self._nc, STREAM, {"last_by_subj": filter_subject})
             if newest is not None and newest.seq > self._after:
-                feed = _FilteredFeed(self._nc, [filter_subject], self._after, self._pace)
-                parts.append(_FilterPast(feed, newest.seq, end))
-        return _MergedPast(parts, end)
+                feed = _FilteredFeed(self._nc, [filter_subject], self._after)
+                past.append(_FilterPast(feed, newest.seq, self._end))
+        return past
+
+
+def _pop_merged(past: "Sequence[_FilterPast]", end: int, most: int) -> list[RecordedEvent]:
+    """Take the next events in the order of the log, once every part has some."""
+    open_parts = [part for part in past if not part.is_complete]
+    complete_to = min((part.events[-1].seq for part in open_parts), default=end)
+    waiting = chain.from_iterable(part.events for part in past)
+    ready = (event for event in waiting if event.seq <= complete_to)
+    events = sorted(ready, key=lambda event: event.seq)[:most]
+    for part in past:
+        part.events = [event for event in part.events if event.seq > events[-1].seq]
+    return events
 
 
 class _FilterPast:
@@ -232,38 +244,6 @@ class _FilterPast:
             self.is_complete = has_newest and self.feed.behind == 0
 
 
-class _MergedPast:
-    """The past of several filters, merged in the order of the log."""
-
-    def __init__(self, parts: Sequence[_FilterPast], end: int) -> None:
-        self.end = end
-        self._parts = parts
-
-    async def fill(self, most: int) -> None:
-        for part in self._parts:
-            await part.fill(most)
-
-    def is_last(self, most: int) -> bool:
-        """Return whether the next events are the last ones."""
-        waiting = sum(len(part.events) for part in self._parts)
-        return waiting <= most and all(part.is_complete for part in self._parts)
-
-    def pop(self, most: int) -> list[RecordedEvent]:
-        """Return the next events in the order of the log, once every part has some."""
-        open_parts = [part for part in self._parts if not part.is_complete]
-        complete_to = min((part.events[-1].seq for part in open_parts), default=self.end)
-        waiting = chain.from_iterable(part.events for part in self._parts)
-        ready = (event for event in waiting if event.seq <= complete_to)
-        events = sorted(ready, key=lambda event: event.seq)[:most]
-        for part in self._parts:
-            part.events = [event for event in part.events if event.seq > events[-1].seq]
-        return events
-
-    async def close(self) -> None:
-        for part in self._parts:
-            await part.feed.close()
-
-
 class _FilteredFeed(NatsFeed):
     """The events that one consumer with some filters reads after a sequence.
 
@@ -271,8 +251,8 @@ class _FilteredFeed(NatsFeed):
     lost message.
     """
 
-    def __init__(self, nc: Client, subjects: Sequence[str], after: int, pace: PullLimits) -> None:
-        super().__init__(nc, after, pace)
+    def __init__(self, nc: Client, subjects: Sequence[str], after: int) -> None:
+        super().__init__(nc, after)
         self._subjects = list(subjects)
         self._delivered = 0
         self._target: int | None = None

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 from nats.aio.client import Client
-from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+from prometheus_client import Gauge
 
 from shared.errors import Failed
 from shared.event_log import Gap
@@ -235,14 +235,12 @@ async def read_known_seq(nc: Client) -> int:
 class MonitorMetrics:
     """Whether the log has all its events, and whether NATS stores new ones."""
 
-    def __init__(
-        self, service: str, monitor: LogMonitor, registry: CollectorRegistry = REGISTRY
-    ) -> None:
+    def __init__(self, service: str, monitor: LogMonitor) -> None:
         missing = "Events that the log has lost"
         failing = "1 while NATS stores no events"
         for name, text, value in (
             ("log_missing_events", missing, lambda: monitor.missing_events),
             ("log_store_failing", failing, lambda: bool(monitor.store_failure)),
         ):
-            gauge = Gauge(f"{metric_prefix(service)}_{name}", text, registry=registry)
+            gauge = Gauge(f"{metric_prefix(service)}_{name}", text)
             gauge.set_function(value)

@@ -84,30 +84,18 @@ def outcome_lines(submission: FullSubmission) -> list[str]:
     return [head + duration, *failure, *standing_lines(submission)]
 
 
-def _appeal_lines(submission: FullSubmission) -> Iterator[str]:
-    moderation = submission.moderation
-    if moderation is not None and moderation.appeal is not None:
-        reason = (
-            f": {_shorten(escape_control_characters(moderation.appeal_reason))}"
-            if moderation.appeal_reason
-            else ""
-        )
-        yield f"appeal {moderation.appeal}{reason}"
-
-
 def standing_lines(submission: FullSubmission) -> Iterator[str]:
     """Yield the score, the rank or why there is none, the distance to others, and the appeal."""
-    if submission.ranking is not None:
-        yield from _ranking_lines(submission, submission.ranking)
-    yield from _appeal_lines(submission)
-
-
-def _ranking_lines(submission: FullSubmission, ranking: Ranking) -> Iterator[str]:
-    if ranking.score_us is not None:
-        yield _score_line(submission, ranking)
-    if submission.mode == RANKED or ranking.rank is not None:
-        yield _rank_line(submission, ranking)
-    yield from gap_lines(ranking)
+    ranking, moderation = submission.ranking, submission.moderation
+    if ranking is not None:
+        if ranking.score_us is not None:
+            yield _score_line(submission, ranking)
+        if submission.mode == RANKED or ranking.rank is not None:
+            yield _rank_line(submission, ranking)
+        yield from gap_lines(ranking)
+    if moderation is not None and moderation.appeal is not None:
+        reason = _shorten(escape_control_characters(moderation.appeal_reason or ""))
+        yield f"appeal {moderation.appeal}" + (f": {reason}" if reason else "")
 
 
 def gap_lines(ranking: Ranking) -> Iterator[str]:

@@ -46,7 +46,11 @@ class Launch:
         assert threading.current_thread() is threading.main_thread(), "start from the main thread"
         wrapper = str(Path(__file__).with_name("parent_death.py"))
         arguments = (str(self.death_signal.value), str(os.getpid()), self.user)
-        _prepare_log(self.log)
+        # Private to us; one that is too large is rotated.
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        self.log.touch(mode=0o600)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [*self.prefix, sys.executable, "-I", "-S", wrapper, *arguments, *self.command],
@@ -58,14 +62,6 @@ class Launch:
                 pass_fds=self.locks,
                 start_new_session=True,
             )
-
-
-def _prepare_log(log: Path) -> None:
-    """Create the log, private to us, and rotate one that is too large."""
-    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
-        log.replace(log.with_name(f"{log.name}.1"))
-    log.touch(mode=0o600)
 
 
 def tail(log: Path) -> str:

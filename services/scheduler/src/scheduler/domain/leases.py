@@ -218,10 +218,10 @@ def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]
         yield _queue_repetition(
             state, world, id_, duel, mode=DUEL, duel=id_, rival=rival.source, rival_name=rival.name
         )
-    for id_, asked in state.confirmations.items():
-        excluded = [asked.agent]
+    for id_, requested in state.confirmations.items():
+        excluded = [requested.agent]
         yield _queue_repetition(
-            state, world, id_, asked, mode="ranked", confirmation=id_, excluded_agents=excluded
+            state, world, id_, requested, mode="ranked", confirmation=id_, excluded_agents=excluded
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -128,77 +129,83 @@ def _explain_out_of_service(need: Need, agents: Sequence[Candidate]) -> str:
     return f"no agent of {need.gpu} is in service: {', '.join(reasons)}{others}"
 
 
-# What an agent must pass, and what is said if none does; the first such check gives the reason.
-_CHECKS: tuple[
-    tuple[Callable[[Need, Candidate], bool], Callable[[Need, Sequence[Candidate]], str]], ...
-] = (
-    (
-        lambda need, candidate: not need.agent or candidate.name == need.agent,
-        lambda need, _: (
-            f"agent {need.agent} is not alive" if need.agent else f"no agent of {need.gpu} is alive"
+Check = Callable[[Need, Candidate], bool]
+Sentence = Callable[[Need, Sequence[Candidate]], str]
+
+
+@cache
+def _checks() -> tuple[tuple[Check, Sentence], ...]:
+    """Return what an agent must pass, and what is said if none does; the first such one counts."""
+    return (
+        (
+            lambda need, candidate: not need.agent or candidate.name == need.agent,
+            lambda need, _: (
+                f"agent {need.agent} is not alive"
+                if need.agent
+                else f"no agent of {need.gpu} is alive"
+            ),
         ),
-    ),
-    (
-        lambda need, candidate: candidate.name not in need.excluded,
-        lambda need, _: f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}",
-    ),
-    (
-        lambda need, candidate: (
-            not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)
+        (
+            lambda need, candidate: candidate.name not in need.excluded,
+            lambda need, _: f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}",
         ),
-        _explain_out_of_service,
-    ),
-    (
-        # An agent offers `ranked` only if it meets its own demand (level, timing tier).
-        lambda need, candidate: need.mode in candidate.registration.modes,
-        lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}",
-    ),
-    (
-        lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib,
-        lambda need, agents: _explain_memory(need, agents, "memory_mib"),
-    ),
-    (
-        lambda need, candidate: (
-            candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
+        (
+            lambda need, candidate: (
+                not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)
+            ),
+            _explain_out_of_service,
         ),
-        lambda need, agents: _explain_memory(
-            need, agents, "sandbox_memory_mib", " for the submission"
+        (
+            # An agent offers `ranked` only if it meets its own demand (level, timing tier).
+            lambda need, candidate: need.mode in candidate.registration.modes,
+            lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}",
         ),
-    ),
-    (
-        lambda need, candidate: all(
-            name in candidate.registration.toolchains for name in need.toolchains
+        (
+            lambda need, candidate: candidate.registration.memory_mib >= need.memory_mib,
+            lambda need, agents: _explain_memory(need, agents, "memory_mib"),
         ),
-        _explain_toolchains,
-    ),
-    (
-        lambda need, candidate: (
-            not need.level or is_at_least(candidate.registration.level, need.level)
+        (
+            lambda need, candidate: (
+                candidate.registration.sandbox_memory_mib >= need.sandbox_memory_mib
+            ),
+            lambda need, agents: _explain_memory(
+                need, agents, "sandbox_memory_mib", " for the submission"
+            ),
         ),
-        lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}",
-    ),
-    (
-        # Canaries may run on an agent that is not enrolled.
-        lambda need, candidate: (
-            need.mode not in COUNTING or need.is_canary or candidate.agent.is_enrolled
+        (
+            lambda need, candidate: all(
+                name in candidate.registration.toolchains for name in need.toolchains
+            ),
+            _explain_toolchains,
         ),
-        lambda need, _: (
-            f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"
+        (
+            lambda need, candidate: (
+                not need.level or is_at_least(candidate.registration.level, need.level)
+            ),
+            lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}",
         ),
-    ),
-)
+        (
+            # Canaries may run on an agent that is not enrolled.
+            lambda need, candidate: (
+                need.mode not in COUNTING or need.is_canary or candidate.agent.is_enrolled
+            ),
+            lambda need, _: (
+                f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"
+            ),
+        ),
+    )
 
 
 def find_able_agents(need: Need, alive: Iterable[Candidate]) -> list[Candidate]:
     """Return the agents that fit, free or not; the number of GPUs is not checked here."""
-    checks = [check for check, _ in _CHECKS]
+    checks = [check for check, _ in _checks()]
     return [candidate for candidate in alive if all(check(need, candidate) for check in checks)]
 
 
 def explain_no_match(need: Need, alive: Sequence[Candidate]) -> str:
     """Return why no live agent could take a job with this need, "" if one could, now or later."""
     agents = list(alive)
-    for check, sentence in _CHECKS:
+    for check, sentence in _checks():
         passed = [candidate for candidate in agents if check(need, candidate)]
         if not passed:
             return sentence(need, agents)

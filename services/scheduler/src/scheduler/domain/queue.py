@@ -267,30 +267,9 @@ def build_forecast(
         if not candidate.out_of_service and not candidate.agent.cordon
     ]
     free = sum(candidate.is_free for candidate in serving)
-    return Forecast(
-        gpu=gpu,
-        at=world.now,
-        paused=pool.paused,
-        free=free,
-        busy=len(serving) - free,
-        depth=sum(len(queue) for lane in pool.lanes.values() for queue in lane.waiting.values()),
-        run_s=_run_s(pool),
-        jobs=_rows(state, pool, policy, _PoolSchedule(state, pool, alive, serving, world)),
-    )
-
-
-def _run_s(pool: Pool) -> dict[str, float]:
     newest = list(pool.recent_s.values())[-KINDS_MAX:]
     durations_s = [duration_s for kind in newest for duration_s in kind]
-    return {
-        "p50": round(quantile(durations_s, MEDIAN), 3),
-        "p90": round(quantile(durations_s, HIGH), 3),
-    }
-
-
-def _rows(
-    state: SchedulerState, pool: Pool, policy: Policy, schedule: "_PoolSchedule"
-) -> list[ForecastRow]:
+    schedule = _PoolSchedule(state, pool, alive, serving, world)
     taken: set[str] = set()
     rows: list[ForecastRow] = []
     for id_ in order_jobs(pool, policy, taken, lambda id_: cost_s(pool, state.jobs[id_])):
@@ -301,7 +280,19 @@ def _rows(
             rows.append(row)
         if len(rows) == JOBS_SHOWN_MAX or len(taken) == JOBS_CHECKED_MAX:
             break
-    return rows
+    return Forecast(
+        gpu=gpu,
+        at=world.now,
+        paused=pool.paused,
+        free=free,
+        busy=len(serving) - free,
+        depth=sum(len(queue) for lane in pool.lanes.values() for queue in lane.waiting.values()),
+        run_s={
+            "p50": round(quantile(durations_s, MEDIAN), 3),
+            "p90": round(quantile(durations_s, HIGH), 3),
+        },
+        jobs=rows,
+    )
 
 
 @dataclass
@@ -319,25 +310,23 @@ class _PoolSchedule:
 
     def __post_init__(self) -> None:
         self.whys: dict[Need, str] = {}
-        self.free_in = {share: self._free_in(share) for share in (MEDIAN, HIGH)}
+        self.free_in = {
+            share: sorted(self._remaining_s(candidate, share) for candidate in self.serving)
+            for share in (MEDIAN, HIGH)
+        }
 
     def row(self, job: Job, position: int) -> ForecastRow:
         """Forecast a job at its place; it takes its agents' time from the jobs behind it."""
-        why = self._explain_wait(job)
-        if why:
-            return ForecastRow(job.submission, position, None, None, why)
-        usual, late = (self._reserve_start(job, share) for share in (MEDIAN, HIGH))
-        return ForecastRow(
-            job.submission, position, round(usual, 1), round(max(usual, late), 1), ""
-        )
-
-    def _explain_wait(self, job: Job) -> str:
-        if self.pool.paused is not None:
-            return f"the pool is paused: {self.pool.paused}"[:WHY_LENGTH_MAX]
         need = job_need(job)
-        if need not in self.whys:
-            self.whys[need] = explain_no_match(need, self.alive)[:WHY_LENGTH_MAX]
-        return self.whys[need]
+        if self.pool.paused is None and need not in self.whys:
+            self.whys[need] = explain_no_match(need, self.alive)
+        paused = f"the pool is paused: {self.pool.paused}"
+        why = self.whys[need] if self.pool.paused is None else paused
+        if why:
+            return ForecastRow(job.submission, position, None, None, why[:WHY_LENGTH_MAX])
+        usual, late = (self._reserve_start(job, share) for share in (MEDIAN, HIGH))
+        late = max(usual, late)
+        return ForecastRow(job.submission, position, round(usual, 1), round(late, 1), "")
 
     def _reserve_start(self, job: Job, share: float) -> float:
         heap = self.free_in[share]
@@ -346,11 +335,6 @@ class _PoolSchedule:
         for _ in range(count):
             heappush(heap, begin_s + quantile(recent_s(self.pool, job), share))
         return begin_s
-
-    def _free_in(self, share: float) -> list[float]:
-        heap = [self._remaining_s(candidate, share) for candidate in self.serving]
-        heapify(heap)
-        return heap
 
     def _remaining_s(self, candidate: Candidate, share: float) -> float:
         run = self.state.runs.get(candidate.agent.run)
