@@ -30,7 +30,7 @@ READ_EVERY_S = 15.0
 
 
 async def _run(settings: Settings, life: Lifecycle, machine: Machine) -> None:
-    demand = settings.wanted()
+    demand = settings.demand()
     key = _load_key(settings)
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     blobs = AgentBlobStore(nc, settings.id)

@@ -38,7 +38,7 @@ class Settings:
         """The file of the key that signs verdicts; runs never see its folder."""
         return self.data / "sign_key"
 
-    def wanted(self) -> Demand:
+    def demand(self) -> Demand:
         """Return what is demanded of ranked runs. Raises Refused."""
         return parse_demand(self.level_min, self.tiers, self.device, has_gpu_duels=self.gpu_duels)
 
@@ -46,7 +46,7 @@ class Settings:
 def load() -> Settings:
     """Load the settings. Raises Refused and names everything that is wrong with them."""
     settings = read_settings(Settings, PREFIX, os.environ)
-    settings.wanted()
+    settings.demand()
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")

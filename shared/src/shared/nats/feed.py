@@ -273,18 +273,15 @@ class _FilteredFeed(NatsFeed):
     async def settings(self) -> Settings:
         settings = await super().settings()
         if self._target is None:
-            self._target = await self._newest_seq()
+            # Having our newest event means having all.
+            lookups = (
+                get_message(self._nc, STREAM, {"last_by_subj": filter_subject})
+                for filter_subject in self._subjects
+            )
+            newest = await asyncio.gather(*lookups)
+            self._target = max((message.seq for message in newest if message), default=0)
         self._delivered = 0
         return settings | {"filter_subjects": self._subjects}
-
-    async def _newest_seq(self) -> int:
-        """Return the sequence of our newest event: having that means having all."""
-        lookups = (
-            get_message(self._nc, STREAM, {"last_by_subj": filter_subject})
-            for filter_subject in self._subjects
-        )
-        newest = await asyncio.gather(*lookups)
-        return max((message.seq for message in newest if message is not None), default=0)
 
     def _handle_message(self, message: Msg) -> None:
         if self._damage is not None:

@@ -235,14 +235,11 @@ class NatsInbox:
     async def _resume_settings(self) -> Settings:
         """Return where to continue: the consumer's position; ours, if the consumer is gone."""
         info = await find_consumer(self._nc, subjects.STREAM, self._config.consumer)
-        if info is None:
-            return await self._start_settings()
-        self._position = max(self._position or 0, info.ack_floor.stream_seq)
-        # The server does not allow changing where a consumer starts or stores its position.
-        fixed = ("deliver_policy", "opt_start_seq", "mem_storage")
-        return {key: info.config[key] for key in fixed if key in info.config}
-
-    async def _start_settings(self) -> Settings:
+        if info is not None:
+            self._position = max(self._position or 0, info.ack_floor.stream_seq)
+            # The server does not allow changing where a consumer starts or stores its position.
+            fixed = ("deliver_policy", "opt_start_seq", "mem_storage")
+            return {key: info.config[key] for key in fixed if key in info.config}
         after = self._config.after
         if self._position is None and self._config.only_news:
             after = (await stream_state(self._nc, subjects.STREAM)).last_seq

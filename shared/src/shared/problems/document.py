@@ -117,9 +117,12 @@ class _DocumentParser:
         self._record_position(event, path)
         if isinstance(event, yaml.ScalarEvent):
             return self._build_scalar(event, path)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self._build_list(path)
-        return self._build_mapping(path)
+        if not isinstance(event, yaml.SequenceStartEvent):
+            return self._build_mapping(path)
+        items: list[Any] = []
+        while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._build_value(item, (*path, len(items))))
+        return items
 
     def _record_position(self, event: Any, path: Path) -> None:
         self._lines.setdefault(path, event.start_mark.line + 1)
@@ -134,12 +137,6 @@ class _DocumentParser:
         if event.tag is not None:
             reason = f"the tag {quote_value(event.tag)} is not supported: remove it"
             self._empty_document.refuse(path, reason)
-
-    def _build_list(self, path: Path) -> list[Any]:
-        items: list[Any] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._build_value(event, (*path, len(items))))
-        return items
 
     def _build_mapping(self, path: Path) -> dict[str, Any]:
         items: dict[str, Any] = {}
@@ -159,12 +156,8 @@ class _DocumentParser:
         text = event.value if isinstance(event, yaml.ScalarEvent) else ""
         if text in ("", "<<"):
             self._lines[*path, text] = line
-            reason = (
-                "merge keys are not supported: write the keys out"
-                if text
-                else "an empty key: name it"
-            )
-            self._empty_document.refuse((*path, text), reason)
+            merge = "merge keys are not supported: write the keys out"
+            self._empty_document.refuse((*path, text), merge if text else "an empty key: name it")
         return self._check_text(text, path)
 
     def _build_scalar(self, event: yaml.ScalarEvent, path: Path) -> Any:

@@ -113,18 +113,20 @@ def find_binary() -> str:
 class NatsServer(Server):
     """A nats-server whose acknowledged messages survive a power cut.
 
-    The first start takes a free port unless one is given; restarts keep it. A password is created
-    and stored in the folder, as is one for each of the `agents`.
+    The first start takes a free port unless one is given; restarts keep it. Without a given
+    password, one is created and stored in the folder, as is one for each of the `agents`.
     """
 
     name = "nats-server"
 
-    def __init__(self, folder: Path, port: int = -1, agents: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, port: int = -1, password: str | None = None, agents: Sequence[str] = ()
+    ) -> None:
         super().__init__(folder)
         self.port = port
         self.agents = agents
         self.secrets = self.folder
-        self._password = ""
+        self._password = password
         self.url = ""
 
     @property
@@ -141,7 +143,7 @@ class NatsServer(Server):
         """Write the configuration."""
         for old_ports_file in self.folder.glob("*.ports"):
             old_ports_file.unlink()
-        self._password = process.load_password(self.secrets / "password")
+        self._password = self._password or process.load_password(self.secrets / "password")
         self._move_old_streams()
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
@@ -167,7 +169,7 @@ class NatsServer(Server):
 
     def configuration(self) -> dict[str, object]:
         """Return the contents of the server's configuration file."""
-        assert self._password, "prepare() sets it"
+        assert self._password is not None, "prepare() sets it"
         return {
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
