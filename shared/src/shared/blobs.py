@@ -16,7 +16,9 @@ BLOB_REFRESH_AFTER_S = BLOB_RETENTION_S // 2
 
 
 def describe_blob(data: bytes, media: str = "application/octet-stream") -> Blob:
-    """Return the description that bytes have once they are stored."""
+    """Return the description that bytes have in a store. Errors: ValueError over 64 MiB."""
+    if len(data) > BLOB_BYTES_MAX:
+        raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
     return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data), media=media)
 
 

@@ -166,18 +166,11 @@ class Appender:
         Of several facts of one aggregate, only the first names a version. Errors: Conflict if
         someone else appended first; Failed.
         """
-        at = self.clock()
-        events = [
-            NewEvent(
-                make_envelope(
-                    append.fact,
-                    append.agg,
-                    EventMetadata(append.id, at, self.actor, append.corr, append.cause),
-                ),
-                append.expected,
-            )
-            for append in appends
-        ]
+        at, events = self.clock(), list[NewEvent]()
+        for append in appends:
+            stamp = EventMetadata(append.id, at, self.actor, append.corr, append.cause)
+            envelope = make_envelope(append.fact, append.agg, stamp)
+            events.append(NewEvent(envelope, append.expected))
         if len(events) == 1:
             return await self.log.append(events[0])
         return await self.log.append_all(events)

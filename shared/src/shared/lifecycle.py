@@ -232,7 +232,7 @@ def _exit_after(timeout_s: float) -> threading.Timer:
     return exit_timer
 
 
-async def _finish(task: "asyncio.Task[None]", drain_s: float) -> int:
+async def _finish(task: "asyncio.Future[None]", drain_s: float) -> int:
     """Wait for the end of main, at most `drain_s`, and return the exit code."""
     finished, _ = await asyncio.wait({task}, timeout=drain_s)
     if not finished:
@@ -255,10 +255,6 @@ async def _run(
 ) -> int:
     """Run main with its signals, ops server and time limits; `ending` outlives the event loop."""
     life = Lifecycle()
-
-    async def run_main_task() -> None:
-        await main(life)
-
     _stop_on_signals(life)
     server = metrics.serve_ops(ops, life.ailing)
     observe_lag = metrics.ProcessMetrics(service, life.ailing).turned
@@ -266,7 +262,7 @@ async def _run(
         asyncio.create_task(life.beat(observe_lag)),
         asyncio.create_task(life.stopping.wait()),
     ]
-    main_task = asyncio.create_task(run_main_task())
+    main_task = asyncio.ensure_future(main(life))
     try:
         await asyncio.wait({main_task, watchers[1]}, return_when=asyncio.FIRST_COMPLETED)
         ending.callback(_exit_after(drain_s + 2 * END_S_MAX).cancel)

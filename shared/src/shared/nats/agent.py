@@ -41,10 +41,9 @@ from shared.nats.inbox import (
     NatsInbox,
     agent_inbox_config,
     consumer_settings,
-    delivery_start,
     read_event,
 )
-from shared.nats.pull import create_consumer, find_consumer
+from shared.nats.pull import create_consumer, delivery_start, find_consumer
 from shared.nats.streams import Settings, stream_state
 from shared.subjects import history_of, last_token
 
@@ -339,8 +338,6 @@ class AgentBlobStore:
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
         """Store the bytes and return their description; see the port."""
-        if len(data) > BLOB_BYTES_MAX:
-            raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
         blob = describe_blob(data, media)
         await upload(self._nc, self._agent, blob.digest, data)
         return blob

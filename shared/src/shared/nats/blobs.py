@@ -292,8 +292,6 @@ class NatsBlobStore:
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
         """Store the bytes and return their description; see the port."""
-        if len(data) > BLOB_BYTES_MAX:
-            raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
         blob = describe_blob(data, media)
         young_from = self._clock() - timedelta(seconds=BLOB_REFRESH_AFTER_S)
         if len(data) <= SMALL_BYTES_MAX:

@@ -39,7 +39,8 @@ from shared.nats.connection import (
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, NatsInbox, agent_inbox_config
 from shared.nats.pull import (
-    FORGOTTEN_S,
+    LAST_PER_SUBJECT,
+    PASSING,
     ConsumerInfo,
     PullConsumer,
     PullLimits,
@@ -49,7 +50,6 @@ from shared.nats.streams import (
     LEASES_STREAM,
     MARKER_S,
     MAX_DELIVERIES_ADVISORY,
-    SECOND_NS,
     Settings,
     ensure_leases,
     stream_info,
@@ -101,13 +101,7 @@ class _HeartbeatWatcher:
         await ensure_leases(self._nc)
         now = time.monotonic()
         self._expires_at = {agent: now + ttl_s + LATE_S for agent, ttl_s in self._ttl_s.items()}
-        return {
-            "ack_policy": "none",
-            "deliver_policy": "last_per_subject",
-            "filter_subject": f"{_PREFIX}>",
-            "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
-        }
+        return PASSING | LAST_PER_SUBJECT | {"filter_subject": f"{_PREFIX}>"}
 
     def _handle_message(self, message: Msg) -> None:
         agent = message.subject.removeprefix(_PREFIX)

@@ -15,14 +15,15 @@ from shared.errors import Failed
 from shared.event_log import Gap, LogCounts, RecordedEvent
 from shared.nats.connection import get_message, retry_request
 from shared.nats.pull import (
-    FORGOTTEN_S,
+    PASSING,
     PullConsumer,
     PullLimits,
     consumer_sequence,
+    delivery_start,
     pending_count,
     stream_sequence,
 )
-from shared.nats.streams import SECOND_NS, Settings, stream_state
+from shared.nats.streams import Settings, stream_state
 from shared.subjects import STREAM, aggregate, subject
 from shared.wire import read_envelope
 
@@ -98,13 +99,7 @@ class NatsFeed:
             self._counts.gaps += 1
             raise Gap(f"the log ends at {stream.last_seq}, but {self._received} was read before")
         self._unsent, self._reply = stream.last_seq - self._received, ""
-        return {
-            "ack_policy": "none",
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self._received + 1,
-            "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
-        }
+        return PASSING | delivery_start(self._received + 1)
 
     def _handle_message(self, message: Msg) -> None:
         if self._damage is not None:

@@ -23,6 +23,7 @@ from shared.nats.pull import (
     PullConsumer,
     PullLimits,
     delivery_attempt,
+    delivery_start,
     find_consumer,
     stream_sequence,
 )
@@ -60,11 +61,6 @@ def agent_inbox_config(agent: str, after: int = 0) -> InboxConfig:
     """Return the config of an agent's orders and own events; a file would cost a sync for each."""
     aggs = (f"{subjects.runs(agent)}.>",)
     return InboxConfig(subjects.agent_inbox(agent), aggs, after=after, brief=True)
-
-
-def delivery_start(seq: int) -> Settings:
-    """Return the settings that start a new consumer at this sequence."""
-    return {"deliver_policy": "by_start_sequence", "opt_start_seq": seq}
 
 
 def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Settings:

@@ -28,8 +28,15 @@ from shared.nats.connection import (
 from shared.nats.streams import SECOND_NS, Settings
 
 POLL_S = 0.25
+LAST_PER_SUBJECT: Settings = {"deliver_policy": "last_per_subject"}
 # The server deletes a consumer without a name after this long without a reader.
 FORGOTTEN_S = 60
+# The settings of a consumer that only reads, and is soon forgotten.
+PASSING: Settings = {
+    "ack_policy": "none",
+    "mem_storage": True,
+    "inactive_threshold": FORGOTTEN_S * SECOND_NS,
+}
 EXPIRES_HEARTBEATS = 6
 HEARTBEAT = "100"
 REQUEST_ENDED = ("404", "408")
@@ -86,6 +93,11 @@ class _ConsumerPage(msgspec.Struct):
 # A page of the server has 256 consumers.
 CONSUMER_PAGES_MAX = 40
 _decode_consumer = msgspec.json.Decoder(ConsumerInfo).decode
+
+
+def delivery_start(seq: int) -> Settings:
+    """Return the settings that start a new consumer at this sequence."""
+    return {"deliver_policy": "by_start_sequence", "opt_start_seq": seq}
 
 
 async def create_consumer(nc: Client, stream: str, settings: Settings) -> str:
@@ -319,14 +331,8 @@ async def read_newest_messages(
     async def settings() -> Settings:
         # A new consumer starts from the beginning; earlier messages are read again.
         messages.clear()
-        return {
-            "ack_policy": "none",
-            "deliver_policy": "last_per_subject",
-            "filter_subject": subject,
-            "headers_only": headers_only,
-            "mem_storage": True,
-            "inactive_threshold": FORGOTTEN_S * SECOND_NS,
-        }
+        query = {"filter_subject": subject, "headers_only": headers_only}
+        return PASSING | LAST_PER_SUBJECT | query
 
     def handle_message(message: Msg) -> None:
         nonlocal progress_at, is_complete

@@ -21,9 +21,8 @@ from shared.nats.connection import (
     retry_request,
 )
 from shared.nats.event_log import LOOK, read_stored_event
-from shared.nats.inbox import delivery_start
 from shared.nats.monitor import read_known_seq
-from shared.nats.pull import create_consumer, list_durable_consumers
+from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
 from shared.nats.streams import Settings, ensure_streams, stream_info, stream_state
 from shared.subjects import STREAM, WATERMARKS
 

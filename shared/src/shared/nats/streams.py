@@ -49,21 +49,11 @@ _EVENTS: Settings = {
     "allow_atomic": True,
     "duplicate_window": DUPLICATE_WINDOW_S * SECOND_NS,
 }
-_BLOBS: Settings = {
-    "name": BLOBS,
-    "subjects": ["blobs.*"],
-    "storage": "file",
-    "max_msgs_per_subject": 1,
-    "allow_direct": True,
-}
+# The newest message of each subject.
+_NEWEST: Settings = {"storage": "file", "max_msgs_per_subject": 1, "allow_direct": True}
+_BLOBS: Settings = _NEWEST | {"name": BLOBS, "subjects": ["blobs.*"]}
 # Uploads of agents: each writes under its own name only, so none can replace another's bytes.
-_UPLOADS: Settings = {
-    "name": UPLOADS,
-    "subjects": ["uploads.>"],
-    "storage": "file",
-    "max_msgs_per_subject": 1,
-    "allow_direct": True,
-}
+_UPLOADS: Settings = _NEWEST | {"name": UPLOADS, "subjects": ["uploads.>"]}
 # An object store in the layout of all NATS clients: chunks, and one description per object.
 _LARGE: Settings = {
     "name": LARGE_STREAM,
@@ -73,17 +63,15 @@ _LARGE: Settings = {
     "allow_rollup_hdrs": True,
     "allow_direct": True,
 }
-_LEASES: Settings = {
+_LEASES: Settings = _NEWEST | {
     "name": LEASES_STREAM,
     "subjects": [f"$KV.{LEASES}.>"],
     "storage": "memory",
     "discard": "new",
-    "max_msgs_per_subject": 1,
     "allow_msg_ttl": True,
     "subject_delete_marker_ttl": MARKER_S * SECOND_NS,
     "allow_rollup_hdrs": True,
     "deny_delete": True,
-    "allow_direct": True,
 }
 # The server's own advisories on events that a consumer of the log gave up.
 _DEADLETTERS: Settings = {
@@ -97,7 +85,7 @@ _DEADLETTERS: Settings = {
     "max_msgs": 100_000,
     "allow_direct": True,
 }
-# The newest parts of each snapshot, written in one batch.
+# The parts of each snapshot, written in one batch.
 _SNAPSHOTS: Settings = {
     "name": SNAPSHOTS,
     "subjects": ["snapshots.>"],
@@ -107,13 +95,10 @@ _SNAPSHOTS: Settings = {
 }
 # Each service regularly writes its own, to learn whether NATS stores anything; see
 # shared.nats.monitor. The size limit makes the server use small files, which it soon removes.
-_WATERMARKS: Settings = {
+_WATERMARKS: Settings = _NEWEST | {
     "name": WATERMARKS,
     "subjects": ["watermarks.*"],
-    "storage": "file",
-    "max_msgs_per_subject": 1,
     "max_bytes": 1024 * 1024,
-    "allow_direct": True,
 }
 _ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 

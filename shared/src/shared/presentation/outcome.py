@@ -134,9 +134,8 @@ def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
 
 
 def _score_line(submission: FullSubmission, ranking: Ranking) -> str:
-    qualities = [f"tier {submission.tier}"] if submission.tier else []
-    qualities += [f"isolation {submission.level}"] if submission.level else []
-    qualities += [f"grade {submission.grade}"] if submission.grade else []
+    facts = {"tier": submission.tier, "isolation": submission.level, "grade": submission.grade}
+    qualities = [f"{name} {value}" for name, value in facts.items() if value]
     qualities += ["provisional"] if submission.is_provisional else []
     quality_text = f": {', '.join(qualities)}" if qualities else ""
     score = f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"

@@ -115,10 +115,8 @@ def failing_lines(cases: Iterable[Case]) -> Iterator[str]:
             continue
         name = "a hidden case" if case.is_hidden else _case_label(case)
         yield f"{mark_of(case.verdict)} {name}: {verdict_text(case.verdict)}"
-        yield from (
-            f"  {line[:MESSAGE_MAX]}"
-            for line in escape_control_characters(case.message).splitlines()
-        )
+        for line in escape_control_characters(case.message).splitlines():
+            yield f"  {line[:MESSAGE_MAX]}"
         yield from mismatch_lines(case)
 
 
@@ -276,24 +274,20 @@ def run_progress(progress: Progress) -> ProgressText:
 def queue_text(queue: Queue) -> ProgressText:
     """Describe what a submission waits for."""
     if queue.state == "no_agent":
-        return ProgressText(
-            f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}"
-        )
-    position_text = "queued" if queue.position is None else f"queued: place {queue.position}"
+        reason = one_line(queue.why or queue.reason or "no agent is alive")
+        return ProgressText(f"waiting: {reason}")
+    position = "queued" if queue.position is None else f"queued: place {queue.position}"
     if queue.why:
-        return ProgressText(f"{position_text}, {one_line(queue.why)}")
+        return ProgressText(f"{position}, {one_line(queue.why)}")
     online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"
-    return ProgressText(f"{position_text}, {online}", estimate=_start_estimate(queue))
+    return ProgressText(f"{position}, {online}", estimate=_start_estimate(queue))
 
 
 def _start_estimate(queue: Queue) -> str:
     """Return the expected start, at the median and at the 90th percentile."""
     if queue.eta_s is None:
         return ""
-    median_text, late_text = about_text(queue.eta_s), about_text(queue.eta_p90_s)
-    late_suffix = (
-        f" (9 times of 10 within {late_text})"
-        if late_text not in (NO_VALUE, "at once", median_text)
-        else ""
-    )
-    return f"; begins {'in about ' if median_text != 'at once' else ''}{median_text}{late_suffix}"
+    median, late = about_text(queue.eta_s), about_text(queue.eta_p90_s)
+    is_later = late not in (NO_VALUE, "at once", median)
+    late_text = f" (9 times of 10 within {late})" if is_later else ""
+    return f"; begins {'in about ' if median != 'at once' else ''}{median}{late_text}"

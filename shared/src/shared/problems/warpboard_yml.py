@@ -223,30 +223,23 @@ ALWAYS: Final = "always"
 _OPENNESS = {OWNER: 0, NEVER: 0, AFTER_CLOSE: 1, ALWAYS: 2}
 
 
-def read_release_policy(extras: WarpboardYml) -> tuple[SourceVisible, PublishWhen]:
-    """Return who can see sources, and when they are published. Errors: Refused `bad_problem`.
+def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
+    """Return the entries for who can see sources, and when they are published.
 
-    >>> read_release_policy(WarpboardYml(source_visible="owner"))
-    ('owner', 'never')
+    They are absent if no policy is set, so the digest of a problem without a policy is the same as
+    before there were policies. Errors: Refused `bad_problem`.
+
+    >>> release_manifest(WarpboardYml(source_visible="owner"))
+    {'source_visible': 'owner', 'publish': 'never'}
     """
-    visible: SourceVisible = extras.source_visible or AFTER_CLOSE
-    default_publish: PublishWhen = NEVER if visible == OWNER else AFTER_CLOSE
-    publish: PublishWhen = extras.publish or default_publish
+    if extras.source_visible is None and extras.publish is None:
+        return {}
+    visible = extras.source_visible or AFTER_CLOSE
+    publish = extras.publish or (NEVER if visible == OWNER else AFTER_CLOSE)
     if _OPENNESS[publish] > _OPENNESS[visible]:
         reason = (
             f"{NAME}: publish: {publish} with source_visible: {visible}: everybody sees "
             f"published sources, so write source_visible: {publish} too"
         )
         raise bad_problem(reason, "publish")
-    return visible, publish
-
-
-def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
-    """Return the manifest's entries, absent if no policy is set.
-
-    So the digest of a problem without a policy is the same as before there were policies.
-    """
-    visible, publish = read_release_policy(extras)
-    if extras.source_visible is None and extras.publish is None:
-        return {}
     return {"source_visible": visible, "publish": publish}

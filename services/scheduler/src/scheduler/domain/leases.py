@@ -14,6 +14,7 @@ from scheduler.domain import queue
 from scheduler.domain.match import Candidate, FreeAgents, job_need, team_gpus
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
+    CANARY,
     Decision,
     Job,
     Pool,
@@ -184,28 +185,42 @@ REPEAT_CLASS = "rejudge"
 def queue_rejudges(state: SchedulerState, world: World) -> Iterator[Decision]:
     """Queue a job for each submission of a rejudge that has none yet."""
     for id_, rejudge in state.rejudges.items():
-        requires = state.requires.get(rejudge.to_digest, Requires())
-        deadline_at = world.now + timedelta(seconds=REJUDGE_S_MAX)
-        appends = []
-        for item in rejudge.items[:REJUDGE_BATCH_MAX]:
-            queued = events.JobQueued(
-                submission=item.submission,
-                account=item.account,
+        yield tuple(
+            _queue_job(
+                state,
+                rejudge_job(id_, item.submission),
+                id_,
+                item,
                 problem=rejudge.problem,
                 problem_digest=rejudge.to_digest,
                 gpu=item.gpu,
                 mode="ranked",
-                deadline_at=deadline_at,
+                deadline_at=world.now + timedelta(seconds=REJUDGE_S_MAX),
                 attempts_max=REJUDGE_ATTEMPTS_MAX,
                 class_="rejudge",
-                requires=requires,
                 rejudge=id_,
-                source=item.source,
-                name=item.name,
             )
-            job = rejudge_job(id_, item.submission)
-            appends.append(Append(subjects.job(job), queued, 0, job, id_))
-        yield tuple(appends)
+            for item in rejudge.items[:REJUDGE_BATCH_MAX]
+        )
+
+
+def _queue_job(
+    state: SchedulerState,
+    id_: str,
+    corr: str,
+    item: events.RejudgeItem | events.DuelSide | events.CanaryChosen,
+    **fields: Any,
+) -> Append:
+    """Queue a job that runs the source of a submission, which may be over."""
+    queued = events.JobQueued(
+        submission=item.submission,
+        account=item.account,
+        source=item.source,
+        name=item.name,
+        requires=state.requires.get(fields["problem_digest"], Requires()),
+        **fields,
+    )
+    return Append(subjects.job(id_), queued, 0, id_, corr)
 
 
 def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]:
@@ -233,23 +248,21 @@ def _queue_repetition(
     **fields: Any,
 ) -> Decision:
     item = requested.first if isinstance(requested, events.DuelRequested) else requested.item
-    queued = events.JobQueued(
-        submission=item.submission,
-        account=item.account,
+    queued = _queue_job(
+        state,
+        # A confirmation's job is named like a duel's.
+        duel_job_id(id_),
+        id_,
+        item,
         problem=requested.problem,
         problem_digest=requested.problem_digest,
         gpu=requested.gpu,
         deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
         attempts_max=REPEAT_ATTEMPTS_MAX,
         class_=REPEAT_CLASS,
-        requires=state.requires.get(requested.problem_digest, Requires()),
-        source=item.source,
-        name=item.name,
         **fields,
     )
-    # A confirmation's job is named like a duel's.
-    job = duel_job_id(id_)
-    return (Append(subjects.job(job), queued, 0, job, id_),)
+    return (queued,)
 
 
 def queue_canaries(
@@ -267,23 +280,21 @@ def queue_canaries(
             is_due = agent.canary_at is None or world.now >= agent.canary_at + every
             if not is_able or not is_due or agent.canary_job or not agent.version:
                 continue
-            queued = events.JobQueued(
-                submission=chosen.submission,
-                account=chosen.account,
+            queued = _queue_job(
+                state,
+                canary_job(candidate.name, agent.canaries),
+                chosen.submission,
+                chosen,
                 problem=chosen.problem,
                 problem_digest=chosen.problem_digest,
                 gpu=candidate.registration.gpu,
                 mode=CANARY_MODE,
                 deadline_at=world.now + timedelta(seconds=CANARY_S_MAX),
                 attempts_max=1,
-                class_="canary",
-                requires=state.requires.get(chosen.problem_digest, Requires()),
+                class_=CANARY,
                 agent=candidate.name,
-                source=chosen.source,
-                name=chosen.name,
             )
-            job = canary_job(candidate.name, agent.canaries)
-            yield (Append(subjects.job(job), queued, 0, job, chosen.submission),)
+            yield (queued,)
 
 
 def judge_canary(state: SchedulerState, job: Job, run: Run) -> Decision:
@@ -293,7 +304,7 @@ def judge_canary(state: SchedulerState, job: Job, run: Run) -> Decision:
     agent is: a canary that fails then is the fault of the operator who chose it.
     """
     canary = state.pools[job.gpu].canary
-    if job.class_ != "canary" or canary is None or job.cancel:
+    if job.class_ != CANARY or canary is None or job.cancel:
         return ()
     usual_times, agent, ratio = canary.times_us, state.agents[run.agent], 1.0
     if usual_times:
