@@ -24,7 +24,7 @@ from ingest.http.credentials import Edge
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
 from ingest.login import oauth_http, wiring
 from ingest.login.secrets import Argon2Hasher
-from ingest.popcorn.dependencies import Dependencies, ProblemSources
+from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.publication import parse_repositories
 from ingest.popcorn.read_client import ReadClient
 from ingest.ports import Ports
@@ -96,7 +96,8 @@ def _build_app(
         is_well,
         settings.profiler_gpu,
         streams=StreamLimiter(ranker, auth, streams_max(file_limit())),
-        sources=ProblemSources(settings.problem_folders, parse_repositories(settings.repositories)),
+        problem_roots=settings.problem_folders,
+        repositories=parse_repositories(settings.repositories),
     )
     add_routes(app, logins, webhooks, ranker, popcorn)
     if are_names_believed or settings.autolink:
