@@ -17,13 +17,14 @@ from ingest.http.auth import Authenticator, client_address
 from ingest.http.request_models import PRINTABLE, RequestModel
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
 from ingest.login.service import Logins
+from ingest.login.web import read_body
 from shared.clock import new_id
 from shared.errors import STATUS_BY_CODE, Refused
 from shared.events import SCOPES
 
 BYTES_MAX = 8 * 1024
-FORM = "application/x-www-form-urlencoded"
-JSON = "application/json"
+FIELDS_MAX = 20
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 Grant = Literal["urn:ietf:params:oauth:grant-type:device_code"]
 
 Client = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^{PRINTABLE}+$")]
@@ -87,7 +88,7 @@ class IdentityLinkRequest(RequestModel):
 class LoginResponse(BaseModel):
     """A response; the OpenAPI document has every field."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class IdentityLinkPage(LoginResponse):
@@ -181,25 +182,20 @@ def json_or_form_body(kind: type[OAuthRequest]) -> dict[str, Any]:
 
 async def read_oauth_request(request: Request, kind: type[Kind]) -> Kind:
     """Return a request's body, sent as JSON or as a form. Raises `Refused` (`invalid_request`)."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BYTES_MAX:
-            raise Refused("request_too_large", f"the body has more than {BYTES_MAX:,} bytes")
+    body = await read_body(request, BYTES_MAX)
     is_json = request.headers.get("content-type", "").partition(";")[0].strip() == JSON
     try:
         if is_json:
             return kind.model_validate_json(body)
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
         return kind.model_validate(dict(pairs))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "body"
         raise Refused("invalid_request", f"{field}: {first['msg']}", field) from error
     except ValueError as error:
-        raise Refused(
-            "invalid_request", "the body is neither valid JSON nor a form", "body"
-        ) from error
+        message = "the body is neither valid JSON nor a form"
+        raise Refused("invalid_request", message, "body") from error
 
 
 def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
@@ -234,18 +230,12 @@ def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         check_unlimited(caller)
         if not body.confirm:
             login = await logins.cli_ids.preview(body.cli_id, caller.id)
-            return CliIdPreview(
-                requested_at=login.requested_at,
-                network=login.network,
-                provider=login.provider,
-                expires_at=login.expires_at,
-            )
+            return CliIdPreview.model_validate(login)
         # Nobody can grant an id scopes that they do not have.
         granted_scopes = [scope for scope in CLI_SCOPES if caller.may(scope)]
         if not granted_scopes:
-            message = (
-                f"your token has none of the scopes that a client needs: {', '.join(CLI_SCOPES)}"
-            )
+            scopes = ", ".join(CLI_SCOPES)
+            message = f"your token has none of the scopes that a client needs: {scopes}"
             raise Refused("scope_missing", message, "cli_id")
         token = await logins.cli_ids.link(body.cli_id, caller.id, granted_scopes)
         return LinkedCliId(
@@ -263,11 +253,12 @@ def _devices(router: APIRouter, logins: Logins) -> None:
         """Start a device login: a user code to show, a device code to poll (RFC 8628, 3.1)."""
         logins.login_attempts.take(f"device {client_address(request)}")
         body = await read_oauth_request(request, DeviceCodeRequest)
-        begun = await logins.devices.begin(body.client_id, body.scope, client_address(request))
-        page, code = f"{logins.public_url}/device", format_code(begun.user_code)
+        address = client_address(request)
+        device_code, user_code = await logins.devices.begin(body.client_id, body.scope, address)
+        page, code = f"{logins.public_url}/device", format_code(user_code)
         response.headers.update(NO_STORE)
         return DeviceCodeResponse(
-            device_code=begun.device_code,
+            device_code=device_code,
             user_code=code,
             verification_uri=page,
             verification_uri_complete=f"{page}/{code}",
@@ -287,7 +278,7 @@ def _devices(router: APIRouter, logins: Logins) -> None:
             grant = await logins.devices.poll(body.device_code)
         except Refused as refused:
             return _oauth_refusal(refused)
-        life = grant.expires_at - logins.devices.clock()
+        life = grant.expires_at - logins.tokens.decisions.clock()
         token = DeviceTokenResponse(
             access_token=grant.secret,
             expires_in=int(life.total_seconds()),
@@ -325,13 +316,7 @@ def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> N
         """Preview a device by its user code; with `confirm`, approve it, or deny it with `deny`."""
         if not body.confirm:
             login = await logins.devices.preview(body.user_code, caller)
-            return DevicePreview(
-                requested_at=login.requested_at,
-                network=login.network,
-                client=login.client,
-                scopes=list(login.scopes),
-                expires_at=login.expires_at,
-            )
+            return DevicePreview.model_validate(login)
         login = await logins.devices.answer(body.user_code, caller, is_let_in=not body.deny)
         return AnsweredDevice(
             status="denied" if body.deny else "ok",
