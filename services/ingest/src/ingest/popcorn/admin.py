@@ -85,7 +85,7 @@ class VisibilityRequest(PopcornRequest):
 
 def add_intake_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes to pause submissions, and for statistics."""
-    require_operator = deps.auth.operator("admin:operate")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:operate"))]
 
     async def switch_intake(actor: str, *, is_open: bool) -> response_models.IntakeSwitch:
         if (await deps.ingest.intake.paused() is None) != is_open:
@@ -94,22 +94,18 @@ def add_intake_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "accepts_jobs": is_open}
 
     @router.post("/admin/start")
-    async def start(
-        actor: Annotated[str, Depends(require_operator)],
-    ) -> response_models.IntakeSwitch:
+    async def start(actor: operator) -> response_models.IntakeSwitch:
         """Accept submissions; a second time changes nothing."""
         return await switch_intake(actor, is_open=True)
 
     @router.post("/admin/stop")
-    async def stop(
-        actor: Annotated[str, Depends(require_operator)],
-    ) -> response_models.IntakeSwitch:
+    async def stop(actor: operator) -> response_models.IntakeSwitch:
         """Stop accepting submissions; accepted ones go on."""
         return await switch_intake(actor, is_open=False)
 
-    @router.get("/admin/stats", dependencies=[Depends(require_operator)])
+    @router.get("/admin/stats")
     async def stats(
-        last_day_only: bool = False, leaderboard_name: str | None = None
+        _actor: operator, last_day_only: bool = False, leaderboard_name: str | None = None
     ) -> response_models.AdminStats:
         """Statistics in total and by GPU type."""
         slug = leaderboard_name.lower() if leaderboard_name else None
@@ -119,10 +115,10 @@ def add_intake_routes(router: APIRouter, deps: Dependencies) -> None:
 
 def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes for anybody's submissions."""
-    require_operator = deps.auth.operator("admin:submissions")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:submissions"))]
 
-    @router.get("/admin/submissions/{number}", dependencies=[Depends(require_operator)])
-    async def submission(number: str) -> response_models.AdminSubmission:
+    @router.get("/admin/submissions/{number}")
+    async def submission(number: str, _actor: operator) -> response_models.AdminSubmission:
         """Any submission."""
         submission = await deps.read_client.submission(parse_number(number), STAFF)
         if submission is None:
@@ -130,9 +126,7 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "submission": await submission_response(deps, submission)}
 
     @router.delete("/admin/submissions/{number}")
-    async def delete(
-        number: str, actor: Annotated[str, Depends(require_operator)]
-    ) -> DeletedSubmission:
+    async def delete(number: str, actor: operator) -> DeletedSubmission:
         """Take any submission off its leaderboard."""
         parsed_number = parse_number(number)
         await deps.ingest.submissions.withdraw_as_operator(actor, parsed_number, NO_REASON)
@@ -148,7 +142,7 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         target: Annotated[SubmissionTarget, Depends()],
         request: Request,
         response: Response,
-        actor: Annotated[str, Depends(require_operator)],
+        actor: operator,
         *,
         rank: bool = False,
     ) -> AcceptedSubmission:
@@ -166,14 +160,15 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
 
 
 def _add_bulk_routes(router: APIRouter, deps: Dependencies) -> None:
-    require_operator = deps.auth.operator("admin:submissions")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:submissions"))]
 
     @router.get(
         "/admin/leaderboards/{leaderboard}/submissions",
-        dependencies=[Depends(require_operator)],
         openapi_extra={"parameters": page_parameters(SUBMISSIONS, SUBMISSIONS_MAX)},
     )
-    async def submissions(leaderboard: str, request: Request) -> response_models.SubmissionNumbers:
+    async def submissions(
+        leaderboard: str, request: Request, _actor: operator
+    ) -> response_models.SubmissionNumbers:
         """The numbers of a leaderboard's submissions, newest first."""
         limit, offset = parse_page(request, SUBMISSIONS, SUBMISSIONS_MAX)
         lines = await deps.read_client.list_all({"problem": leaderboard.lower()}, limit, offset)
@@ -189,7 +184,7 @@ def _add_bulk_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.delete("/admin/submissions", openapi_extra={"parameters": [leaderboard_parameter]})
     async def delete(
-        request: Request, actor: Annotated[str, Depends(require_operator)], user_name: str = ""
+        request: Request, actor: operator, user_name: str = ""
     ) -> response_models.DeletedSubmissions:
         """Take all of a participant's submissions off a leaderboard."""
         id_ = parse_bounded(request, "leaderboard_id", 0, 1)
@@ -214,11 +209,11 @@ def _add_bulk_routes(router: APIRouter, deps: Dependencies) -> None:
 
 def add_participant_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes to ban a participant, by account or by name."""
-    require_operator = deps.auth.operator("admin:participants")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:participants"))]
 
     @router.post("/admin/ban/{user_id}")
     async def ban(
-        user_id: str, body: ClientBanRequest, actor: Annotated[str, Depends(require_operator)]
+        user_id: str, body: ClientBanRequest, actor: operator
     ) -> response_models.BanStatus:
         """Ban a participant."""
         name = await deps.ingest.people.name_of(user_id)
@@ -227,9 +222,7 @@ def add_participant_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "user_id": user_id, "banned": True}
 
     @router.delete("/admin/ban/{user_id}")
-    async def unban(
-        user_id: str, actor: Annotated[str, Depends(require_operator)]
-    ) -> response_models.BanStatus:
+    async def unban(user_id: str, actor: operator) -> response_models.BanStatus:
         """Lift a ban."""
         name = await deps.ingest.people.name_of(user_id)
         await deps.ingest.moderation.unban(name, NO_REASON, actor)
@@ -238,7 +231,7 @@ def add_participant_routes(router: APIRouter, deps: Dependencies) -> None:
 
 def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes for the rate limits of a leaderboard."""
-    require_operator = deps.auth.operator("admin:participants")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:participants"))]
     path = "/admin/leaderboards/{leaderboard}/rate-limits"
 
     async def set_limit(slug: str, category: str, limit: int, actor: str) -> None:
@@ -252,7 +245,7 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.put(path)
     async def put(
-        leaderboard: str, body: RateLimitRequest, actor: Annotated[str, Depends(require_operator)]
+        leaderboard: str, body: RateLimitRequest, actor: operator
     ) -> response_models.RateLimitSet:
         """Limit how often each participant may submit to a leaderboard."""
         limit = body.max_submissions_per_hour
@@ -264,8 +257,8 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
             "max_submissions_per_hour": limit,
         }
 
-    @router.get(path, dependencies=[Depends(require_operator)])
-    async def get(leaderboard: str) -> response_models.RateLimitList:
+    @router.get(path)
+    async def get(leaderboard: str, _actor: operator) -> response_models.RateLimitList:
         """The rate limits of a leaderboard."""
         slug = leaderboard.lower()
         everybody = (await deps.ingest.quotas.load(quotas.EVERYBODY, deps.clock())).everybody
@@ -279,7 +272,7 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.delete(path + "/{category}")
     async def delete(
-        leaderboard: str, category: str, actor: Annotated[str, Depends(require_operator)]
+        leaderboard: str, category: str, actor: operator
     ) -> response_models.RateLimitRemoved:
         """Lift a rate limit."""
         await set_limit(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
@@ -288,26 +281,24 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
 
 def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes that publish and change leaderboards."""
-    require_operator = deps.auth.operator("admin:problems")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:problems"))]
 
     @router.post("/admin/leaderboards")
-    async def create(
-        body: DirectoryRequest, actor: Annotated[str, Depends(require_operator)]
-    ) -> response_models.LeaderboardResult:
+    async def create(body: DirectoryRequest, actor: operator) -> response_models.LeaderboardResult:
         """Publish a folder as a development leaderboard, open for a year."""
         slug = await create_leaderboard(deps, body.directory, body.visibility, actor)
         return {"status": "ok", "leaderboard": slug}
 
     @router.post("/admin/update-problems")
     async def update(
-        body: RepositoryRequest, actor: Annotated[str, Depends(require_operator)]
+        body: RepositoryRequest, actor: operator
     ) -> response_models.RepositoryUpdateResult:
         """Publish the problems of a listed repository, or report what that would do."""
         return await RepositoryUpdate(deps, body, actor).run()
 
     @router.delete("/admin/leaderboards/{leaderboard}")
     async def archive(
-        leaderboard: str, actor: Annotated[str, Depends(require_operator)], force: bool = False
+        leaderboard: str, actor: operator, force: bool = False
     ) -> response_models.ArchivedLeaderboard:
         """Archive a leaderboard: it accepts no more submissions and stays readable."""
         slug = leaderboard.lower()
@@ -321,7 +312,7 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.post("/admin/leaderboards/{leaderboard}/visibility")
     async def visibility(
-        leaderboard: str, body: VisibilityRequest, actor: Annotated[str, Depends(require_operator)]
+        leaderboard: str, body: VisibilityRequest, actor: operator
     ) -> response_models.LeaderboardVisibility:
         """Close a leaderboard, or make it public."""
         slug = leaderboard.lower()
@@ -332,12 +323,10 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
 
 def add_invite_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes for invites."""
-    require_operator = deps.auth.operator("admin:problems")
+    operator = Annotated[str, Depends(deps.auth.operator("admin:problems"))]
 
     @router.post("/admin/invites")
-    async def issue(
-        body: InvitesRequest, actor: Annotated[str, Depends(require_operator)]
-    ) -> response_models.CreatedInvites:
+    async def issue(body: InvitesRequest, actor: operator) -> response_models.CreatedInvites:
         """Create invite codes; each lets one participant in."""
         names = [*body.leaderboards, *([body.leaderboard] if body.leaderboard else [])]
         slugs = list(dict.fromkeys(name.lower() for name in names))
@@ -348,10 +337,8 @@ def add_invite_routes(router: APIRouter, deps: Dependencies) -> None:
         codes = await deps.ingest.invites.issue(new_invites, actor)
         return {"status": "ok", "leaderboards": slugs, "codes": codes}
 
-    @router.get(
-        "/admin/leaderboards/{leaderboard}/invites", dependencies=[Depends(require_operator)]
-    )
-    async def listed(leaderboard: str) -> response_models.InviteList:
+    @router.get("/admin/leaderboards/{leaderboard}/invites")
+    async def listed(leaderboard: str, _actor: operator) -> response_models.InviteList:
         """The invites to a leaderboard, and who claimed them."""
         slug = leaderboard.lower()
         invites: list[response_models.InviteItem] = [
@@ -367,9 +354,7 @@ def add_invite_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "leaderboard": slug, "invites": invites}
 
     @router.delete("/admin/invites/{code}")
-    async def revoke(
-        code: str, actor: Annotated[str, Depends(require_operator)]
-    ) -> response_models.RevokedInviteCode:
+    async def revoke(code: str, actor: operator) -> response_models.RevokedInviteCode:
         """Revoke an invite."""
         was_claimed = await deps.ingest.invites.revoke(code, NO_REASON, actor)
         return {"status": "ok", "code": code, "was_claimed": was_claimed}

@@ -3,11 +3,10 @@
 Some requests are described here and parsed by hand, to refuse them with 400.
 """
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ from pydantic import BaseModel, ConfigDict
 from ingest.access.callers import Caller
 from ingest.bootstrap import Ingest
 from ingest.http.auth import Authenticator
-from ingest.popcorn.read_client import RETRY_PAUSE_S, RETRY_S_MAX, ReadClient
+from ingest.popcorn.read_client import ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 
 # The client sends no reason.
 NO_REASON = "by the client's admin command"
@@ -100,22 +99,17 @@ def parse_number(text: str) -> int:
     return int(text)
 
 
-def retry_while_unavailable(
-    authenticate: Callable[[Request], Awaitable[Caller]],
-) -> Callable[[Request], Awaitable[Caller]]:
-    """Retry authentication while it is unavailable: the client never repeats a poll."""
+def own_reader(deps: Dependencies) -> Callable[[Request], Awaitable[Caller]]:
+    """Return a dependency: a participant who reads their own submissions.
 
-    async def retry(request: Request) -> Caller:
-        retry_until = time.monotonic() + RETRY_S_MAX
-        while True:
-            try:
-                return await authenticate(request)
-            except Failed:
-                if time.monotonic() > retry_until:
-                    raise
-                await asyncio.sleep(RETRY_PAUSE_S)
+    It retries while authentication is unavailable: the client never repeats a poll.
+    """
+    authenticate = deps.auth.participant("read:own")
 
-    return retry
+    async def require_reader(request: Request) -> Caller:
+        return await retry_while_unavailable(partial(authenticate, request))
+
+    return require_reader
 
 
 class PopcornRequest(BaseModel):

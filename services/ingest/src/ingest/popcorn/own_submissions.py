@@ -18,7 +18,7 @@ from ingest.popcorn.dependencies import (
     page_parameters,
     parse_number,
     parse_page,
-    retry_while_unavailable,
+    own_reader,
 )
 from ingest.popcorn.job_status import job_response, job_status, runner_queue
 from ingest.popcorn.results import stage_runs
@@ -37,14 +37,12 @@ class PopcornJoinRequest(PopcornRequest):
 
 def add_own_submission_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes of participants."""
-    require_reader = retry_while_unavailable(deps.auth.participant("read:own"))
+    reader = Annotated[Caller, Depends(own_reader(deps))]
     leaderboard = {"name": "leaderboard", "in": "query", "schema": TEXT}
     page = page_parameters(LIMIT, LIMIT_MAX, OFFSET_MAX)
 
     @router.get("/user/submissions", openapi_extra={"parameters": [leaderboard, *page]})
-    async def submissions(
-        request: Request, caller: Annotated[Caller, Depends(require_reader)]
-    ) -> list[response_models.OwnSubmission]:
+    async def submissions(request: Request, caller: reader) -> list[response_models.OwnSubmission]:
         """One's submissions, newest first."""
         limit, offset = parse_page(request, LIMIT, LIMIT_MAX, OFFSET_MAX)
         slug = request.query_params.get("leaderboard", "").lower() or None
@@ -54,9 +52,7 @@ def add_own_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         ]
 
     @router.get("/user/submissions/{number}")
-    async def submission(
-        number: str, caller: Annotated[Caller, Depends(require_reader)]
-    ) -> response_models.PolledSubmission:
+    async def submission(number: str, caller: reader) -> response_models.PolledSubmission:
         """One submission as it is now; the client polls it every five seconds."""
         submission = await deps.read_client.load_own(parse_number(number), caller)
         return await submission_response(deps, submission)

@@ -12,7 +12,7 @@ from ingest.popcorn.dependencies import (
     TEXT,
     Dependencies,
     leaderboard_gpus,
-    retry_while_unavailable,
+    own_reader,
     upload_form,
 )
 from ingest.popcorn.job_status import job_status, runner_queue
@@ -39,7 +39,7 @@ ZIP: dict[int | str, dict[str, Any]] = {
 def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
     """The routes; a job belongs to its owner."""
     require_profile = deps.auth.participant("profile")
-    require_reader = retry_while_unavailable(deps.auth.participant("read:own"))
+    reader = Annotated[Caller, Depends(own_reader(deps))]
 
     form = upload_form({"leaderboard": TEXT}, {"benchmark_index": INDEX})
 
@@ -58,9 +58,7 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"job_id": f"{number}-{int(index)}" if index else str(number)}
 
     @router.get("/jobs/{job_id}")
-    async def job(
-        job_id: str, caller: Annotated[Caller, Depends(require_reader)]
-    ) -> response_models.ProfileJob:
+    async def job(job_id: str, caller: reader) -> response_models.ProfileJob:
         """The status of a job, and its artefacts."""
         number, case_index = _parse_job_id(job_id)
         submission = await deps.read_client.load_own(number, caller)
@@ -78,9 +76,7 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
         }
 
     @router.get("/jobs/{job_id}/artifacts/{index}", response_class=Response, responses=ZIP)
-    async def artifact(
-        job_id: str, index: str, caller: Annotated[Caller, Depends(require_reader)]
-    ) -> Response:
+    async def artifact(job_id: str, index: str, caller: reader) -> Response:
         """The profile of one case, as a zip."""
         number, _ = _parse_job_id(job_id)
         submission = await deps.read_client.load_own(number, caller)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ingest.access.callers import Caller, check_problem
-from ingest.ports import ReadProxy
+from ingest.ports import ReadProxy, ReadResponse
 from shared.api.leaderboards import Entry
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
@@ -29,6 +29,18 @@ PAGES_MAX = 50
 REFUSED, BROKEN = 400, 500
 STAFF = Reader(is_staff=True)
 _Kind = TypeVar("_Kind")
+
+
+async def retry_while_unavailable(ask: Callable[[], Awaitable[_Kind]]) -> _Kind:
+    """Repeat a question until a service answers. Raises `Failed` after a while."""
+    until = time.monotonic() + RETRY_S_MAX
+    while True:
+        try:
+            return await ask()
+        except Failed:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(RETRY_PAUSE_S)
 
 
 class _Page(msgspec.Struct, Generic[_Kind]):
@@ -166,17 +178,14 @@ class ReadClient:
         self, path: str, query: dict[str, object], reader: Reader, response_type: type[_Kind]
     ) -> _Kind | None:
         """Return a successful response or None for a refusal; retry while the read side is away."""
-        until = time.monotonic() + RETRY_S_MAX
-        while True:
-            try:
-                response = await self.reads.read(path, urlencode(query), {}, reader)
-            except Failed:
-                response = None
-            if response is not None and response.status < BROKEN:
-                break
-            if time.monotonic() > until:
+
+        async def read() -> ReadResponse:
+            response = await self.reads.read(path, urlencode(query), {}, reader)
+            if response.status >= BROKEN:
                 raise Failed("the results are unavailable for a moment: try again")
-            await asyncio.sleep(RETRY_PAUSE_S)
+            return response
+
+        response = await retry_while_unavailable(read)
         if response.status >= REFUSED:
             return None
         try:
