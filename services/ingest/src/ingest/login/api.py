@@ -310,8 +310,7 @@ def _oauth_refusal(refused: Refused) -> JSONResponse:
 def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
     @router.post("/v1/auth/device/claim")
     async def claim(
-        body: DeviceAnswerRequest,
-        caller: Annotated[Caller, Depends(auth.participant("account"))],
+        body: DeviceAnswerRequest, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> DevicePreview | AnsweredDevice:
         """Preview a device by its user code; with `confirm`, approve it, or deny it with `deny`."""
         if not body.confirm:
@@ -328,8 +327,7 @@ def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> N
 
     @router.post("/v1/me/identities")
     async def link(
-        body: IdentityLinkRequest,
-        caller: Annotated[Caller, Depends(auth.participant("account"))],
+        body: IdentityLinkRequest, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> IdentityLinkPage:
         """The page that links an identity; its provider then asks the participant."""
         check_unlimited(caller)

@@ -191,11 +191,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
 
 
 async def _account_page(
-    request: Request,
-    web: Web,
-    session: Session,
-    error: Refused | None = None,
-    **extra_values: Any,
+    request: Request, web: Web, session: Session, error: Refused | None = None, **extra_values: Any
 ) -> Response:
     account, scopes = session.caller.id, session.caller.scopes
     at = web.logins.tokens.decisions.clock()

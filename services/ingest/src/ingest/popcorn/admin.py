@@ -24,11 +24,7 @@ from ingest.popcorn.dependencies import (
     upload_form,
 )
 from ingest.popcorn.own_submissions import submission_response
-from ingest.popcorn.publication import (
-    RepositoryRequest,
-    RepositoryUpdate,
-    create_leaderboard,
-)
+from ingest.popcorn.publication import RepositoryRequest, RepositoryUpdate, create_leaderboard
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
@@ -134,9 +130,7 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         return {"status": "ok", "submission_id": parsed_number}
 
     @router.post(
-        "/admin/submission/{leaderboard}/{gpu}/{mode}",
-        status_code=202,
-        openapi_extra=upload_form(),
+        "/admin/submission/{leaderboard}/{gpu}/{mode}", status_code=202, openapi_extra=upload_form()
     )
     async def submit(
         target: Annotated[SubmissionTarget, Depends()],

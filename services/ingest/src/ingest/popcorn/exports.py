@@ -194,10 +194,7 @@ async def _rows(
 
 
 async def _is_released(
-    deps: Dependencies,
-    line: SubmissionLine,
-    released: Released,
-    digests: dict[str, frozenset[str]],
+    deps: Dependencies, line: SubmissionLine, released: Released, digests: dict[str, frozenset[str]]
 ) -> bool:
     """Return whether a submission is public: while its owner accepts what its version requires.
 

@@ -15,10 +15,7 @@ STAGES = {
     "time": "benchmark",
     "profile": "profile",
 }
-STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {
-    "no_agent": "no_agent",
-    "paused": "paused",
-}
+STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {"no_agent": "no_agent", "paused": "paused"}
 WAITING = ("received", "queued")
 
 

@@ -15,10 +15,10 @@ from ingest.popcorn.dependencies import (
     TEXT,
     Dependencies,
     PopcornRequest,
+    own_reader,
     page_parameters,
     parse_number,
     parse_page,
-    own_reader,
 )
 from ingest.popcorn.job_status import job_response, job_status, runner_queue
 from ingest.popcorn.results import stage_runs
