@@ -3,6 +3,7 @@
 Requests are JSON, or forms as RFC 8628 requires.
 """
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -18,9 +19,9 @@ from ingest.http.request_models import PRINTABLE, RequestModel
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
 from ingest.login.service import Logins
 from ingest.login.web import read_body
-from shared.clock import new_id
-from shared.errors import STATUS_BY_CODE, Refused
+from shared.errors import Refused
 from shared.events import SCOPES
+from shared.http import refused_response
 
 BYTES_MAX = 8 * 1024
 FIELDS_MAX = 20
@@ -115,15 +116,20 @@ class CliIdPreview(LoginResponse):
     expires_at: datetime
 
 
-class LinkedCliId(LoginResponse):
-    """A CLI id that acts for a participant."""
+class ParticipantAccess(LoginResponse):
+    """For whom something may act, with which scopes and until when."""
 
-    status: Literal["ok"] = "ok"
-    token_id: int
     participant_id: str
     participant: str
     scopes: list[str]
     expires_at: datetime | None
+
+
+class LinkedCliId(ParticipantAccess):
+    """A CLI id that acts for a participant."""
+
+    status: Literal["ok"] = "ok"
+    token_id: int
 
 
 class DeviceCodeResponse(LoginResponse):
@@ -158,14 +164,10 @@ class DevicePreview(LoginResponse):
     expires_at: datetime
 
 
-class AnsweredDevice(LoginResponse):
+class AnsweredDevice(ParticipantAccess):
     """A device that was approved or denied."""
 
     status: Literal["ok", "denied"]
-    participant_id: str
-    participant: str
-    scopes: list[str]
-    expires_at: datetime | None
 
 
 def json_or_form_body(kind: type[OAuthRequest]) -> dict[str, Any]:
@@ -291,20 +293,11 @@ def _devices(router: APIRouter, logins: Logins) -> None:
 
 def _oauth_refusal(refused: Refused) -> JSONResponse:
     """Return a refusal in our form and in OAuth's (RFC 6749, 5.2)."""
-    request_id = new_id()
-    body: dict[str, Any] = {
-        "detail": refused.reason,
-        "code": refused.code,
-        "request_id": request_id,
-        "error": refused.code,
-        "error_description": refused.reason,
-    }
-    if refused.field:
-        body["errors"] = [{"field": refused.field, "message": refused.reason}]
-    headers = {"X-Request-Id": request_id} | NO_STORE
-    if refused.retry_after_s is not None:
-        headers["Retry-After"] = str(int(refused.retry_after_s))
-    return JSONResponse(body, STATUS_BY_CODE.get(refused.code, 400), headers)
+    response = refused_response(refused, NO_STORE)
+    oauth_fields = {"error": refused.code, "error_description": refused.reason}
+    response.body = response.render(json.loads(bytes(response.body)) | oauth_fields)
+    response.headers["Content-Length"] = str(len(response.body))
+    return response
 
 
 def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> None:

@@ -1,4 +1,7 @@
-"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628)."""
+"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628).
+
+All methods may raise `Refused` and `Failed`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -59,10 +62,7 @@ class Sessions:
     people: Accounts
 
     async def open(self, account: str) -> str:
-        """Open a session and return its secret, valid for 12 hours.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Open a session and return its secret, valid for 12 hours."""
         by, access = f"account:{account}", self.tokens.feed.now()
         sessions = [token for token in access.tokens_of(account) if token.kind == SESSION_KIND]
         for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
@@ -75,7 +75,7 @@ class Sessions:
         return (await self.tokens.issue(account, new, by)).secret
 
     async def find(self, secret: str) -> Session | None:
-        """Return the live session of a secret, or None. Raises `Failed`."""
+        """Return the live session of a secret, or None."""
         token = self.tokens.known(secret) if secret else None
         if token is None or token.kind != SESSION_KIND:
             return None
@@ -85,7 +85,7 @@ class Sessions:
         return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
 
     async def close(self, secret: str) -> None:
-        """End a session; harmless if it has ended. Raises `Failed`."""
+        """End a session; harmless if it has ended."""
         token = self.tokens.known(secret) if secret else None
         if token is not None and token.kind == SESSION_KIND:
             by = f"account:{token.account}"
@@ -100,14 +100,14 @@ class CliIds:
     linking: CliIdLinking
 
     async def give(self, provider: str, address: str | None) -> str:
-        """Issue a CLI id that waits to be linked. Raises `Failed`."""
+        """Issue a CLI id that waits to be linked."""
         cli_id, at = new_secret(), self.linking.tokens.decisions.clock()
         login = CliLogin(provider, coarse_network(address), at, pending_until(at))
         await self.store.execute("add_cli_login", cli=hash_secret(cli_id), **vars(login))
         return cli_id
 
     async def preview(self, cli_id: str, account: str) -> CliLogin:
-        """Return who asked for a CLI id and from where. Raises `Refused` and `Failed`."""
+        """Return who asked for a CLI id and from where."""
         login = None
         if CLI_ID.match(cli_id):
             login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
@@ -115,10 +115,7 @@ class CliIds:
         return check_cli(login, account, tokens.known(cli_id) is not None, tokens.decisions.clock())
 
     async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
-        """Link a CLI id to a participant; repeating changes nothing.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Link a CLI id to a participant; repeating changes nothing."""
         tokens = self.linking.tokens
         await self.preview(cli_id, account)
         values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.decisions.clock()}
@@ -153,10 +150,7 @@ class Devices:
     )
 
     async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
-        """Start a device login; return its device code and its user code.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Start a device login; return its device code and its user code."""
         at, scopes = self.tokens.decisions.clock(), [*parse_scopes(scope)]
         login = DeviceLogin(client, scopes, coarse_network(address), at, pending_until(at))
         device_code = new_secret()
@@ -168,7 +162,7 @@ class Devices:
         raise Failed("no free user code was found: try again")
 
     async def preview(self, user_code: str, caller: Caller) -> DeviceLogin:
-        """Return the device with a user code. Raises `Refused` and `Failed`."""
+        """Return the device with a user code."""
         # Correct codes count, too: otherwise one's own codes would buy unlimited guesses.
         self.guesses.take(caller.id)
         code, at = normalize_code(user_code), self.tokens.decisions.clock()
@@ -179,7 +173,7 @@ class Devices:
         return login
 
     async def answer(self, user_code: str, caller: Caller, is_let_in: bool) -> DeviceLogin:
-        """Approve or deny a device for this participant. Raises `Refused` and `Failed`."""
+        """Approve or deny a device for this participant."""
         login = await self.preview(user_code, caller)
         answered = await self.store.execute(
             "answer_device_login",
@@ -193,10 +187,7 @@ class Devices:
         return login
 
     async def poll(self, device_code: str) -> DeviceGrant:
-        """Return the token of a device once it is approved.
-
-        Raises `Refused` with the codes of RFC 8628, 3.5, and `Failed`.
-        """
+        """Return the token of an approved device, else refuse as RFC 8628, 3.5 says."""
         device, at = hash_secret(device_code), self.tokens.decisions.clock()
         since = at - timedelta(seconds=POLL_EVERY_S - POLL_LENIENCY_S)
         polled = await self.store.execute("poll_device_login", device=device, at=at, since=since)

@@ -1,4 +1,7 @@
-"""Signing in by password or another provider, and creating accounts."""
+"""Signing in by password or another provider, and creating accounts.
+
+All methods may raise `Refused` and `Failed`.
+"""
 
 import hmac
 from collections.abc import Mapping
@@ -52,7 +55,7 @@ class SignIn:
     )
 
     async def has_passwords(self) -> bool:
-        """Return whether password login is in use. Raises `Failed`."""
+        """Return whether password login is in use."""
         return self.is_signup_on or await self.store.find(bool, "any_password") is not None
 
     def check_signup(self) -> None:
@@ -61,7 +64,7 @@ class SignIn:
             raise Refused("not_found", "signup is off: ask the operator for an account")
 
     async def with_password(self, name: str, password: str, address: str) -> str:
-        """Return the account of a name and its password. Raises `Refused` and `Failed`."""
+        """Return the account of a name and its password."""
         self.per_address.take(address)
         self.per_name.take(name[:NAME_LENGTH_MAX])
         stored, linked_account = None, None
@@ -82,10 +85,7 @@ class SignIn:
         return await self._record_in_log(stored.account, WEB, name)
 
     async def register(self, name: str, password: str, address: str) -> str:
-        """Create an account under a free name.
-
-        Raises `Refused` (such as `name_taken`) and `Failed`.
-        """
+        """Create an account under a free name."""
         self.check_signup()
         self.signups.take(address)
         check_name(name)
@@ -98,10 +98,7 @@ class SignIn:
         return await self._record_in_log(identity.account, WEB, name)
 
     async def with_provider(self, provider: str, user: ProviderUser) -> str:
-        """Return the account of a provider's user, created the first time.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the account of a provider's user, created the first time."""
         account = await self.people.account_of_identity(provider, user.subject)
         if account is None:
             account = await self._open_account(provider, user)
@@ -110,8 +107,7 @@ class SignIn:
     async def resolve_account(self, provider: str, subject: str, name: str | None) -> str | None:
         """Return the account of a user that another service authenticated.
 
-        An unknown user gets a new account if `name` is given, else None. Raises `Refused` and
-        `Failed`.
+        An unknown user gets a new account if `name` is given, else None.
         """
         known = await self.people.account_of_identity(provider, subject)
         if known is not None or name is None:
@@ -156,8 +152,7 @@ class OAuthLogins:
     async def start(self, name: str, next_path: str, account: str | None) -> tuple[str, str]:
         """Start an OAuth login; with `account` it links a new identity.
 
-        Returns the authorization URL, and the cookie that the browser must bring back. Raises
-        `Refused` and `Failed`.
+        Returns the authorization URL, and the cookie that the browser must bring back.
         """
         provider = self.provider(name)
         cookie, verifier = new_secret(), new_secret()
@@ -180,7 +175,7 @@ class OAuthLogins:
     ) -> tuple[str, str]:
         """Finish an OAuth login; return the account and the page to open next.
 
-        `current_account` is the account logged in now. Raises `Refused` and `Failed`.
+        `current_account` is the account logged in now.
         """
         provider = self.provider(name)
         login = await self._take_state(state, LOGIN, name)
@@ -199,20 +194,17 @@ class OAuthLogins:
         return account, local_path(login.next_path)
 
     async def fetch_user(self, name: str, code: str) -> ProviderUser:
-        """Finish an OAuth login that was started by a third-party client.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Finish an OAuth login that was started by a third-party client."""
         return await self.provider(name).fetch_user(code, f"{self.base}/auth/cli/{name}", None)
 
     async def issue_ticket(self, name: str, cli_id: str, account: str) -> str:
-        """Return a one-time ticket for a confirmation page. Raises `Failed`."""
+        """Return a one-time ticket for a confirmation page."""
         ends_at = pending_until(self.sign_in.people.decisions.clock())
         bound_to = hash_secret(cli_id)
         return await self._store_state(LoginState(CLI, name, bound_to, "", account, "", ends_at))
 
     async def redeem_ticket(self, name: str, cli_id: str, ticket: str) -> str:
-        """Return the account that confirmed a CLI id. Raises `Refused` and `Failed`."""
+        """Return the account that confirmed a CLI id."""
         login = await self._take_state(ticket, CLI, name)
         if login.account is None or not hmac.compare_digest(login.bound_to, hash_secret(cli_id)):
             raise Refused("login_refused", "this answer belongs to another login: start again")

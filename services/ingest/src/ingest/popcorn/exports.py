@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
-from starlette.types import Receive, Scope, Send
 
 from ingest.access.callers import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
@@ -125,28 +124,13 @@ class ExportRequest(PopcornRequest):
     private: bool
 
 
-class ExportResponse(Response):
-    """A data set that is streamed; only one is made at a time."""
-
-    def __init__(self, chunks: AsyncGenerator[bytes, None], name: str, lock: asyncio.Lock) -> None:
-        super().__init__()
-        self.chunks, self.name, self.lock = chunks, name, lock
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond; Source: the ASGI specification."""
-        disposition = f'attachment; filename="{self.name}"'
-        async with self.lock:
-            headers = {"Content-Type": PARQUET, "Content-Disposition": disposition}
-            await LiveResponse(self.chunks, 200, headers)(scope, receive, send)
-
-
 def add_export_route(router: APIRouter, deps: Dependencies) -> None:
     """The route, for admins only, also on Discord: it contains everybody's sources."""
     lock = asyncio.Lock()
     columns = {name: kind for name, (kind, _) in COLUMNS.items()} | {"code": "string"}
 
     @router.post("/admin/export", response_class=Response, responses=EXPORT_ANSWER)
-    async def export(body: ExportRequest, request: Request) -> ExportResponse:
+    async def export(body: ExportRequest, request: Request) -> LiveResponse:
         """Leaderboards with all submissions and sources; `private` false: only published ones."""
         caller = await deps.auth.staff(request, "admin:submissions")
         check_scope(caller, "admin:problems")
@@ -158,8 +142,15 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
         details = f"{'private' if body.private else 'public'}: {body.filename}"
         operators = deps.ingest.operators
         await operators.record_action("export", ", ".join(slugs), details, caller.actor)
-        rows = _rows(deps, slugs, released)
-        return ExportResponse(parquet(rows, columns), body.filename, lock)
+        disposition = f'attachment; filename="{body.filename}"'
+        headers = {"Content-Type": PARQUET, "Content-Disposition": disposition}
+        return LiveResponse(chunks(slugs, released), 200, headers)
+
+    async def chunks(slugs: list[str], released: Released | None) -> AsyncGenerator[bytes, None]:
+        """Yield the data set; only one is made at a time."""
+        async with lock, aclosing(parquet(_rows(deps, slugs, released), columns)) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 async def _requested_slugs(deps: Dependencies, body: ExportRequest) -> list[str]:
