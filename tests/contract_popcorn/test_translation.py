@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.popcorn import results
-from ingest.popcorn.job_status import job_response, job_status, queue_of, runner_queue
+from ingest.popcorn.job_status import job_response, job_status, runner_queue
 from shared.api.cases import Case
 from shared.api.queues import Queue
 from shared.api.submissions import (
@@ -269,10 +269,10 @@ def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
 
 def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
     queue = {"gpu": "H100", "state": "queued", "ahead": 2, "eta_s": 40.0, "agents_online": 1}
-    queue_found = runner_queue(queue_of(details(state="queued", queue=queue, **GOING_ON)))
+    queue_found = runner_queue(details(state="queued", queue=queue, **GOING_ON))
     assert queue_found is not None
     assert (queue_found["queued_jobs"], queue_found["runner"]) == (2, "pool (start in about 40 s)")
-    assert runner_queue(queue_of(details(state="running", **GOING_ON))) is None
+    assert runner_queue(details(state="running", **GOING_ON)) is None
 
 
 VERDICTS = ["passed", "wrong_answer", "timed_out", "crashed", "compile_error", None]

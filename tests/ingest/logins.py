@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import httpx
@@ -19,7 +18,7 @@ from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
-from ingest.login.wiring import LoginDependencies, add_login_routes, build_logins, pending_cli_ids
+from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
 from ingest.postgres import PostgresAccountStore
 from ingest.settings import Settings
 from shared.clock import now
@@ -124,8 +123,7 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
         people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections, clock))
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-        behind = LoginDependencies(connections, client, people, tokens, linking, hashes, clock)
-        all_logins = build_logins(replace(settings, postgres_dsn=dsn), behind)
+        all_logins = build_logins(settings, connections, client, linking, hashes)
         app = FastAPI()
         install_error_handlers(app)
         add_login_routes(

@@ -274,7 +274,7 @@ async def test_every_body_of_the_document_has_an_example(door: Door) -> None:
     assert len(bodies) > 25
     for path, content, fields in bodies:
         assert content["example"], path
-        assert set(fields) == set(content["example"]), f"{path}: name them in ingest.http.document"
+        assert set(fields) == set(content["example"]), f"{path}: name them in document.json"
 
 
 def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:

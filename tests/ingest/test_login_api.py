@@ -142,7 +142,7 @@ async def test_a_linked_id_has_no_more_scopes_than_its_owner(
 async def test_unfinished_logins_are_deleted(
     doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
-    from ingest.login.postgres import ExpiredLoginCleanup
+    from ingest.login.postgres import LoginStore
 
     ada, linked_id, expired_id = (
         await doorway.token(ADA),
@@ -152,11 +152,11 @@ async def test_unfinished_logins_are_deleted(
     await begin_device_login(program)
     await program.post("/v1/auth/link", json={"cli_id": linked_id, "confirm": True}, headers=ada)
     assert doorway.pool is not None
-    purge = ExpiredLoginCleanup(doorway.pool)
+    store = LoginStore(doorway.pool)
     doorway.clock.advance(minutes=11)
-    assert await purge.purge(doorway.clock()) == 0
+    assert await store.purge(doorway.clock()) == 0
     doorway.clock.advance(hours=1)
-    assert await purge.purge(doorway.clock()) == 2
+    assert await store.purge(doorway.clock()) == 2
     body = {"cli_id": expired_id, "confirm": True}
     answer = await program.post("/v1/auth/link", json=body, headers=ada)
     assert answer.status_code == 404

@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 
-from ingest.login.postgres import PostgresPasswordStore
+from ingest.login.postgres import LoginStore
 from ingest.login.rules import check_password
 from ingest.login.secrets import Argon2Hasher
 from ingest.ports import Identity
@@ -195,12 +195,12 @@ async def test_nobody_logs_in_while_names_are_lost(postgres_dsn: str) -> None:
     password = "correct horse battery"
     check_password(password, "ada")
     async with started(log, postgres_dsn) as door:
-        passwords = PostgresPasswordStore(door.stores.pool)
-        assert await passwords.is_lost()
+        store = LoginStore(door.stores.pool)
+        assert await store.is_lost()
         hashed = await Argon2Hasher().hash_password(password)
         stranger = Identity(new_id(), "web", "ada", new_id())
         with pytest.raises(Refused) as by_password:
-            await passwords.open_with_password("ada", stranger, hashed, now())
+            await store.open_account("open_with_password", "ada", stranger, hash=hashed, at=now())
         with pytest.raises(Refused) as by_identity:
-            await passwords.open_with_identity("ada", stranger)
+            await store.open_account("open_with_identity", "ada", stranger)
         assert {by_password.value.code, by_identity.value.code} == {"accounts_lost"}

@@ -17,7 +17,7 @@ from ingest.http.auth import COOKIE, AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
 from ingest.login.web import FORM_COOKIE
-from ingest.login.wiring import LoginDependencies, build_logins, pending_cli_ids
+from ingest.login.wiring import build_logins, pending_cli_ids
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient
@@ -89,7 +89,8 @@ class Ways:
 
     async def device(self) -> str:
         """Return the user code of a waiting device."""
-        return (await self.logins.devices.begin("c", "submit", None)).user_code
+        _, user_code = await self.logins.devices.begin("c", "submit", None)
+        return user_code
 
     async def cli_id(self) -> str:
         """Return a CLI id that waits to be linked."""
@@ -131,8 +132,7 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections))
         auth = Authenticator(door.commands.feed, people, tokens, linking, AuthConfig(TOKEN))
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
-        behind = LoginDependencies(connections, outside, people, tokens, linking, hashes)
-        all_ways = build_logins(replace(WAYS, postgres_dsn=dsn), behind)
+        all_ways = build_logins(WAYS, connections, outside, linking, hashes)
 
         async def is_well() -> str:
             return ""

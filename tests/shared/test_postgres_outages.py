@@ -11,7 +11,7 @@ from psycopg import errors, sql
 from psycopg_pool import AsyncConnectionPool
 
 from discord_edge.postgres import PostgresLedger
-from ingest.login.postgres import PostgresCliLoginStore
+from ingest.login.postgres import LoginStore
 from ingest.login.rules import CliLogin
 from ingest.ports import IdempotentRequest
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore
@@ -76,7 +76,7 @@ def database(postgres_server_dsn: str) -> Iterator[Database]:
 
 async def _logged_in(connections: AsyncConnectionPool) -> None:
     login = CliLogin("github", "127.0.0.1", now(), now() + timedelta(hours=1))
-    await PostgresCliLoginStore(connections).add("hash", login)
+    await LoginStore(connections).execute("add_cli_login", cli="hash", **vars(login))
 
 
 WRITES: dict[str, Write] = {

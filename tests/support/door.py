@@ -20,8 +20,7 @@ from ingest.accounts.tokens import CliIdLinking, Tokens
 from ingest.app import create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.decisions import Decisions
-from ingest.http.auth import AuthConfig, Authenticator
-from ingest.http.credentials import Edge
+from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.login.wiring import build_account_resolver
 from ingest.memory import MemoryAccountStore, MemoryIdempotencyStore, MemoryWebhookStore
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore

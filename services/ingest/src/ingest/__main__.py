@@ -19,12 +19,11 @@ from ingest.accounts.service import accounts_lost_gauge, report_lost_accounts
 from ingest.accounts.tokens import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
-from ingest.http.auth import AuthConfig, Authenticator
-from ingest.http.credentials import Edge
+from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
 from ingest.login import oauth_http, wiring
 from ingest.login.secrets import Argon2Hasher
-from ingest.popcorn.dependencies import Dependencies, ProblemSources
+from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.publication import parse_repositories
 from ingest.popcorn.read_client import ReadClient
 from ingest.ports import Ports
@@ -81,10 +80,8 @@ def _build_app(
     auth = Authenticator(feed, people, tokens, linking, keys)
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
-    login_dependencies = wiring.LoginDependencies(
-        connections, outside.providers, people, tokens, linking, Argon2Hasher()
-    )
-    logins = wiring.build_logins(settings, login_dependencies)
+    hashes = Argon2Hasher()
+    logins = wiring.build_logins(settings, connections, outside.providers, linking, hashes)
     webhook_store = PostgresWebhookStore(connections)
     decisions, are_names_believed = commands.boards.decisions, settings.names_believed
     webhooks = Webhooks(decisions, feed, webhook_store, are_names_believed)
@@ -96,7 +93,8 @@ def _build_app(
         is_well,
         settings.profiler_gpu,
         streams=StreamLimiter(ranker, auth, streams_max(file_limit())),
-        sources=ProblemSources(settings.problem_folders, parse_repositories(settings.repositories)),
+        problem_roots=settings.problem_folders,
+        repositories=parse_repositories(settings.repositories),
     )
     add_routes(app, logins, webhooks, ranker, popcorn)
     if are_names_believed or settings.autolink:

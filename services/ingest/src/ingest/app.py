@@ -70,7 +70,7 @@ def create_app(
     app.router.route_class = DocumentedRoute
     app.add_middleware(IdempotencyMiddleware, auth=auth, repeats=repeats)
     app.add_middleware(BodyLimitMiddleware, auth=auth)
-    if rates is not None and not auth.are_names_believed:
+    if rates is not None and not auth.config.are_names_believed:
         app.add_middleware(RateLimitMiddleware, auth=auth, rates=rates)
     app.add_middleware(RequestIdMiddleware)
     install_error_handlers(app)

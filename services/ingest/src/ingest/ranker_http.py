@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeVar
-from urllib.parse import quote
+from typing import Generic, Self, TypeVar
+from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
@@ -30,7 +30,7 @@ RETURNED = (
     *("content-disposition", "x-content-type-options", "warpboard-projection-lag"),
 )
 OF_FILES = (*RETURNED, "content-length")
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+_Item = TypeVar("_Item")
 STAFF = Reader(is_staff=True)
 AWAY = "the leaderboards are unavailable for a moment: try again"
 
@@ -39,114 +39,106 @@ class _Submission(msgspec.Struct):
     id: str
 
 
-class _Items(msgspec.Struct):
-    items: list[RejudgeItem]
-
-
 class _Leaderboard(msgspec.Struct):
-    """A leaderboard with entries."""
-
     gpu: str
 
 
-class _Leaderboards(msgspec.Struct):
-    """The leaderboards with entries."""
-
-    items: list[_Leaderboard]
-
-
-class _AnyItems(msgspec.Struct):
-    items: list[msgspec.Raw]
+class _Items(msgspec.Struct, Generic[_Item]):
+    items: list[_Item]
 
 
 @dataclass(frozen=True)
 class RankerClient:
-    """The read side over HTTP."""
+    """The read side over HTTP. All methods raise `Failed` if ranker does not respond."""
 
     client: httpx.AsyncClient
 
     async def read(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> ReadResponse:
-        """Forward one GET. Raises `Failed` if ranker does not respond."""
-        response = await self._get(_url(path, query), _request_headers(headers, reader))
-        return ReadResponse(
-            response.status_code, _response_headers(response, RETURNED), response.content
-        )
+        """Forward one GET."""
+        url, request_headers = _url(path, query), _request_headers(headers, reader)
+        try:
+            response = await self.client.get(url, headers=request_headers)
+        except httpx.HTTPError as error:
+            raise Failed(AWAY) from error
+        response_headers = _response_headers(response, RETURNED)
+        return ReadResponse(response.status_code, response_headers, response.content)
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> AsyncIterator[ReadStream]:
-        """Forward one GET, piece by piece. Raises `Failed` if ranker does not respond."""
-        request_headers = _request_headers(headers, reader)
+        """Forward one GET, piece by piece; raises `Failed` also if the response breaks off."""
+        url, request_headers = _url(path, query), _request_headers(headers, reader)
         try:
-            async with self.client.stream(
-                "GET", _url(path, query), headers=request_headers
-            ) as response:
+            async with self.client.stream("GET", url, headers=request_headers) as response:
                 response_headers = _response_headers(response, OF_FILES)
                 yield ReadStream(response.status_code, response_headers, _stream_body(response))
         except httpx.HTTPError as error:
             raise Failed(AWAY) from error
 
     async def submission(self, number: int) -> str:
-        """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
-        response = await self._get(f"/internal/submissions/{number}")
-        if response.status_code == httpx.codes.NOT_FOUND:
+        """Return the id of a submission. Raises `Refused` (`unknown_submission`)."""
+        submission = await self._find(f"/internal/submissions/{number}", _Submission)
+        if submission is None:
             raise Refused("unknown_submission", f"there is no submission {number}", "number")
-        return _decode(response, _Submission).id
+        return submission.id
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None
     ) -> list[RejudgeItem]:
-        """Return the submissions that may run again. Raises `Failed`."""
-        query: dict[str, str | int] = {
-            "problem": problem,
-            "select": select,
-            "from_version": from_version,
-        }
-        if gpu is not None:
-            query["gpu"] = gpu
-        return _decode(await self._get("/internal/rejudge-items", query=query), _Items).items
+        """Return the submissions that may run again."""
+        query = {"problem": problem, "select": select, "from_version": str(from_version)}
+        query |= {} if gpu is None else {"gpu": gpu}
+        return await self._list("/internal/rejudge-items", _Items[RejudgeItem], query)
 
     async def queue(self, gpu: str) -> QueueSnapshot:
-        """Return the queue of a GPU type, empty for an unknown one. Raises `Failed`."""
-        response = await self._get(f"/v1/queue/{quote(gpu, safe='')}")
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return QueueSnapshot(
-                gpu=gpu,
-                state="queued",
-                waiting=0,
-                run_s=None,
-                agents_online=0,
-                agents_busy=0,
-                reason=None,
-                as_of=None,
-            )
-        return _decode(response, QueueSnapshot)
+        """Return the queue of a GPU type, empty for an unknown one."""
+        queue = await self._find(f"/v1/queue/{quote(gpu, safe='')}", QueueSnapshot)
+        return queue or QueueSnapshot(
+            gpu=gpu,
+            state="queued",
+            waiting=0,
+            run_s=None,
+            agents_online=0,
+            agents_busy=0,
+            reason=None,
+            as_of=None,
+        )
 
     async def is_used(self, problem: str) -> bool:
-        """Return whether a problem ever had a submission. Raises `Failed`."""
-        query: dict[str, str | int] = {"problem": problem, "limit": 1}
-        response = await self._get("/v1/submissions", {READER_HEADER: encode_reader(STAFF)}, query)
-        return bool(_decode(response, _AnyItems).items)
+        """Return whether a problem ever had a submission."""
+        query = {"problem": problem, "limit": "1"}
+        return bool(await self._list("/v1/submissions", _Items[msgspec.Raw], query))
 
     async def gpus_used(self, problem: str) -> frozenset[str]:
-        """Return the GPU types on which any version of a problem has entries. Raises `Failed`."""
-        query: dict[str, str | int] = {"problem": problem}
-        response = await self._get("/v1/leaderboards", {READER_HEADER: encode_reader(STAFF)}, query)
-        return frozenset(leaderboard.gpu for leaderboard in _decode(response, _Leaderboards).items)
+        """Return the GPU types on which any version of a problem has entries."""
+        query = {"problem": problem}
+        leaderboards = await self._list("/v1/leaderboards", _Items[_Leaderboard], query)
+        return frozenset(leaderboard.gpu for leaderboard in leaderboards)
 
-    async def _get(
-        self,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str | int] | None = None,
-    ) -> httpx.Response:
+    async def _list(
+        self, path: str, response_type: type[_Items[_Item]], query: Mapping[str, str]
+    ) -> list[_Item]:
+        page = await self._find(path, response_type, query)
+        if page is None:
+            raise Failed(AWAY)
+        return page.items
+
+    async def _find(
+        self, path: str, response_type: type[_Item], query: Mapping[str, str] | None = None
+    ) -> _Item | None:
+        """Return the response to a query of ingest itself, None if there is nothing."""
+        response = await self.read(path, urlencode(query or {}), {}, STAFF)
+        if response.status == httpx.codes.NOT_FOUND:
+            return None
+        if response.status != httpx.codes.OK:
+            raise Failed(AWAY)
         try:
-            return await self.client.get(url, headers=headers, params=query)
-        except httpx.HTTPError as error:
-            raise Failed(AWAY) from error
+            return msgspec.json.decode(response.body, type=response_type)
+        except msgspec.DecodeError as error:
+            raise Failed(f"the read side sent an invalid response: {error}") from error
 
 
 async def _stream_body(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -158,25 +150,14 @@ async def _stream_body(response: httpx.Response) -> AsyncIterator[bytes]:
         raise Failed(AWAY) from error
 
 
-def _decode(response: httpx.Response, response_type: type[_Kind]) -> _Kind:
-    """Decode a response to a query of ingest itself. Raises `Failed`."""
-    if response.status_code != httpx.codes.OK:
-        raise Failed(AWAY)
-    try:
-        return msgspec.json.decode(response.content, type=response_type)
-    except msgspec.DecodeError as error:
-        raise Failed(f"the read side sent an invalid response: {error}") from error
-
-
 def _url(path: str, query: str) -> str:
     return f"{path}?{query}" if query else path
 
 
 def _request_headers(headers: Mapping[str, str], reader: Reader) -> dict[str, str]:
     """Return the headers to forward; only ingest sets the reader."""
-    return {name: headers[name] for name in PASSED if name in headers} | {
-        READER_HEADER: encode_reader(reader)
-    }
+    forwarded = {name: headers[name] for name in PASSED if name in headers}
+    return forwarded | {READER_HEADER: encode_reader(reader)}
 
 
 def _response_headers(response: httpx.Response, names: Sequence[str]) -> dict[str, str]:

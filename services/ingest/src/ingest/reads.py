@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -84,8 +84,21 @@ class ProxiedEventStream(Response):
         self.streams.check(self.person, is_free=self.who.is_staff)
         with self.streams.open_stream(self.person):
             async with self.streams.reads.stream(self.path, query, headers, self.who) as stream:
-                pieces = _until_revoked(stream.pieces, self._is_still_allowed)
+                pieces = self._until_revoked(stream.pieces)
                 await LiveResponse(pieces, stream.status, stream.headers)(scope, receive, send)
+
+    async def _until_revoked(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield pieces until ranker ends or breaks off; clients reconnect by themselves.
+
+        It also ends before the first piece that the reader may no longer read.
+        """
+        try:
+            async for piece in pieces:
+                if not await self._is_still_allowed():
+                    return
+                yield piece
+        except Failed:
+            return
 
     async def _is_still_allowed(self) -> bool:
         """Return whether the reader still has the same rights: tokens and invites get revoked."""
@@ -114,7 +127,7 @@ class StreamLimiter:
 
         The limit per person does not apply to staff, nor where names are believed.
         """
-        is_free = is_free or self.auth.are_names_believed
+        is_free = is_free or self.auth.config.are_names_believed
         if self.open.total() >= self.streams_max:
             message = f"{self.streams_max} streams are open here: try again in a moment"
             raise Refused("too_many_streams", message, None, 2.0)
@@ -142,22 +155,6 @@ async def _limit_time(pieces: AsyncIterator[bytes], within_s: float) -> AsyncGen
         yield piece
 
 
-async def _until_revoked(
-    pieces: AsyncIterator[bytes], is_same: Callable[[], Awaitable[bool]]
-) -> AsyncGenerator[bytes, None]:
-    """Yield pieces until ranker ends or breaks off; clients reconnect by themselves.
-
-    It also ends before the first piece that the reader may no longer read.
-    """
-    try:
-        async for piece in pieces:
-            if not await is_same():
-                return
-            yield piece
-    except Failed:
-        return
-
-
 def reads_router(
     ranker: ReadProxy, auth: Authenticator, streams: StreamLimiter | None = None
 ) -> APIRouter:
@@ -165,20 +162,18 @@ def reads_router(
     router = APIRouter(include_in_schema=False)
     downloads, streams = DownloadLimiter(ranker), streams or StreamLimiter(ranker, auth)
 
-    async def proxy_download(path: str, request: Request) -> Response:
-        quoted_path, caller = _quote_path(path), await auth.caller(request)
-        person = caller.account or client_address(request)
-        return ProxiedDownload(downloads, quoted_path, caller.reader, person)
+    async def proxy_read(path: str, request: Request, caller: Caller) -> Response:
+        query, headers = request.url.query, request.headers
+        response = await ranker.read(path, query, headers, caller.reader)
+        return Response(response.body, response.status, response.headers)
 
     @router.get(FILES)
-    async def download(number: int, name: str, request: Request) -> Response:
-        """A file of a submission's newest run: its log, samples or an artefact."""
-        return await proxy_download(f"/v1/submissions/{number}/files/{name}", request)
-
     @router.get(HARNESS)
-    async def harness(digest: str, request: Request) -> Response:
-        """The files of a harness version."""
-        return await proxy_download(f"/v1/harnesses/{digest}", request)
+    async def download(request: Request) -> Response:
+        """A file of a submission's newest run (its log, samples or an artefact) or of a harness."""
+        path, caller = _quote_path(request.scope["path"]), await auth.caller(request)
+        person = caller.account or client_address(request)
+        return ProxiedDownload(downloads, path, caller.reader, person)
 
     @router.get(HISTORY)
     async def events(number: int, request: Request) -> Response:
@@ -186,32 +181,24 @@ def reads_router(
         caller, path = await auth.caller(request), f"/v1/submissions/{number}/events"
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
-            query, headers = request.url.query, request.headers
-            answer = await ranker.read(path, query, headers, caller.reader)
-            return Response(answer.body, answer.status, answer.headers)
+            return await proxy_read(path, request, caller)
         return ProxiedEventStream(streams, request, path, caller)
-
-    require_participant, require_staff = auth.participant("read:own"), auth.staff
 
     async def read(request: Request) -> Response:
         """Any other read; ranker answers it."""
-        url_path = _quote_path(request.scope["path"])
-        authenticate = (
-            require_participant
-            if url_path.startswith(OWN)
-            else require_staff
-            if url_path.startswith(STAFFS)
-            else auth.caller
-        )
-        caller = await authenticate(request)
-        query, headers = request.url.query, request.headers
-        answer = await ranker.read(url_path, query, headers, caller.reader)
-        return Response(answer.body, answer.status, answer.headers)
+        path = _quote_path(request.scope["path"])
+        return await proxy_read(path, request, await _authenticate(auth, path, request))
 
     # One route each, so that ingest itself answers other paths with 404 or 405.
     for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY}):
         router.add_api_route(path, read, methods=["GET"])
     return router
+
+
+async def _authenticate(auth: Authenticator, path: str, request: Request) -> Caller:
+    if path.startswith(OWN):
+        return await auth.participant("read:own")(request)
+    return await (auth.staff(request) if path.startswith(STAFFS) else auth.caller(request))
 
 
 def _quote_path(path: str) -> str:

@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from shared.settings import Listen, read_settings
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
+TOKEN = re.compile(rf"[!-~]{{{TOKEN_LENGTH_MIN},}}")
 RATE = re.compile(r"[1-9][0-9]{0,6}/(second|minute|hour|day)\Z")
 
 
@@ -90,105 +93,68 @@ class Settings:
 
 
 def load() -> Settings:
-    """Return the settings. Raises `Refused` with everything that is wrong with them."""
-    settings = read_settings(Settings, "WARPBOARD_INGEST", os.environ)
-    _check_local_only(settings)
-    _check_rates(settings)
-    _check_admission_limits(settings)
+    """Return the settings. Raises `Refused` if one is wrong."""
+    settings = read_settings(Settings, PREFIX, os.environ)
     check_times(PREFIX, settings.http_limits)
     check_key(settings.reader_key, f"{PREFIX}_READER_KEY")
-    _check_tokens(settings)
-    _check_edge(settings)
-    _check_logins(settings)
-    _check_folders(settings)
+    finders = (_find_local_problems, _find_access_problems, _find_limit_problems, _find_problems)
+    for name, message in chain.from_iterable(find(settings) for find in finders):
+        raise Refused("bad_settings", f"{PREFIX}_{name.upper()} {message}", name)
     return settings
 
 
-def _check_tokens(settings: Settings) -> None:
-    """Refuse secrets that cannot be sent or are easy to guess."""
+def _find_local_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield each setting that lets strangers act as anybody, with the reason."""
+    for name in ("names_believed", "autolink"):
+        if getattr(settings, name) and settings.listen.host not in LOOPBACK:
+            listen = f"{PREFIX}_LISTEN is {settings.listen.host}"
+            advice = "listen on 127.0.0.1, or use tokens"
+            yield name, f"is for one's own machine, but {listen}: {advice}"
+    if settings.autolink and not NAME.match(settings.autolink):
+        yield "autolink", f"is {settings.autolink!r}: expected a participant's name"
+
+
+def _find_access_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield each token, and each role of the edge, that cannot work."""
     for name in ("operator_token", "edge_token"):
         token = getattr(settings, name)
-        is_sendable = token.isascii() and token.isprintable() and " " not in token
-        if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
-            message = (
-                f"{PREFIX}_{name.upper()} is not a token: expected at least {TOKEN_LENGTH_MIN} "
-                "visible ASCII characters, or no value"
-            )
-            raise Refused("bad_settings", message, name)
+        # Others cannot be sent, or are easy to guess.
+        if token and not TOKEN.fullmatch(token):
+            expected = f"at least {TOKEN_LENGTH_MIN} visible ASCII characters, or no value"
+            yield name, f"is not a token: expected {expected}"
     if settings.edge_token and settings.edge_token == settings.operator_token:
-        message = f"{PREFIX}_EDGE_TOKEN equals the operator token: choose another one"
-        raise Refused("bad_settings", message, "edge_token")
-
-
-def _check_edge(settings: Settings) -> None:
-    """Refuse roles that are not operator roles or that nobody can show."""
+        yield "edge_token", "equals the operator token: choose another one"
     if unknown_roles := sorted(settings.edge_staff - {"moderator", "admin"}):
-        message = (
-            f"{PREFIX}_EDGE_ROLES names {unknown_roles[0]!r}: expected moderator, admin, or both"
-        )
-        raise Refused("bad_settings", message, "edge_roles")
+        yield "edge_roles", f"names {unknown_roles[0]!r}: expected moderator, admin, or both"
     if settings.edge_staff and not settings.edge_token:
-        message = f"{PREFIX}_EDGE_ROLES needs {PREFIX}_EDGE_TOKEN: set that as well"
-        raise Refused("bad_settings", message, "edge_roles")
+        yield "edge_roles", f"needs {PREFIX}_EDGE_TOKEN: set that as well"
 
 
-def _check_local_only(settings: Settings) -> None:
-    """Refuse settings that let strangers act as anybody."""
-    settings_names = ("names_believed", "autolink")
-    enabled = [name for name in settings_names if getattr(settings, name)]
-    if enabled and settings.listen.host not in LOOPBACK:
-        message = (
-            f"{PREFIX}_{enabled[0].upper()} is for one's own machine, but {PREFIX}_LISTEN is "
-            f"{settings.listen.host}: listen on 127.0.0.1, or use tokens"
-        )
-        raise Refused("bad_settings", message, enabled[0])
-    if settings.autolink and not NAME.match(settings.autolink):
-        message = f"{PREFIX}_AUTOLINK is {settings.autolink!r}: expected a participant's name"
-        raise Refused("bad_settings", message, "autolink")
-
-
-def _check_rates(settings: Settings) -> None:
-    """Refuse a rate that cannot be parsed."""
+def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield each limit that cannot be parsed or admits nobody."""
     for name in ("rate_per_token", "rate_per_address"):
-        text = getattr(settings, name)
-        if text and not RATE.match(text):
-            message = f"{PREFIX}_{name.upper()} is {text!r}: expected 600/minute, or nothing"
-            raise Refused("bad_settings", message, name)
-
-
-def _check_admission_limits(settings: Settings) -> None:
-    """Refuse limits that admit nobody."""
+        rate = getattr(settings, name)
+        if rate and not RATE.match(rate):
+            yield name, f"is {rate!r}: expected 600/minute, or nothing"
     for name, minimum in (("at_once_max", 1), ("waiting_max", 0), ("queued_max", 1)):
         if (value := getattr(settings, name)) < minimum:
-            message = f"{PREFIX}_{name.upper()} is {value}: expected at least {minimum}"
-            raise Refused("bad_settings", message, name)
+            yield name, f"is {value}: expected at least {minimum}"
 
 
-def _check_logins(settings: Settings) -> None:
-    """Refuse login settings that could not work."""
+def _find_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield each URL, provider and folder that cannot work."""
     url = urlsplit(settings.public_url)
     # Except on this machine, browsers keep the login cookie only over https.
     is_safe = url.scheme == "https" or (url.scheme == "http" and url.hostname in LOOPBACK)
     is_base = is_safe and url.hostname and not (url.query or url.fragment)
     if settings.public_url and not is_base:
-        message = (
-            f"{PREFIX}_PUBLIC_URL is {settings.public_url!r}: expected the public URL, such as "
-            "https://kernels.example.org; http:// is for this machine only"
-        )
-        raise Refused("bad_settings", message, "public_url")
-    for name in ("github", "discord"):
-        values = [getattr(settings, f"{name}_client_{part}") for part in ("id", "secret")]
-        if any(values) and not all(values):
-            prefix = f"WARPBOARD_INGEST_{name.upper()}_CLIENT"
-            message = f"{prefix}_ID and {prefix}_SECRET belong together: set both or neither"
-            raise Refused("bad_settings", message, f"{name}_client_id")
-
-
-def _check_folders(settings: Settings) -> None:
-    """Refuse folders that do not exist."""
+        example = "https://kernels.example.org; http:// is for this machine only"
+        message = f"is {settings.public_url!r}: expected the public URL, such as {example}"
+        yield "public_url", message
+    for provider in ("github", "discord"):
+        name, other = f"{provider}_client_id", f"{provider}_client_secret"
+        if bool(getattr(settings, name)) != bool(getattr(settings, other)):
+            yield name, f"and {PREFIX}_{other.upper()} belong together: set both or neither"
     for folder in settings.problem_folders:
         if not (folder.is_absolute() and folder.is_dir()):
-            message = (
-                f"{PREFIX}_PROBLEM_ROOTS: {str(folder)!r} is not the absolute path of a folder"
-            )
-            raise Refused("bad_settings", message, "problem_roots")
+            yield "problem_roots", f"has {str(folder)!r}: expected absolute paths of folders"

@@ -1,9 +1,12 @@
-"""Authentication: operators, participants by token, session or name, and anonymous callers."""
+"""Authentication: operators, participants by token, session or name, and the Discord edge."""
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from fastapi import Request
 
@@ -12,8 +15,6 @@ from ingest.access.feed import AccessFeed
 from ingest.accounts.rules import check_name
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, Tokens, csrf_token
-from ingest.http.credentials import SAFE_METHODS, Credential, Edge, bearer_credential, single_header
-from ingest.http.credentials import parse_credential as as_shown
 from shared.clock import now
 from shared.errors import Failed, Refused
 
@@ -22,11 +23,87 @@ CSRF = "X-CSRF-Token"
 PARTICIPANT_HEADER = "Warpboard-Participant"
 OPERATOR_HEADER = "Warpboard-Operator"
 CLI_ID_HEADERS = ("X-Popcorn-Cli-Id", "X-Web-Auth-Id")
+USER_HEADER = "Warpboard-Discord-User"
+NAME_HEADER = "Warpboard-Discord-Name"
+ROLES_HEADER = "Warpboard-Discord-Roles"
+SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}\Z")
+PROVIDER = "discord"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+# What clients send that have no credential.
+NOTHING = ("", "None")
 UNKNOWN = ("invalid_credential", "cli_id_not_linked")
 LOGIN_HINT = (
     "send the header Authorization: Bearer <token>; create one with `warpboard login` or on the "
     "web page /login"
 )
+# Returns the account of a provider's subject; for an unknown one None, or a new one under the name.
+ResolveAccount = Callable[[str, str, str | None], Awaitable[str | None]]
+
+
+class Credential(NamedTuple):
+    """A credential as it arrived; `header` names its source."""
+
+    header: str
+    secret: str
+
+
+def single_header(request: Request, header: str) -> str:
+    """Return a header with a credential, "" without one. Raises `Refused` if it is repeated."""
+    values = set(request.headers.getlist(header))
+    if len(values) > 1:
+        raise Refused("conflicting_credentials", f"{header} was sent twice: send it once", header)
+    return values.pop() if values else ""
+
+
+def parse_credential(header: str, text: str) -> Credential | None:
+    """Return a credential, None for an empty header."""
+    secret = text.strip()
+    return None if secret in NOTHING else Credential(header, secret)
+
+
+def bearer_credential(request: Request) -> Credential | None:
+    """Return the token of `Authorization`. Raises `Refused` (`conflicting_credentials`) for two."""
+    scheme, _, text = single_header(request, "authorization").partition(" ")
+    return parse_credential("Authorization", text) if scheme.lower() == "bearer" else None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Lets the Discord edge act for its users; without a token it accepts nobody.
+
+    `roles` are the Discord roles that make operators, if the account has them, too.
+    """
+
+    token: str = field(default="", repr=False)
+    feed: AccessFeed | None = None
+    arrive: ResolveAccount | None = None
+    roles: frozenset[str] = frozenset()
+
+    def is_edge(self, credential: Credential | None) -> bool:
+        """Return whether a credential is the secret of the edge."""
+        return credential is not None and _is_secret(credential, self.token)
+
+    async def caller(self, request: Request) -> Caller | None:
+        """Return the caller the edge acts for; a first write opens an account.
+
+        Raises `Refused` for an invalid Discord id, and `Failed`.
+        """
+        subject = single_header(request, USER_HEADER.lower())
+        if not subject:
+            return ANONYMOUS
+        if not SNOWFLAKE.match(subject):
+            message = f"{subject!r} is not a Discord id"
+            raise Refused("invalid_credential", message, USER_HEADER.lower())
+        name = unquote(single_header(request, NAME_HEADER.lower())) or "participant"
+        assert self.feed is not None, "an edge with a token has a feed"
+        assert self.arrive is not None, "an edge with a token resolves accounts"
+        is_read = request.method in SAFE_METHODS
+        account = await self.arrive(PROVIDER, subject, None if is_read else name)
+        if account is None:
+            return None
+        listed_roles = single_header(request, ROLES_HEADER.lower()).split(",")
+        confirmed_roles = self.roles.intersection(role.strip() for role in listed_roles)
+        return self.feed.now().caller_through(account, PROVIDER, now(), *confirmed_roles)
 
 
 @dataclass(frozen=True)
@@ -41,29 +118,23 @@ class AuthConfig:
     edge: Edge = field(default_factory=Edge)
 
 
+@dataclass(frozen=True)
 class Authenticator:
-    """Authenticates requests, and provides the FastAPI dependencies that routes use."""
+    """Authenticates requests, and provides the FastAPI dependencies that routes use.
 
-    def __init__(
-        self,
-        feed: AccessFeed,
-        people: Accounts,
-        tokens: Tokens,
-        linking: CliIdLinking,
-        keys: AuthConfig,
-    ) -> None:
-        self._feed = feed
-        self._people = people
-        self._tokens = tokens
-        self._linking = linking
-        self._operator_token = keys.operator_token.encode()
-        self._edge = keys.edge
-        self.are_names_believed = keys.are_names_believed
+    All raise `Refused` and `Failed`.
+    """
+
+    feed: AccessFeed
+    people: Accounts
+    tokens: Tokens
+    linking: CliIdLinking
+    config: AuthConfig
 
     async def caller(self, request: Request) -> Caller:
         """Return the caller of a public route; without a valid credential they are anonymous.
 
-        Raises `Refused` (`conflicting_credentials`) and `Failed`.
+        Raises `Refused` (`conflicting_credentials`).
         """
         if operator := self._operator_caller(request):
             return operator
@@ -75,12 +146,12 @@ class Authenticator:
             raise
 
     async def check_credential(self, request: Request) -> None:
-        """Refuse a request without a valid credential, as its route would. Raises `Failed`, too."""
+        """Refuse a request without a valid credential, as its route would."""
         if (await self.caller(request)).kind == "anonymous":
             await self.participant()(request)
 
     def participant(self, scope: str = "") -> Callable[[Request], Awaitable[Caller]]:
-        """Return a dependency: a participant with this scope. It raises `Refused` and `Failed`."""
+        """Return a dependency: a participant with this scope."""
 
         async def require_participant(request: Request) -> Caller:
             caller = await self._participant_caller(request)
@@ -88,15 +159,20 @@ class Authenticator:
                 raise Refused("missing_credential", f"no credential: {LOGIN_HINT}", "authorization")
             if scope:
                 check_scope(caller, scope)
-            return await self._with_name(caller)
+            if caller.name or caller.account is None:
+                return caller
+            try:
+                return replace(caller, name=await self.people.name_of(caller.account))
+            except Failed:
+                # A name is only for display, so a failure does not stop the request.
+                return replace(caller, name=caller.account)
 
         return require_participant
 
     def token_manager(self) -> Callable[[Request], Awaitable[Caller]]:
         """Return a dependency: a participant who may manage their own tokens, also on Discord.
 
-        On Discord they may list and revoke tokens and link a CLI id, but not create tokens. It
-        raises `Refused` and `Failed`.
+        On Discord they may list and revoke tokens and link a CLI id, but not create tokens.
         """
 
         async def require_keeper(request: Request) -> Caller:
@@ -108,10 +184,7 @@ class Authenticator:
         return require_keeper
 
     def operator(self, scope: str) -> Callable[[Request], Awaitable[str]]:
-        """Return a dependency: the actor of a request that needs an operator scope.
-
-        It raises `Refused` and `Failed`.
-        """
+        """Return a dependency: the actor of a request that needs an operator scope."""
 
         async def require_operator(request: Request) -> str:
             return (await self.staff(request, scope)).actor
@@ -119,24 +192,21 @@ class Authenticator:
         return require_operator
 
     async def staff(self, request: Request, scope: str = "") -> Caller:
-        """Return a caller with this operator scope, or with any. Raises `Refused` and `Failed`."""
-        if self._edge.is_edge(bearer_credential(request)):
-            caller = await self._edge.caller(request)
+        """Return a caller with this operator scope, or with any."""
+        edge = self.config.edge
+        if edge.is_edge(bearer_credential(request)):
+            caller = await edge.caller(request)
         else:
             caller = self._operator_caller(request) or self._token_or_session_caller(request)
         if caller is None:
-            raise Refused(
-                "missing_credential", f"operators need a token: {LOGIN_HINT}", "authorization"
-            )
+            message = f"operators need a token: {LOGIN_HINT}"
+            raise Refused("missing_credential", message, "authorization")
         if scope or not caller.is_staff:
             check_scope(caller, scope or "admin")
         return caller
 
     async def participant_or_staff(self, request: Request, scope: str, staff_scope: str) -> Caller:
-        """Return a caller who is a participant with one scope or an operator with another.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return a caller who is a participant with one scope or an operator with another."""
         caller = self._operator_caller(request) or await self.participant()(request)
         if not caller.may(staff_scope):
             check_scope(caller, scope)
@@ -145,17 +215,16 @@ class Authenticator:
     async def author(self, request: Request, slug: str) -> Caller:
         """Return the caller who publishes a problem: its author, a new author or an operator.
 
-        Raises `Refused` (`not_yours` for a problem of another author) and `Failed`.
+        Raises `Refused` (`not_yours` for a problem of another author).
         """
-        caller = self._operator_caller(request) or await self.participant()(request)
+        caller = await self.participant_or_staff(request, "author", "admin:problems")
         if not caller.may("admin:problems"):
-            check_scope(caller, "author")
             check_problem(caller, slug)
-            self._feed.now().check_owns(caller, slug)
+            self.feed.now().check_owns(caller, slug)
         return caller
 
     def author_or_operator(self) -> Callable[[Request], Awaitable[Caller]]:
-        """Return a dependency: an author or operator. It raises `Refused` and `Failed`."""
+        """Return a dependency: an author or operator."""
 
         async def require_author(request: Request) -> Caller:
             return await self.participant_or_staff(request, "author", "admin:problems")
@@ -163,10 +232,7 @@ class Authenticator:
         return require_author
 
     def leaderboard_manager(self) -> Callable[[Request], Awaitable[Caller]]:
-        """Return a dependency: the author of the leaderboard `slug` in the path, or an operator.
-
-        It raises `Refused` and `Failed`.
-        """
+        """Return a dependency: the author of the leaderboard `slug` in the path, or an operator."""
 
         async def require_manager(request: Request) -> Caller:
             caller = await self.participant_or_staff(request, "author", "admin:problems")
@@ -176,70 +242,58 @@ class Authenticator:
         return require_manager
 
     def check_manages(self, caller: Caller, slug: str) -> None:
-        """Refuse a caller who may not manage a leaderboard. Raises `Refused` and `Failed`."""
-        self._feed.now().check_manages(caller, slug)
+        """Refuse a caller who may not manage a leaderboard."""
+        self.feed.now().check_manages(caller, slug)
+
+    def check_sees(self, caller: Caller, slug: str) -> None:
+        """Refuse a caller who may not see a leaderboard."""
+        self.feed.now().check_sees(caller, slug)
 
     def edge(self, request: Request) -> None:
-        """Refuse everybody but the Discord edge itself. Raises `Refused`."""
-        self._edge.check(bearer_credential(request))
+        """Refuse everybody but the Discord edge itself. Raises `Refused` (`missing_credential`)."""
+        if not self.config.edge.is_edge(bearer_credential(request)):
+            message = "only the Discord edge may do this, with its own token"
+            raise Refused("missing_credential", message, "authorization")
 
     def rate_limit_key(self, request: Request) -> str | None:
         """Return whose rate limit a request counts against: a token or an address.
 
-        None for operators. An unknown token counts against its address.
+        None for operators. Each user of the Discord edge has their own limit. An unknown token
+        counts against its address.
         """
         try:
             credential = bearer_credential(request)
-            if self._edge.is_edge(credential):
-                return self._edge.rate_limit_key(request)
-            headers = [
-                as_shown(header, single_header(request, header.lower()))
-                for header in CLI_ID_HEADERS
-            ]
+            if self.config.edge.is_edge(credential):
+                return f"token {PROVIDER}:{single_header(request, USER_HEADER.lower())[:20]}"
+            headers = [_header_credential(request, header) for header in CLI_ID_HEADERS]
         except Refused:  # Two of one kind are refused later and count against the address.
             credential, headers = None, []
-        if credential is not None and self._is_operators(credential):
+        if credential is not None and _is_secret(credential, self.config.operator_token):
             return None
-        cookie = as_shown(COOKIE, request.cookies.get(COOKIE, ""))
-        for candidate in (credential, *headers, cookie):
-            token = (
-                None
-                if candidate is None or self._feed.ill()
-                else self._tokens.known(candidate.secret)
-            )
-            if token is not None:
-                return f"token {token.id}"
+        for candidate in (credential, *headers, _cookie_credential(request)):
+            if candidate is not None and not self.feed.ill():
+                token = self.tokens.known(candidate.secret)
+                if token is not None:
+                    return f"token {token.id}"
         return f"address {client_address(request)}"
 
-    def check_sees(self, caller: Caller, slug: str) -> None:
-        """Refuse a caller who may not see a leaderboard. Raises `Refused` and `Failed`."""
-        self._feed.now().check_sees(caller, slug)
-
     def _operator_caller(self, request: Request) -> Caller | None:
-        """Return the caller if this is the operator token, else None.
-
-        Raises `Refused` for a bad name.
-        """
+        """Return the caller if this is the operator token. Raises `Refused` for a bad name."""
         credential = bearer_credential(request)
-        if credential is None or not self._is_operators(credential):
+        if credential is None or not _is_secret(credential, self.config.operator_token):
             return None
-        name = check_name(
-            request.headers.get(OPERATOR_HEADER, "admin"), "invalid_credential", "operator"
-        )
+        name = request.headers.get(OPERATOR_HEADER, "admin")
+        check_name(name, "invalid_credential", "operator")
         return Caller(name=name, scopes=STAFF_SCOPES, kind="operator")
-
-    def _is_operators(self, credential: Credential) -> bool:
-        # Headers are bytes, which starlette decodes as Latin-1.
-        secret, operator_token = credential.secret.encode("latin-1"), self._operator_token
-        return bool(operator_token) and hmac.compare_digest(secret, operator_token)
 
     async def _participant_caller(self, request: Request) -> Caller | None:
         """Raises `Refused` for an invalid credential and for credentials of two participants."""
-        if self._edge.is_edge(bearer_credential(request)):
-            return await self._edge.caller(request)
+        edge = self.config.edge
+        if edge.is_edge(bearer_credential(request)):
+            return await edge.caller(request)
         caller = self._token_or_session_caller(request)
         for header in CLI_ID_HEADERS:
-            credential = as_shown(header, single_header(request, header.lower()))
+            credential = _header_credential(request, header)
             if credential is None:
                 continue
             cli_caller = await self._cli_id_caller(credential)
@@ -249,61 +303,66 @@ class Authenticator:
                 )
                 raise Refused("conflicting_credentials", message, header.lower())
             caller = caller or cli_caller
-        if caller is None and self.are_names_believed:
+        is_named = PARTICIPANT_HEADER in request.headers
+        if caller is None and self.config.are_names_believed and is_named:
             return await self._named_caller(request)
         return caller
 
     def _token_or_session_caller(self, request: Request) -> Caller | None:
         """Return the caller of a token or else of the session cookie. Raises `Refused`."""
         credential = bearer_credential(request)
-        if credential is not None and not self._is_operators(credential):
-            return self._token_caller(credential)
-        session_credential = as_shown(COOKIE, request.cookies.get(COOKIE, ""))
-        if credential is not None or session_credential is None:
+        if credential is not None:
+            is_operators = _is_secret(credential, self.config.operator_token)
+            return None if is_operators else self._token_caller(credential)
+        session_credential = _cookie_credential(request)
+        if session_credential is None:
             return None
         caller = self._token_caller(session_credential)
         if request.method not in SAFE_METHODS:
-            sent_csrf = request.headers.get(CSRF, "")
-            if not hmac.compare_digest(
-                sent_csrf.encode("latin-1"), csrf_token(session_credential.secret).encode()
-            ):
+            sent_token = request.headers.get(CSRF, "").encode("latin-1")
+            if not hmac.compare_digest(sent_token, csrf_token(session_credential.secret).encode()):
                 raise Refused("bad_csrf", f"the page is out of date: reload it ({CSRF})")
         return caller
 
     async def _cli_id_caller(self, credential: Credential) -> Caller:
         """Return the caller of a CLI id, who is never an operator."""
-        if self._tokens.known(credential.secret) is None:
-            await self._linking.claim(credential.secret)
+        if self.tokens.known(credential.secret) is None:
+            await self.linking.claim(credential.secret)
         caller = self._token_caller(credential)
         return replace(caller, scopes=caller.scopes - STAFF_SCOPES)
 
-    async def _named_caller(self, request: Request) -> Caller | None:
+    async def _named_caller(self, request: Request) -> Caller:
         """Return the caller by name, where names are believed."""
-        if PARTICIPANT_HEADER not in request.headers:
-            return None
-        name = check_name(request.headers[PARTICIPANT_HEADER], "invalid_credential", "participant")
-        register = self._people.register
+        name = request.headers[PARTICIPANT_HEADER]
+        check_name(name, "invalid_credential", "participant")
+        register = self.people.register
         is_read = request.method in SAFE_METHODS
         account = await (register.known(name) if is_read else register.account(name))
-        return self._feed.now().local(account, name, now())
+        return self.feed.now().local(account, name, now())
 
     def _token_caller(self, credential: Credential) -> Caller:
         at = now()
-        token = self._tokens.known(credential.secret)
+        token = self.tokens.known(credential.secret)
         if token is None:
             message = f"this token is unknown, expired or revoked: {LOGIN_HINT}"
             raise Refused("invalid_credential", message, credential.header.lower())
-        self._tokens.used(token.id, at)
-        return self._feed.now().caller(token, at)
+        self.tokens.used(token.id, at)
+        return self.feed.now().caller(token, at)
 
-    async def _with_name(self, caller: Caller) -> Caller:
-        if caller.name or caller.account is None:
-            return caller
-        try:
-            return replace(caller, name=await self._people.name_of(caller.account))
-        except Failed:
-            # A name is only for display, so a failure does not stop the request.
-            return replace(caller, name=caller.account)
+
+def _is_secret(credential: Credential, secret: str) -> bool:
+    """Return whether a credential is this secret; an empty one lets nobody in."""
+    # Headers are bytes, which starlette decodes as Latin-1.
+    sent = credential.secret.encode("latin-1")
+    return bool(secret) and hmac.compare_digest(sent, secret.encode())
+
+
+def _header_credential(request: Request, header: str) -> Credential | None:
+    return parse_credential(header, single_header(request, header.lower()))
+
+
+def _cookie_credential(request: Request) -> Credential | None:
+    return parse_credential(COOKIE, request.cookies.get(COOKIE, ""))
 
 
 def client_address(request: Request) -> str:

@@ -13,7 +13,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingest.access.callers import Caller
 from ingest.http.auth import Authenticator
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import now
@@ -28,7 +27,6 @@ EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
 TOKENS = ("/v1/tokens", "/v1/admin/tokens")
 SECRET = "token"  # noqa: S105  (a field's name)
 AGAIN_S = 1.0
-REPLAYED = {"Idempotent-Replayed": "true"}
 
 _log = logging.getLogger(__name__)
 
@@ -57,21 +55,30 @@ class IdempotencyMiddleware:
         if not _has_key(scope):
             await self.app(scope, receive, send)
             return
-        body: bytes = b""
-        key_request: IdempotentRequest | None = None
+        body, request = b"", None
         response: Response | None
         try:
             body = await _read_body(receive)
-            key_request = await self._key_request(Request(scope), body)
-            response = None if key_request is None else await self._find_replay(key_request)
-        except (HTTPException, Refused, Failed) as error:
-            response = _refusal(error)
+            request = await self._key_request(Request(scope), body)
+            first = None if request is None else await self._repeats.begin(request)
+            response = None if request is None or first is None else _replay(request, first)
+        except HTTPException as error:
+            response = error_response(error.status_code, str(error.detail))
+        except Refused as refused:
+            response = refused_response(refused)
+        except Failed as failed:
+            response = failed_response(failed)
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            return pending.pop() if pending else await receive()
+
         if response is not None:
             await response(scope, receive, send)
-        elif key_request is None:
-            await self.app(scope, _replay_body(body, receive), send)
+        elif request is None:
+            await self.app(scope, receive_again, send)
         else:
-            await self._handle_first(key_request, scope, _replay_body(body, receive), send)
+            await self._handle_first(request, scope, receive_again, send)
 
     async def _key_request(self, request: Request, body: bytes) -> IdempotentRequest | None:
         """Return the request to carry out once; None for anonymous ones: the route refuses."""
@@ -82,20 +89,15 @@ class IdempotencyMiddleware:
             return None
         if key is None or caller.kind == "anonymous":
             return None
-        return IdempotentRequest(caller.actor, request.url.path, key, _hash(caller, body), now())
-
-    async def _find_replay(self, key_request: IdempotentRequest) -> Response | None:
-        """Return the response to a repeat, None for a first request.
-
-        Raises `Refused` and `Failed`.
-        """
-        first_response = await self._repeats.begin(key_request)
-        return None if first_response is None else _replay(key_request, first_response)
+        # Two requests under one key must have the same body and scopes.
+        allowed = " ".join([*sorted(caller.scopes), *sorted(caller.problems)])
+        request_hash = hashlib.sha256(allowed.encode() + b"\n" + body).hexdigest()
+        return IdempotentRequest(caller.actor, request.url.path, key, request_hash, now())
 
     async def _handle_first(
-        self, key_request: IdempotentRequest, scope: Scope, receive: Receive, send: Send
+        self, request: IdempotentRequest, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Carry the request out and send its response once that is stored."""
+        """Carry the request out, and send its response once that is stored."""
         messages: list[Message] = []
 
         async def collect(message: Message) -> None:
@@ -104,25 +106,26 @@ class IdempotencyMiddleware:
         try:
             await self.app(scope, receive, collect)
         except Exception:
-            await self._store_outcome(key_request, None)
+            await self._store_outcome(request, 500, b"")
             raise
-        await self._store_outcome(key_request, messages)
+        body = b"".join(message.get("body", b"") for message in messages)
+        await self._store_outcome(request, messages[0]["status"] if messages else 500, body)
         for message in messages:
             await send(message)
 
-    async def _store_outcome(
-        self, key_request: IdempotentRequest, messages: list[Message] | None
-    ) -> None:
+    async def _store_outcome(self, request: IdempotentRequest, status: int, body: bytes) -> None:
         """Store the response of a request that succeeded, else free its key."""
-        status = messages[0]["status"] if messages else 500
-        body = b"".join(message.get("body", b"") for message in messages or ())
+        is_success = 200 <= status < 300
+        if is_success and request.route in TOKENS:
+            fields = json.loads(body)
+            body = bytes(
+                JSONResponse({name: fields[name] for name in fields if name != SECRET}).body
+            )
         try:
-            if 200 <= status < 300:
-                await self._repeats.keep(
-                    key_request, status, _remove_secret(key_request.route, body)
-                )
+            if is_success:
+                await self._repeats.keep(request, status, body)
             else:
-                await self._repeats.forget(key_request)
+                await self._repeats.forget(request)
         except Failed as failed:
             # The request is done; a repeat gets `in_progress` until this one counts as lost.
             _log.warning("cannot store the response under an Idempotency-Key: %s", failed)
@@ -149,49 +152,20 @@ async def _read_body(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def _refusal(error: HTTPException | Refused | Failed) -> Response:
-    if isinstance(error, HTTPException):
-        return error_response(error.status_code, str(error.detail))
-    return refused_response(error) if isinstance(error, Refused) else failed_response(error)
-
-
-def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that returns this body again."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return receive_again
-
-
-def _hash(caller: Caller, body: bytes) -> str:
-    """Hash what two requests under one key must share; other scopes are another request."""
-    allowed = " ".join([*sorted(caller.scopes), *sorted(caller.problems)])
-    return hashlib.sha256(allowed.encode() + b"\n" + body).hexdigest()
-
-
-def _replay(key_request: IdempotentRequest, first_response: StoredResponse) -> Response:
+def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
     """Return the response to a repeat. Raises `Refused`."""
-    if first_response.request_hash != key_request.request_hash:
+    if first.request_hash != request.request_hash:
         message = "this Idempotency-Key was used for a different request: choose another key"
         raise Refused("idempotency_key_reused", message)
-    if first_response.status is None:
+    if first.status is None:
         message = "the first request under this Idempotency-Key is still in progress: try again"
         raise Refused("in_progress", message, retry_after_s=AGAIN_S)
-    if key_request.route in TOKENS:
-        number = json.loads(first_response.body)["id"]
+    if request.route in TOKENS:
+        number = json.loads(first.body)["id"]
         message = (
             f"token {number} was created under this Idempotency-Key and its text was shown once: "
-            f"revoke it with DELETE {key_request.route}/{number}, and create another with a new key"
+            f"revoke it with DELETE {request.route}/{number}, and create another with a new key"
         )
         raise Refused("shown_once", message)
-    headers = REPLAYED | {"Content-Type": "application/json"}
-    return Response(first_response.body, first_response.status, headers)
-
-
-def _remove_secret(route: str, body: bytes) -> bytes:
-    if route not in TOKENS:
-        return body
-    fields = json.loads(body)
-    return bytes(JSONResponse({name: fields[name] for name in fields if name != SECRET}).body)
+    headers = {"Idempotent-Replayed": "true", "Content-Type": "application/json"}
+    return Response(first.body, first.status, headers)

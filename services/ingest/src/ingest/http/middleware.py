@@ -2,9 +2,8 @@
 
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -35,6 +34,17 @@ JSON_BYTES_MAX = 128 * KIB
 SUBMISSION_BYTES_MAX = 4 * KIB * KIB
 PROBLEM_BYTES_MAX = 16 * KIB * KIB
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
+# Paths that accept files, always with a credential, and how large these may be. The last one is the
+# submit route of the public client, with its own mode names.
+UPLOADS = (
+    (re.compile(r"/v1/problems/?"), PROBLEM_BYTES_MAX),
+    (re.compile(r"/v1/submissions/?"), SUBMISSION_BYTES_MAX),
+    (re.compile(r"/profile|(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
+    (
+        re.compile(r"/(?!v1/)[^/]+/[^/]+/(test|benchmark|leaderboard|profile)", re.IGNORECASE),
+        SUBMISSION_BYTES_MAX,
+    ),
+)
 
 FREE = ("/health", "/healthz", "/readyz")
 POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
@@ -71,8 +81,7 @@ def normalize_path(path: str) -> str:
     >>> normalize_path("//user//submissions/"), normalize_path("//"), normalize_path("/a")
     ('/user/submissions', '/', '/a')
     """
-    single = _SLASHES.sub("/", path)
-    return single.rstrip("/") or "/"
+    return _SLASHES.sub("/", path).rstrip("/") or "/"
 
 
 class NormalizePathMiddleware:
@@ -86,25 +95,6 @@ class NormalizePathMiddleware:
         if scope["type"] == "http":
             scope = {**scope, "path": normalize_path(scope["path"])}
         await self.app(scope, receive, send)
-
-
-class UploadRoute(NamedTuple):
-    """Paths that accept files, always with a credential."""
-
-    path: re.Pattern[str]
-    bytes_max: int
-
-
-UPLOADS: Sequence[UploadRoute] = (
-    UploadRoute(re.compile(r"/v1/problems/?"), PROBLEM_BYTES_MAX),
-    UploadRoute(re.compile(r"/v1/submissions/?"), SUBMISSION_BYTES_MAX),
-    UploadRoute(re.compile(r"/profile|(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
-    # The submit route of the public client, with its own mode names.
-    UploadRoute(
-        re.compile(r"/(?!v1/)[^/]+/[^/]+/(test|benchmark|leaderboard|profile)", re.IGNORECASE),
-        SUBMISSION_BYTES_MAX,
-    ),
-)
 
 
 class BodyLimitMiddleware:
@@ -122,25 +112,26 @@ class BodyLimitMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        upload_route = next(
-            (route for route in UPLOADS if route.path.fullmatch(scope["path"])), None
-        )
-        bytes_max = JSON_BYTES_MAX if upload_route is None else upload_route.bytes_max
+        limits = [limit for path, limit in UPLOADS if path.fullmatch(scope["path"])]
+        bytes_max = limits[0] if limits else JSON_BYTES_MAX
         announced = announced_body_bytes(scope)
+        response: JSONResponse | None = None
         if (announced or 0) > bytes_max:
-            await _send(body_too_large_response(bytes_max), scope, receive, send)
-            return
-        needs_credential = announced != 0 and scope["method"] in METHODS
-        if needs_credential and (
-            upload_route or announced is None or announced > ANONYMOUS_BYTES_MAX
-        ):
-            refusal_response = await self._refuse_anonymous(Request(scope))
-            if refusal_response is not None and (upload_route or announced is not None):
-                await _send(refusal_response, scope, receive, send)
-                return
-            if refusal_response is not None:
+            response = body_too_large_response(bytes_max)
+        elif announced != 0 and scope["method"] in METHODS:
+            is_large = announced is None or announced > ANONYMOUS_BYTES_MAX
+            refusal = await self._refuse_anonymous(Request(scope)) if limits or is_large else None
+            if refusal is not None and announced is None and not limits:
                 bytes_max = ANONYMOUS_BYTES_MAX
-        await self.app(scope, limit_body(receive, bytes_max), send)
+            else:
+                response = refusal
+        if response is None:
+            await self.app(scope, limit_body(receive, bytes_max), send)
+            return
+        # The body has not arrived yet; a client that waits for `100 Continue` never sends it.
+        if any(name == b"expect" for name, _ in scope["headers"]):
+            response.headers["Connection"] = "close"
+        await response(scope, receive, send)
 
     async def _refuse_anonymous(self, request: Request) -> JSONResponse | None:
         """Return the refusal for a client without a valid credential, None for others."""
@@ -151,13 +142,6 @@ class BodyLimitMiddleware:
         except Failed as failed:
             return failed_response(failed)
         return None
-
-
-async def _send(response: JSONResponse, scope: Scope, receive: Receive, send: Send) -> None:
-    """Respond before the body arrives; a client that waits for `100 Continue` never sends it."""
-    if any(name == b"expect" for name, _ in scope["headers"]):
-        response.headers["Connection"] = "close"
-    await response(scope, receive, send)
 
 
 @dataclass(frozen=True)
@@ -187,12 +171,10 @@ class RateLimitMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or refuse it; Source: the ASGI specification."""
+        refusal_response = None
         if scope["type"] == "http" and scope["path"] not in FREE:
             refusal_response = self._check_rate(Request(scope))
-            if refusal_response is not None:
-                await refusal_response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        await (refusal_response or self.app)(scope, receive, send)
 
     def _check_rate(self, request: Request) -> ASGIApp | None:
         payer = self._auth.rate_limit_key(request)
@@ -205,18 +187,18 @@ class RateLimitMiddleware:
         reset_s = max(1, round(wait_s))
         headers = rate_limit_headers(rule.amount, 0, reset_s)
         message = f"too many requests: at most {rule}; try again in {reset_s} s"
-        return refused_response(
-            Refused("rate_limited", message, retry_after_s=max(1.0, wait_s)), headers
-        )
+        refused = Refused("rate_limited", message, retry_after_s=max(1.0, wait_s))
+        return refused_response(refused, headers)
 
     def _is_poll(self, request: Request, payer: str) -> bool:
         """Return whether a request is a poll that is allowed beyond the rate."""
         match = POLL.match(request.url.path) if request.method == "GET" else None
-        if match is None or not self._window.test(self._all_polls, f"{payer} polls"):
-            return False
-        if not self._window.hit(self._polls, f"{payer} {int(match[1])}"):
-            return False
-        return self._window.hit(self._all_polls, f"{payer} polls")
+        return (
+            match is not None
+            and self._window.test(self._all_polls, f"{payer} polls")
+            and self._window.hit(self._polls, f"{payer} {int(match[1])}")
+            and self._window.hit(self._all_polls, f"{payer} polls")
+        )
 
 
 def rate_limit_headers(limit: int, remaining: int, reset_s: int) -> dict[str, str]:
@@ -236,13 +218,10 @@ class RequestIdMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request; Source: the ASGI specification."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).setdefault(REQUEST_ID, new_id())
             await send(message)
 
-        await self.app(scope, receive, send_with_id)
+        await self.app(scope, receive, send_with_id if scope["type"] == "http" else send)

@@ -3,6 +3,7 @@
 Requests are JSON, or forms as RFC 8628 requires.
 """
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -17,13 +18,14 @@ from ingest.http.auth import Authenticator, client_address
 from ingest.http.request_models import PRINTABLE, RequestModel
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
 from ingest.login.service import Logins
-from shared.clock import new_id
-from shared.errors import STATUS_BY_CODE, Refused
+from ingest.login.web import read_body
+from shared.errors import Refused
 from shared.events import SCOPES
+from shared.http import refused_response
 
 BYTES_MAX = 8 * 1024
-FORM = "application/x-www-form-urlencoded"
-JSON = "application/json"
+FIELDS_MAX = 20
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 Grant = Literal["urn:ietf:params:oauth:grant-type:device_code"]
 
 Client = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^{PRINTABLE}+$")]
@@ -87,7 +89,7 @@ class IdentityLinkRequest(RequestModel):
 class LoginResponse(BaseModel):
     """A response; the OpenAPI document has every field."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class IdentityLinkPage(LoginResponse):
@@ -114,15 +116,20 @@ class CliIdPreview(LoginResponse):
     expires_at: datetime
 
 
-class LinkedCliId(LoginResponse):
-    """A CLI id that acts for a participant."""
+class ParticipantAccess(LoginResponse):
+    """For whom something may act, with which scopes and until when."""
 
-    status: Literal["ok"] = "ok"
-    token_id: int
     participant_id: str
     participant: str
     scopes: list[str]
     expires_at: datetime | None
+
+
+class LinkedCliId(ParticipantAccess):
+    """A CLI id that acts for a participant."""
+
+    status: Literal["ok"] = "ok"
+    token_id: int
 
 
 class DeviceCodeResponse(LoginResponse):
@@ -157,14 +164,10 @@ class DevicePreview(LoginResponse):
     expires_at: datetime
 
 
-class AnsweredDevice(LoginResponse):
+class AnsweredDevice(ParticipantAccess):
     """A device that was approved or denied."""
 
     status: Literal["ok", "denied"]
-    participant_id: str
-    participant: str
-    scopes: list[str]
-    expires_at: datetime | None
 
 
 def json_or_form_body(kind: type[OAuthRequest]) -> dict[str, Any]:
@@ -181,25 +184,20 @@ def json_or_form_body(kind: type[OAuthRequest]) -> dict[str, Any]:
 
 async def read_oauth_request(request: Request, kind: type[Kind]) -> Kind:
     """Return a request's body, sent as JSON or as a form. Raises `Refused` (`invalid_request`)."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BYTES_MAX:
-            raise Refused("request_too_large", f"the body has more than {BYTES_MAX:,} bytes")
+    body = await read_body(request, BYTES_MAX)
     is_json = request.headers.get("content-type", "").partition(";")[0].strip() == JSON
     try:
         if is_json:
             return kind.model_validate_json(body)
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20)
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
         return kind.model_validate(dict(pairs))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "body"
         raise Refused("invalid_request", f"{field}: {first['msg']}", field) from error
     except ValueError as error:
-        raise Refused(
-            "invalid_request", "the body is neither valid JSON nor a form", "body"
-        ) from error
+        message = "the body is neither valid JSON nor a form"
+        raise Refused("invalid_request", message, "body") from error
 
 
 def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
@@ -234,18 +232,12 @@ def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         check_unlimited(caller)
         if not body.confirm:
             login = await logins.cli_ids.preview(body.cli_id, caller.id)
-            return CliIdPreview(
-                requested_at=login.requested_at,
-                network=login.network,
-                provider=login.provider,
-                expires_at=login.expires_at,
-            )
+            return CliIdPreview.model_validate(login)
         # Nobody can grant an id scopes that they do not have.
         granted_scopes = [scope for scope in CLI_SCOPES if caller.may(scope)]
         if not granted_scopes:
-            message = (
-                f"your token has none of the scopes that a client needs: {', '.join(CLI_SCOPES)}"
-            )
+            scopes = ", ".join(CLI_SCOPES)
+            message = f"your token has none of the scopes that a client needs: {scopes}"
             raise Refused("scope_missing", message, "cli_id")
         token = await logins.cli_ids.link(body.cli_id, caller.id, granted_scopes)
         return LinkedCliId(
@@ -263,11 +255,12 @@ def _devices(router: APIRouter, logins: Logins) -> None:
         """Start a device login: a user code to show, a device code to poll (RFC 8628, 3.1)."""
         logins.login_attempts.take(f"device {client_address(request)}")
         body = await read_oauth_request(request, DeviceCodeRequest)
-        begun = await logins.devices.begin(body.client_id, body.scope, client_address(request))
-        page, code = f"{logins.public_url}/device", format_code(begun.user_code)
+        address = client_address(request)
+        device_code, user_code = await logins.devices.begin(body.client_id, body.scope, address)
+        page, code = f"{logins.public_url}/device", format_code(user_code)
         response.headers.update(NO_STORE)
         return DeviceCodeResponse(
-            device_code=begun.device_code,
+            device_code=device_code,
             user_code=code,
             verification_uri=page,
             verification_uri_complete=f"{page}/{code}",
@@ -287,7 +280,7 @@ def _devices(router: APIRouter, logins: Logins) -> None:
             grant = await logins.devices.poll(body.device_code)
         except Refused as refused:
             return _oauth_refusal(refused)
-        life = grant.expires_at - logins.devices.clock()
+        life = grant.expires_at - logins.tokens.decisions.clock()
         token = DeviceTokenResponse(
             access_token=grant.secret,
             expires_in=int(life.total_seconds()),
@@ -300,38 +293,22 @@ def _devices(router: APIRouter, logins: Logins) -> None:
 
 def _oauth_refusal(refused: Refused) -> JSONResponse:
     """Return a refusal in our form and in OAuth's (RFC 6749, 5.2)."""
-    request_id = new_id()
-    body: dict[str, Any] = {
-        "detail": refused.reason,
-        "code": refused.code,
-        "request_id": request_id,
-        "error": refused.code,
-        "error_description": refused.reason,
-    }
-    if refused.field:
-        body["errors"] = [{"field": refused.field, "message": refused.reason}]
-    headers = {"X-Request-Id": request_id} | NO_STORE
-    if refused.retry_after_s is not None:
-        headers["Retry-After"] = str(int(refused.retry_after_s))
-    return JSONResponse(body, STATUS_BY_CODE.get(refused.code, 400), headers)
+    response = refused_response(refused, NO_STORE)
+    oauth_fields = {"error": refused.code, "error_description": refused.reason}
+    response.body = response.render(json.loads(bytes(response.body)) | oauth_fields)
+    response.headers["Content-Length"] = str(len(response.body))
+    return response
 
 
 def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
     @router.post("/v1/auth/device/claim")
     async def claim(
-        body: DeviceAnswerRequest,
-        caller: Annotated[Caller, Depends(auth.participant("account"))],
+        body: DeviceAnswerRequest, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> DevicePreview | AnsweredDevice:
         """Preview a device by its user code; with `confirm`, approve it, or deny it with `deny`."""
         if not body.confirm:
             login = await logins.devices.preview(body.user_code, caller)
-            return DevicePreview(
-                requested_at=login.requested_at,
-                network=login.network,
-                client=login.client,
-                scopes=list(login.scopes),
-                expires_at=login.expires_at,
-            )
+            return DevicePreview.model_validate(login)
         login = await logins.devices.answer(body.user_code, caller, is_let_in=not body.deny)
         return AnsweredDevice(
             status="denied" if body.deny else "ok",
@@ -343,8 +320,7 @@ def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> N
 
     @router.post("/v1/me/identities")
     async def link(
-        body: IdentityLinkRequest,
-        caller: Annotated[Caller, Depends(auth.participant("account"))],
+        body: IdentityLinkRequest, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> IdentityLinkPage:
         """The page that links an identity; its provider then asks the participant."""
         check_unlimited(caller)

@@ -16,6 +16,7 @@ from shared.errors import Failed, Refused
 ANSWER_BYTES_MAX = 64 * 1024
 WAIT_S_MAX = 10.0
 SUBJECT = re.compile(r"[0-9]{1,32}\Z")
+HEADERS = {"Accept": "application/json", "User-Agent": "warpboard"}
 
 
 class OAuthEndpoints(NamedTuple):
@@ -33,8 +34,7 @@ def github(url: str, api_url: str) -> OAuthEndpoints:
 
     Source: GitHub's documentation, "Authorizing OAuth apps" and "Get the authenticated user".
     """
-    oauth = f"{url.rstrip('/')}/login/oauth"
-    profile = f"{api_url.rstrip('/')}/user"
+    oauth, profile = f"{url.rstrip('/')}/login/oauth", f"{api_url.rstrip('/')}/user"
     return OAuthEndpoints(f"{oauth}/authorize", f"{oauth}/access_token", profile, "", "login")
 
 
@@ -44,14 +44,8 @@ def discord(url: str) -> OAuthEndpoints:
     Source: Discord's documentation, "OAuth2".
     """
     base = url.rstrip("/")
-    api = f"{base}/api"
-    return OAuthEndpoints(
-        f"{base}/oauth2/authorize",
-        f"{api}/oauth2/token",
-        f"{api}/users/@me",
-        "identify",
-        "username",
-    )
+    token, profile = f"{base}/api/oauth2/token", f"{base}/api/users/@me"
+    return OAuthEndpoints(f"{base}/oauth2/authorize", token, profile, "identify", "username")
 
 
 @asynccontextmanager
@@ -103,14 +97,9 @@ class OAuthProvider:
         token = granted.get("access_token")
         if not isinstance(token, str) or not token.isascii():
             # GitHub reports errors with 200, Discord with 400.
-            message = f"{self.title} refused this login: start again"
-            raise Refused("login_refused", message)
-        bearer = {"Authorization": f"Bearer {token}"}
-        return self._parse_user(
-            await self._request_json("GET", self.endpoints.profile, headers=bearer)
-        )
-
-    def _parse_user(self, profile: Mapping[str, Any]) -> ProviderUser:
+            raise Refused("login_refused", f"{self.title} refused this login: start again")
+        headers = HEADERS | {"Authorization": f"Bearer {token}"}
+        profile = await self._request_json("GET", self.endpoints.profile, headers=headers)
         subject = str(profile.get("id", ""))
         if not SUBJECT.match(subject):
             raise Failed(f"{self.title} sent no user id")
@@ -121,16 +110,16 @@ class OAuthProvider:
         method: str,
         url: str,
         data: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = HEADERS,
     ) -> Mapping[str, Any]:
-        request_headers = {"Accept": "application/json", "User-Agent": "warpboard"} | dict(
-            headers or {}
-        )
+        body = b""
         try:
-            async with self.client.stream(
-                method, url, data=data, headers=request_headers
-            ) as response:
-                body = await self._read_body(response)
+            async with self.client.stream(method, url, data=data, headers=headers) as response:
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > ANSWER_BYTES_MAX:
+                        limit = f"{ANSWER_BYTES_MAX:,} bytes"
+                        raise Failed(f"{self.title} answered with more than {limit}")
         except httpx.HTTPError as error:
             raise Failed(f"{self.title} cannot be reached: {error}") from error
         if response.status_code >= 500 or response.status_code == 429:
@@ -140,11 +129,3 @@ class OAuthProvider:
         except (msgspec.DecodeError, UnicodeError) as error:
             raise Failed(f"{self.title} answered with invalid JSON") from error
         return payload if isinstance(payload, dict) else {}
-
-    async def _read_body(self, response: httpx.Response) -> bytes:
-        body = b""
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > ANSWER_BYTES_MAX:
-                raise Failed(f"{self.title} answered with more than {ANSWER_BYTES_MAX:,} bytes")
-        return body

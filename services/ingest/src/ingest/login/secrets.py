@@ -12,7 +12,6 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from ingest.login.rules import USER_CODE_LENGTH, USER_CODE_LETTERS
 
 SECRET_BYTES = 32
-
 # One hash takes 64 MiB and about 50 ms of a core: more at once would starve other requests.
 AT_ONCE_MAX = 2
 DUMMY_PASSWORD = "nobody's password"  # noqa: S105  (protects nothing)
@@ -34,16 +33,13 @@ def pkce_challenge(verifier: str) -> str:
     >>> pkce_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
     'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
     """
-    return _url_safe(hashlib.sha256(verifier.encode()).digest())
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def derive_token(device_code: str) -> str:
     """Return the token of a device code: the same one for every poll, if a response gets lost."""
-    return "wb_" + _url_safe(hashlib.sha256(b"token " + device_code.encode()).digest())
-
-
-def _url_safe(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return f"wb_{pkce_challenge(f'token {device_code}')}"
 
 
 class Argon2Hasher:
@@ -62,21 +58,19 @@ class Argon2Hasher:
     async def matches(self, stored_hash: str | None, password: str) -> bool:
         """Return whether the password matches; False for no hash, after the same work."""
         async with self._slots:
-            return await asyncio.to_thread(self._verify, stored_hash, password)
+            try:
+                await asyncio.to_thread(
+                    self._argon.verify, stored_hash or self._dummy_hash, password
+                )
+            except (Argon2Error, InvalidHashError):
+                return False
+        return stored_hash is not None
 
     def is_old(self, stored_hash: str) -> bool:
         """Return whether a hash was made with weaker parameters than today's."""
         return self._argon.check_needs_rehash(stored_hash)
 
-    def _verify(self, stored_hash: str | None, password: str) -> bool:
-        try:
-            self._argon.verify(stored_hash or self._dummy_hash, password)
-        except (Argon2Error, InvalidHashError):
-            return False
-        return stored_hash is not None
-
 
 @cache
 def _dummy_hash() -> str:
-    """Return a hash to compare with when there is none."""
     return PasswordHasher().hash(DUMMY_PASSWORD)

@@ -1,8 +1,12 @@
-"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628)."""
+"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628).
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+All methods may raise `Refused` and `Failed`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ingest.access.callers import Caller, allowed_scopes
@@ -11,7 +15,7 @@ from ingest.access.rules import Token
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CLI_SCOPES, CliIdLinking, NewToken, Tokens
 from ingest.attempt_limiter import AttemptLimiter
-from ingest.login.postgres import PostgresCliLoginStore, PostgresDeviceLoginStore
+from ingest.login.postgres import LoginStore
 from ingest.login.rules import (
     CLI_ID,
     POLL_EVERY_S,
@@ -33,16 +37,17 @@ from ingest.login.sign_in import OAuthLogins, SignIn
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 
-SESSION_KIND = "web"
+SESSION_KIND, DEVICE_KIND = "web", "device"
 # A person has a few browsers; a new session replaces the oldest one, so nobody is locked out.
 SESSIONS_MAX = 10
-
 CODES_TRIED_MAX = 5
-DEVICE_KIND = "device"
+CODE_ATTEMPTS = "30/hour"
+CLI_IDS_PER_ADDRESS = "10/minute"
+# A class or a company may share one address; the secrets are long enough for this rate.
+LOGINS_PER_ADDRESS = "60/minute"
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(NamedTuple):
     """A logged-in caller, and the secret of their session."""
 
     caller: Caller
@@ -55,22 +60,14 @@ class Sessions:
 
     tokens: Tokens
     people: Accounts
-    clock: Callable[[], datetime]
 
     async def open(self, account: str) -> str:
-        """Open a session and return its secret, valid for 12 hours.
-
-        Raises `Refused` and `Failed`.
-        """
-        by = f"account:{account}"
-        web_sessions = [
-            session_token
-            for session_token in self.tokens.feed.now().tokens_of(account)
-            if session_token.kind == SESSION_KIND
-        ]
-        for old in web_sessions[: max(0, len(web_sessions) - SESSIONS_MAX + 1)]:
+        """Open a session and return its secret, valid for 12 hours."""
+        by, access = f"account:{account}", self.tokens.feed.now()
+        sessions = [token for token in access.tokens_of(account) if token.kind == SESSION_KIND]
+        for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
-        at = self.clock()
+        at = self.tokens.decisions.clock()
         role_scopes = allowed_scopes(self.tokens.feed.now().roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
@@ -78,18 +75,17 @@ class Sessions:
         return (await self.tokens.issue(account, new, by)).secret
 
     async def find(self, secret: str) -> Session | None:
-        """Return the live session of a secret, or None. Raises `Failed`."""
+        """Return the live session of a secret, or None."""
         token = self.tokens.known(secret) if secret else None
         if token is None or token.kind != SESSION_KIND:
             return None
-        at = self.clock()
+        at = self.tokens.decisions.clock()
         self.tokens.used(token.id, at)
         caller = self.tokens.feed.now().caller(token, at)
-        name = await self.people.name_of(token.account)
-        return Session(replace(caller, name=name), secret)
+        return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
 
     async def close(self, secret: str) -> None:
-        """End a session; harmless if it has ended. Raises `Failed`."""
+        """End a session; harmless if it has ended."""
         token = self.tokens.known(secret) if secret else None
         if token is not None and token.kind == SESSION_KIND:
             by = f"account:{token.account}"
@@ -100,46 +96,38 @@ class Sessions:
 class CliIds:
     """Issues and links CLI ids."""
 
-    logins: PostgresCliLoginStore
+    store: LoginStore
     linking: CliIdLinking
-    tokens: Tokens
-    clock: Callable[[], datetime]
 
     async def give(self, provider: str, address: str | None) -> str:
-        """Issue a CLI id that waits to be linked. Raises `Failed`."""
-        cli_id, at = new_secret(), self.clock()
+        """Issue a CLI id that waits to be linked."""
+        cli_id, at = new_secret(), self.linking.tokens.decisions.clock()
         login = CliLogin(provider, coarse_network(address), at, pending_until(at))
-        await self.logins.add(hash_secret(cli_id), login)
+        await self.store.execute("add_cli_login", cli=hash_secret(cli_id), **vars(login))
         return cli_id
 
     async def preview(self, cli_id: str, account: str) -> CliLogin:
-        """Return who asked for a CLI id and from where. Raises `Refused` and `Failed`."""
-        login = await self.logins.find(hash_secret(cli_id)) if CLI_ID.match(cli_id) else None
-        is_live = self.tokens.known(cli_id) is not None
-        return check_cli(login, account, is_live, self.clock())
+        """Return who asked for a CLI id and from where."""
+        login = None
+        if CLI_ID.match(cli_id):
+            login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
+        tokens = self.linking.tokens
+        return check_cli(login, account, tokens.known(cli_id) is not None, tokens.decisions.clock())
 
     async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
-        """Link a CLI id to a participant; repeating changes nothing.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Link a CLI id to a participant; repeating changes nothing."""
+        tokens = self.linking.tokens
         await self.preview(cli_id, account)
-        if not await self.logins.claim(hash_secret(cli_id), account, self.clock()):
+        values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.decisions.clock()}
+        if await self.store.execute("claim_cli_login", **values) == 0:
             # Somebody else was faster, or it expired meanwhile: this raises the right refusal.
             await self.preview(cli_id, account)
-        if self.tokens.known(cli_id) is None:
+        if tokens.known(cli_id) is None:
             await self.linking.link(account, cli_id, scopes)
-        token = self.tokens.known(cli_id)
+        token = tokens.known(cli_id)
         if token is None or token.account != account:
             raise Failed("the link has not taken effect yet: try again")
         return token
-
-
-class DeviceCodes(NamedTuple):
-    """The codes of a new device login."""
-
-    device_code: str
-    user_code: str
 
 
 class DeviceGrant(NamedTuple):
@@ -147,7 +135,7 @@ class DeviceGrant(NamedTuple):
 
     secret: str
     account: str
-    scopes: tuple[str, ...]
+    scopes: Sequence[str]
     expires_at: datetime
 
 
@@ -155,59 +143,66 @@ class DeviceGrant(NamedTuple):
 class Devices:
     """Device logins; `guesses` limits how often a participant may enter user codes."""
 
-    logins: PostgresDeviceLoginStore
+    store: LoginStore
     tokens: Tokens
-    guesses: AttemptLimiter
-    clock: Callable[[], datetime]
+    guesses: AttemptLimiter = field(
+        default_factory=partial(AttemptLimiter, CODE_ATTEMPTS, "code attempts")
+    )
 
-    async def begin(self, client: str, scope: str, address: str | None) -> DeviceCodes:
-        """Start a device login. Raises `Refused` and `Failed`."""
-        at, scopes = self.clock(), parse_scopes(scope)
+    async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
+        """Start a device login; return its device code and its user code."""
+        at, scopes = self.tokens.decisions.clock(), [*parse_scopes(scope)]
         login = DeviceLogin(client, scopes, coarse_network(address), at, pending_until(at))
         device_code = new_secret()
         for _ in range(CODES_TRIED_MAX):
             code = new_user_code()
-            if await self.logins.add(hash_secret(device_code), code, login):
-                return DeviceCodes(device_code, code)
+            values = {"device": hash_secret(device_code), "code": code, **vars(login)}
+            if await self.store.execute("add_device_login", **values) == 1:
+                return device_code, code
         raise Failed("no free user code was found: try again")
 
     async def preview(self, user_code: str, caller: Caller) -> DeviceLogin:
-        """Return the device with a user code. Raises `Refused` and `Failed`."""
+        """Return the device with a user code."""
         # Correct codes count, too: otherwise one's own codes would buy unlimited guesses.
         self.guesses.take(caller.id)
-        login = check_device(await self.logins.by_code(normalize_code(user_code)), self.clock())
+        code, at = normalize_code(user_code), self.tokens.decisions.clock()
+        login = check_device(
+            await self.store.find(DeviceLogin, "device_login_by_code", code=code), at
+        )
         check_holds_scopes(login, caller)
         return login
 
     async def answer(self, user_code: str, caller: Caller, is_let_in: bool) -> DeviceLogin:
-        """Approve or deny a device for this participant. Raises `Refused` and `Failed`."""
+        """Approve or deny a device for this participant."""
         login = await self.preview(user_code, caller)
-        account = caller.id if is_let_in else None
-        if not await self.logins.answer(normalize_code(user_code), account, self.clock()):
+        answered = await self.store.execute(
+            "answer_device_login",
+            code=normalize_code(user_code),
+            account=caller.id if is_let_in else None,
+            is_denied=not is_let_in,
+            at=self.tokens.decisions.clock(),
+        )
+        if not answered:
             raise Refused("user_code_used", "this code was already used", "user_code")
         return login
 
     async def poll(self, device_code: str) -> DeviceGrant:
-        """Return the token of a device once it is approved.
-
-        Raises `Refused` with the codes of RFC 8628, 3.5, and `Failed`.
-        """
-        device_hash, at = hash_secret(device_code), self.clock()
+        """Return the token of an approved device, else refuse as RFC 8628, 3.5 says."""
+        device, at = hash_secret(device_code), self.tokens.decisions.clock()
         since = at - timedelta(seconds=POLL_EVERY_S - POLL_LENIENCY_S)
-        is_in_time = await self.logins.polled(device_hash, at, since)
-        login = await self.logins.by_hash(device_hash)
-        if login is not None and not is_in_time:
+        polled = await self.store.execute("poll_device_login", device=device, at=at, since=since)
+        login = await self.store.find(DeviceLogin, "device_login_by_hash", device=device)
+        if login is not None and not polled:
             raise Refused("slow_down", f"poll once in {POLL_EVERY_S} s", None, POLL_EVERY_S)
         login, account = check_approved(login, at)
-        ends_at = login.grant_ends_at
         secret = derive_token(device_code)
         # A process may have ended between issuing the token and storing its number.
         if login.token is None and self.tokens.known(secret) is None:
-            name = f"{login.client} {login.requested_at:%Y-%m-%d}"
+            name, ends_at = f"{login.client} {login.requested_at:%Y-%m-%d}", login.grant_ends_at
             new = NewToken(DEVICE_KIND, name, login.scopes, ends_at, secret=secret)
             issued = await self.tokens.issue(account, new, f"account:{account}")
-            await self.logins.finish(device_hash, issued.number)
-        return DeviceGrant(secret, account, tuple(login.scopes), ends_at)
+            await self.store.execute("finish_device_login", device=device, token=issued.number)
+        return DeviceGrant(secret, account, login.scopes, login.grant_ends_at)
 
 
 @dataclass(frozen=True)
@@ -225,5 +220,9 @@ class Logins:
     oauth: OAuthLogins
     tokens: Tokens
     people: Accounts
-    cli_id_attempts: AttemptLimiter
-    login_attempts: AttemptLimiter
+    cli_id_attempts: AttemptLimiter = field(
+        default_factory=partial(AttemptLimiter, CLI_IDS_PER_ADDRESS, "CLI id requests")
+    )
+    login_attempts: AttemptLimiter = field(
+        default_factory=partial(AttemptLimiter, LOGINS_PER_ADDRESS, "login attempts")
+    )

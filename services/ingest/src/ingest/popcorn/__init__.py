@@ -1,29 +1,34 @@
 """The API of the public client popcorn-cli, translated to and from ours."""
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from ingest.http.middleware import NormalizePathMiddleware
-from ingest.popcorn.admin import admin_leaderboards_router, admin_router
+from ingest.popcorn import admin, exports, own_submissions, profiler, public, submissions
 from ingest.popcorn.dependencies import Dependencies
-from ingest.popcorn.exports import exports_router
-from ingest.popcorn.own_submissions import own_submissions_router
-from ingest.popcorn.profiler import profiler_router
-from ingest.popcorn.public import public_router
-from ingest.popcorn.submissions import stream_route, submissions_router
+from shared.response_types import DocumentedRoute
+
+TAG = "popcorn-cli"
 
 
 def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
     """Add the client's routes to the application; last, because the final route is very wide."""
     app.add_middleware(NormalizePathMiddleware)
     app.router.redirect_slashes = False
-    for build_router in (
-        public_router,
-        submissions_router,
-        own_submissions_router,
-        profiler_router,
-        admin_router,
-        admin_leaderboards_router,
-        exports_router,
+    router = APIRouter(tags=[TAG], route_class=DocumentedRoute)
+    for add_routes in (
+        public.add_leaderboard_routes,
+        public.add_health_routes,
+        submissions.add_submission_route,
+        own_submissions.add_own_submission_routes,
+        profiler.add_profiler_routes,
+        admin.add_intake_routes,
+        admin.add_submission_routes,
+        admin.add_participant_routes,
+        admin.add_rate_limit_routes,
+        admin.add_leaderboard_routes,
+        admin.add_invite_routes,
+        exports.add_export_route,
     ):
-        app.include_router(build_router(deps))
-    app.router.routes.append(stream_route(deps))
+        add_routes(router, deps)
+    app.include_router(router)
+    app.router.routes.append(submissions.stream_route(deps, [TAG]))

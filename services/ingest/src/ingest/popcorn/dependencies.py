@@ -3,13 +3,12 @@
 Some requests are described here and parsed by hand, to refuse them with 400.
 """
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict
@@ -17,33 +16,25 @@ from pydantic import BaseModel, ConfigDict
 from ingest.access.callers import Caller
 from ingest.bootstrap import Ingest
 from ingest.http.auth import Authenticator
-from ingest.popcorn.read_client import RETRY_PAUSE_S, RETRY_S_MAX, ReadClient
+from ingest.popcorn.read_client import ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 
 # The client sends no reason.
 NO_REASON = "by the client's admin command"
-
-TAG = "popcorn-cli"
 NUMBER_MAX = 2**53 - 1
-SOURCE: Mapping[str, Any] = {"type": "string", "format": "binary"}
 TEXT: Mapping[str, Any] = {"type": "string"}
-INDEX: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9]{0,3}$"}
-
-
-@dataclass(frozen=True)
-class ProblemSources:
-    """Where problems may come from; empty means nowhere."""
-
-    roots: tuple[Path, ...] = ()
-    repositories: Mapping[str, str] = field(default_factory=dict)
+SOURCE: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The services, the read side, authentication and blobs."""
+    """The services, the read side, authentication and blobs.
+
+    Problems come from folders under `problem_roots` and from `repositories`, URLs by name.
+    """
 
     ingest: Ingest
     auth: Authenticator
@@ -53,22 +44,16 @@ class Dependencies:
     profiler_gpu: str = ""
     clock: Callable[[], datetime] = now
     streams: StreamLimiter | None = None
-    sources: ProblemSources = ProblemSources()
+    problem_roots: tuple[Path, ...] = ()
+    repositories: Mapping[str, str] = field(default_factory=dict)
 
 
-class ClientLeaderboard(NamedTuple):
-    """A leaderboard, and its GPU types in order."""
+async def leaderboard_gpus(deps: Dependencies, caller: Caller, slug: str) -> list[str]:
+    """Return the GPU types of a leaderboard, in order.
 
-    slug: str
-    gpus: list[str]
-
-
-async def find_leaderboard(deps: Dependencies, caller: Caller, name: str) -> ClientLeaderboard:
-    """Return a leaderboard by name. Raises `Refused`: 404, or 401 or 403 for a closed one.
-
-    A token that is limited to other problems may still look at public leaderboards.
+    Raises `Refused`: 404, or 401 or 403 for a closed one. A token that is limited to other problems
+    may still look at public leaderboards.
     """
-    slug = name.lower()
     published = await deps.ingest.intake.published(slug)
     viewer = replace(caller, boards=frozenset(caller.reader.boards), problems=frozenset())
     try:
@@ -80,20 +65,31 @@ async def find_leaderboard(deps: Dependencies, caller: Caller, name: str) -> Cli
             f"{slug} is a closed leaderboard: join it with an invite, by `popcorn-cli join CODE`"
         )
         raise Refused(refused.code, message, refused.field) from refused
-    return ClientLeaderboard(slug, published.gpus)
+    return published.gpus
 
 
-def parse_bounded(request: Request, name: str, default: int, bounds: tuple[int, int | None]) -> int:
+def parse_bounded(
+    request: Request, name: str, default: int, low: int, high: int = NUMBER_MAX
+) -> int:
     """Return an integer query parameter. Raises `Refused`, naming the bounds."""
     text = request.query_params.get(name)
     if text is None:
         return default
-    low, high = bounds
     is_number = text.isascii() and text.isdigit() and len(text) < 16
-    if not is_number or int(text) < low or (high is not None and int(text) > high):
-        expected = f"at least {low}" if high is None else f"{low} to {high}"
+    if not is_number or not low <= int(text) <= high:
+        expected = f"at least {low}" if high == NUMBER_MAX else f"{low} to {high}"
         raise Refused("bad_query", f"{name} must be {expected}, not {text[:20]!r}", name)
     return int(text)
+
+
+def parse_page(
+    request: Request, limit: int, limit_max: int, offset_max: int = NUMBER_MAX
+) -> tuple[int, int]:
+    """Return the limit and the offset of a page. Raises `Refused`."""
+    return (
+        parse_bounded(request, "limit", limit, 1, limit_max),
+        parse_bounded(request, "offset", 0, 0, offset_max),
+    )
 
 
 def parse_number(text: str) -> int:
@@ -103,22 +99,17 @@ def parse_number(text: str) -> int:
     return int(text)
 
 
-def retry_while_unavailable(
-    authenticate: Callable[[Request], Awaitable[Caller]],
-) -> Callable[[Request], Awaitable[Caller]]:
-    """Retry authentication while it is unavailable: the client never repeats a poll."""
+def own_reader(deps: Dependencies) -> Callable[[Request], Awaitable[Caller]]:
+    """Return a dependency: a participant who reads their own submissions.
 
-    async def retry(request: Request) -> Caller:
-        retry_until = time.monotonic() + RETRY_S_MAX
-        while True:
-            try:
-                return await authenticate(request)
-            except Failed:
-                if time.monotonic() > retry_until:
-                    raise
-                await asyncio.sleep(RETRY_PAUSE_S)
+    It retries while authentication is unavailable: the client never repeats a poll.
+    """
+    authenticate = deps.auth.participant("read:own")
 
-    return retry
+    async def require_reader(request: Request) -> Caller:
+        return await retry_while_unavailable(partial(authenticate, request))
+
+    return require_reader
 
 
 class PopcornRequest(BaseModel):
@@ -127,39 +118,27 @@ class PopcornRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
-def _multipart_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a body of multipart fields."""
-    form = {"type": "object", "required": [*required], "properties": {**required, **optional}}
+def upload_form(
+    required: Mapping[str, Any] | None = None, optional: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Describe a multipart body: a source file and more fields."""
+    needed = {"file": SOURCE, **(required or {})}
+    form = {"type": "object", "required": [*needed], "properties": {**needed, **(optional or {})}}
     content = {"multipart/form-data": {"schema": form}}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def file_form() -> dict[str, Any]:
-    """Describe one source file."""
-    return _multipart_form({"file": SOURCE}, {})
-
-
-def profile_form() -> dict[str, Any]:
-    """Describe a source file, and the leaderboard with whose cases it is profiled."""
-    return _multipart_form({"file": SOURCE, "leaderboard": TEXT}, {"benchmark_index": INDEX})
+def integer_parameter(name: str, low: int, high: int = NUMBER_MAX, **more: Any) -> dict[str, Any]:
+    """Describe an integer query parameter."""
+    schema = {"type": "integer", "minimum": low, "maximum": high, **more}
+    return {"name": name, "in": "query", "schema": schema}
 
 
 def page_parameters(
-    default: int, limit_max: int, offset_max: int = NUMBER_MAX
+    limit: int, limit_max: int, offset_max: int = NUMBER_MAX
 ) -> list[dict[str, Any]]:
     """Describe the parameters of a page of a list."""
-    limit = {"type": "integer", "default": default, "minimum": 1, "maximum": limit_max}
-    offset = {"type": "integer", "default": 0, "minimum": 0, "maximum": offset_max}
     return [
-        {"name": "limit", "in": "query", "schema": limit},
-        {"name": "offset", "in": "query", "schema": offset},
+        integer_parameter("limit", 1, limit_max, default=limit),
+        integer_parameter("offset", 0, offset_max, default=0),
     ]
-
-
-# The parameter with a leaderboard's integer id.
-LEADERBOARD_ID = {
-    "name": "leaderboard_id",
-    "in": "query",
-    "required": True,
-    "schema": {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX},
-}

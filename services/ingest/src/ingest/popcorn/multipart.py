@@ -5,8 +5,6 @@ not plain ASCII, and then takes the file for a text.
 """
 
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -30,49 +28,22 @@ class Upload(NamedTuple):
     texts: dict[str, str]
 
 
-@dataclass
-class _Part:
-    headers: dict[bytes, bytes] = field(default_factory=dict)
-    data: bytearray = field(default_factory=bytearray)
-
-
 async def read_upload(request: Request) -> Upload | Refused:
-    """Return the upload of a request, or its refusal.
+    """Return the part `file` of a request and its text fields, or the refusal.
 
     A client that is refused while it sends sees a broken connection, so everything is read before
     anything else is checked.
     """
     try:
-        return await _read_upload(request)
+        return _parse_upload(request.headers.get("content-type", ""), await _read_body(request))
     except Refused as refused:
         return refused
 
 
-async def _read_upload(request: Request) -> Upload:
-    """Return the part `file` of a request and its text fields. Raises `Refused`."""
-    _, options = parse_options_header(request.headers.get("content-type", ""))
-    boundary = options.get(b"boundary")
-    body = await _read_body(request.stream())
-    if not boundary:
-        raise _bad_upload("send multipart/form-data with a boundary and one part named file")
-    file: tuple[str, bytes] | None = None
-    texts = {}
-    for part in _parse_parts(body, boundary):
-        disposition = part.headers.get(b"content-disposition", b"").decode("utf-8", "replace")
-        name, filename = _parse_names(disposition)
-        if name == "file" and file is None:
-            file = filename or "submission.py", bytes(part.data)
-        elif filename is None:
-            texts[name] = part.data.decode("utf-8", "replace")
-    if file is None:
-        raise _bad_upload("the part named file is missing: send the source in it")
-    return Upload(file[0], file[1], texts)
-
-
-async def _read_body(pieces: AsyncIterator[bytes]) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """Return the body; a large one is read to its end, so that its sender sees the refusal."""
     body, size = bytearray(), 0
-    async for piece in pieces:
+    async for piece in request.stream():
         size += len(piece)
         if size <= REQUEST_BYTES_MAX:
             body += piece
@@ -82,28 +53,50 @@ async def _read_body(pieces: AsyncIterator[bytes]) -> bytes:
     return bytes(body)
 
 
-def _parse_parts(body: bytes, boundary: bytes) -> list[_Part]:
-    parts: list[_Part] = []
-    header: list[bytearray] = [bytearray(), bytearray()]
+def _parse_upload(content_type: str, body: bytes) -> Upload:
+    """Raises `Refused`."""
+    _, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary")
+    if not boundary:
+        raise _bad_upload("send multipart/form-data with a boundary and one part named file")
+    file: tuple[str, bytes] | None = None
+    texts = {}
+    for headers, data in _parse_parts(body, boundary):
+        disposition = headers.get(b"content-disposition", b"").decode("utf-8", "replace")
+        name, filename = _parse_names(disposition)
+        if name == "file" and file is None:
+            file = filename or "submission.py", bytes(data)
+        elif filename is None:
+            texts[name] = data.decode("utf-8", "replace")
+    if file is None:
+        raise _bad_upload("the part named file is missing: send the source in it")
+    return Upload(*file, texts)
+
+
+def _parse_parts(body: bytes, boundary: bytes) -> list[tuple[dict[bytes, bytes], bytearray]]:
+    """Return the headers and the data of each part. Raises `Refused`."""
+    parts: list[tuple[dict[bytes, bytes], bytearray]] = []
+    name, value = bytearray(), bytearray()
 
     def begin() -> None:
         if len(parts) >= PARTS_MAX:
             raise _bad_upload(f"there are more than {PARTS_MAX} parts")
-        parts.append(_Part())
+        parts.append(({}, bytearray()))
 
     def end_header() -> None:
-        parts[-1].headers[bytes(header[0]).lower()] = bytes(header[1])
-        header[0], header[1] = bytearray(), bytearray()
+        parts[-1][0][bytes(name).lower()] = bytes(value)
+        name.clear()
+        value.clear()
 
     try:
         parser = MultipartParser(
             boundary,
             {
                 "on_part_begin": begin,
-                "on_header_field": lambda data, start, end: header[0].extend(data[start:end]),
-                "on_header_value": lambda data, start, end: header[1].extend(data[start:end]),
+                "on_header_field": lambda data, start, end: name.extend(data[start:end]),
+                "on_header_value": lambda data, start, end: value.extend(data[start:end]),
                 "on_header_end": end_header,
-                "on_part_data": lambda data, start, end: parts[-1].data.extend(data[start:end]),
+                "on_part_data": lambda data, start, end: parts[-1][1].extend(data[start:end]),
             },
         )
         parser.write(body)

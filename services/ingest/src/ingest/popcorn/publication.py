@@ -11,13 +11,14 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from ingest.popcorn.dependencies import NO_REASON, Dependencies, PopcornRequest
+from ingest.popcorn.response_models import RepositoryUpdateResult
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Publication
 from shared.api.fields import Visibility
@@ -31,7 +32,7 @@ CLONE_S_MAX = 60.0
 CLONE_BYTES_MAX = 200_000_000
 LOOK_S = 0.2
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,99}\Z")
-
+_CLONE = ("git", "clone", "--quiet", "--depth", "1", "--single-branch", "--no-tags", "--branch")
 UNCHECKED = "published by the public client's admin routes, which send no report"
 DEV = "-dev"
 DEV_DAYS = 365
@@ -59,11 +60,8 @@ async def clone_repository(
     url = repositories.get(name.lower())
     if url is None:
         known = ", ".join(sorted(repositories)) or "none, set WARPBOARD_INGEST_REPOSITORIES"
-        raise Refused(
-            "unknown_repository",
-            f"{name!r} is not a configured repository; configured: {known}",
-            "repository",
-        )
+        message = f"{name!r} is not a configured repository; configured: {known}"
+        raise Refused("unknown_repository", message, "repository")
     if not _BRANCH.match(branch) or ".." in branch:
         raise Refused("bad_branch", f"{branch[:40]!r} is not a valid branch name", "branch")
     with tempfile.TemporaryDirectory(prefix="warpboard-problems-") as folder:
@@ -74,7 +72,6 @@ async def clone_repository(
 
 async def _clone(url: str, branch: str, target: Path) -> None:
     """Raises `Refused` if git fails, and `Failed` if it takes too long or is too large."""
-    shallow = ("--depth", "1", "--single-branch", "--no-tags", "--branch", branch)
     environment = {
         "PATH": os.defpath,
         "HOME": str(target.parent),
@@ -83,13 +80,7 @@ async def _clone(url: str, branch: str, target: Path) -> None:
         "GIT_LFS_SKIP_SMUDGE": "1",
     }
     git = await asyncio.create_subprocess_exec(
-        "git",
-        "clone",
-        "--quiet",
-        *shallow,
-        "--",
-        url,
-        str(target),
+        *(*_CLONE, branch, "--", url, str(target)),
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -98,7 +89,14 @@ async def _clone(url: str, branch: str, target: Path) -> None:
     )
     communication = asyncio.create_task(git.communicate())
     try:
-        await _wait_for_git(communication, target)
+        for _ in range(round(CLONE_S_MAX / LOOK_S)):
+            finished, _ = await asyncio.wait({communication}, timeout=LOOK_S)
+            if finished:
+                break
+            if await asyncio.to_thread(_folder_bytes, target) > CLONE_BYTES_MAX:
+                raise Failed(f"the repository has more than {CLONE_BYTES_MAX:,} bytes")
+        else:
+            raise Failed(f"the repository was not cloned within {CLONE_S_MAX:.0f} s")
         _, error_output = communication.result()
     finally:
         if git.returncode is None:
@@ -108,17 +106,6 @@ async def _clone(url: str, branch: str, target: Path) -> None:
         error_lines = error_output.decode("utf-8", "replace").strip().splitlines()
         message = error_lines[-1][:300] if error_lines else f"git exited with {git.returncode}"
         raise Refused("bad_repository", f"the repository cannot be cloned: {message}", "repository")
-
-
-async def _wait_for_git(communication: "asyncio.Task[tuple[bytes, bytes]]", target: Path) -> None:
-    """Wait for git within the limits of time and size. Raises `Failed`."""
-    for _ in range(round(CLONE_S_MAX / LOOK_S)):
-        finished, _ = await asyncio.wait({communication}, timeout=LOOK_S)
-        if finished:
-            return
-        if await asyncio.to_thread(_folder_bytes, target) > CLONE_BYTES_MAX:
-            raise Failed(f"the repository has more than {CLONE_BYTES_MAX:,} bytes")
-    raise Failed(f"the repository was not cloned within {CLONE_S_MAX:.0f} s")
 
 
 def _folder_bytes(folder: Path) -> int:
@@ -146,6 +133,44 @@ def resolve_directory(roots: Sequence[Path], directory: str) -> Path:
     raise Refused("bad_directory", message, "directory")
 
 
+async def create_leaderboard(
+    deps: Dependencies, directory: str, visibility: str | None, actor: str
+) -> str:
+    """Publish a folder as a development leaderboard; return its slug.
+
+    Raises `Refused` and `Failed`.
+    """
+    folder = await asyncio.to_thread(resolve_directory, deps.problem_roots, directory)
+    slug = f"{folder.name.lower()}{DEV}"
+    roots = map(Path.resolve, deps.problem_roots)
+    root = next(root for root in roots if folder.is_relative_to(root))
+    until = deps.clock() + timedelta(days=DEV_DAYS)
+    change = Change(NO_REASON, visibility, True, until, is_forced=True)
+    try:
+        files = await asyncio.to_thread(read_problem_files, folder, root)
+        await deps.ingest.problems.publish(_build_publication(slug, files, change), actor)
+    except Refused as refused:
+        raise Refused("bad_directory", refused.reason, "directory") from refused
+    return slug
+
+
+def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
+    """Return the contest files of a repository, each with the root of its paths.
+
+    Raises `Refused` (`unknown_problem_set`) if `only` names none of them.
+    """
+    roots = [candidate for candidate in (folder, folder / "problems") if not candidate.is_symlink()]
+    files = [(path, root) for root in roots for path in contest_files(root)]
+    contests = [
+        (path.name, root, path.read_bytes()) for path, root in files if only in (None, path.stem)
+    ]
+    if only is not None and not contests:
+        known = ", ".join(sorted({path.stem for path, _ in files})) or "it has none"
+        message = f"the repository has no problem set {only!r}: {known}"
+        raise Refused("unknown_problem_set", message, "problem_set")
+    return contests
+
+
 class RepositoryRequest(PopcornRequest):
     """Which problems of a repository to publish; `dry_run` only reports what would happen."""
 
@@ -157,163 +182,96 @@ class RepositoryRequest(PopcornRequest):
     dry_run: bool = False
 
 
-class CompiledProblem(NamedTuple):
-    """A problem of a contest, read and compiled."""
-
-    listed: ContestProblem
-    files: Mapping[str, bytes]
-    gpus: tuple[str, ...]
+def _no_results() -> RepositoryUpdateResult:
+    return {"status": "ok", "created": [], "updated": [], "skipped": [], "errors": []}
 
 
-async def create_leaderboard(
-    deps: Dependencies, directory: str, visibility: str | None, actor: str
-) -> str:
-    """Publish a folder as a development leaderboard; return its slug.
+@dataclass(frozen=True)
+class RepositoryUpdate:
+    """Publishes the problems of a repository."""
 
-    Raises `Refused` and `Failed`.
-    """
-    folder = await asyncio.to_thread(resolve_directory, deps.sources.roots, directory)
-    slug = f"{folder.name.lower()}{DEV}"
-    try:
-        roots = map(Path.resolve, deps.sources.roots)
-        root = next(root for root in roots if folder.is_relative_to(root))
-        files = await asyncio.to_thread(read_problem_files, folder, root)
-        until = deps.clock() + timedelta(days=DEV_DAYS)
-        change = Change(NO_REASON, visibility, True, until, is_forced=True)
-        await deps.ingest.problems.publish(_build_publication(slug, files, change), actor)
-    except Refused as refused:
-        raise Refused("bad_directory", refused.reason, "directory") from refused
-    return slug
+    deps: Dependencies
+    request: RepositoryRequest
+    actor: str
+    results: RepositoryUpdateResult = field(default_factory=_no_results)
 
+    async def run(self) -> RepositoryUpdateResult:
+        """Return the result for each problem. Raises `Refused` and `Failed`."""
+        repository, branch = self.request.repository, self.request.branch
+        clone = clone_repository(self.deps.repositories, repository, branch)
+        try:
+            async with asyncio.timeout(UPDATE_S_MAX), clone as folder:
+                problem_set = self.request.problem_set
+                for contest in await asyncio.to_thread(contests_in, folder, problem_set):
+                    await self._publish_contest(*contest)
+        except TimeoutError as error:
+            message = f"not all problems were published within {UPDATE_S_MAX:.0f} s: try again"
+            raise Failed(message) from error
+        return self.results
 
-async def update_from_repository(
-    deps: Dependencies, request: RepositoryRequest, actor: str
-) -> dict[str, Any]:
-    """Publish the problems of a repository; return the result for each one.
+    async def _publish_contest(self, name: str, root: Path, data: bytes) -> None:
+        """Publish all problems of a contest, or none if one has an error."""
+        compiled = []
+        errors = len(self.results["errors"])
+        try:
+            for problem in read_contest(name, data) or ():
+                try:
+                    compiled.append((problem, *await asyncio.to_thread(_compile, root, problem)))
+                except Refused as refused:
+                    self._add_error(problem.slug, refused)
+        except Refused as refused:
+            self._add_error(name, refused)
+        has_errors = len(self.results["errors"]) > errors
+        for problem, files, gpus in compiled:
+            if has_errors:
+                self._skip(problem.slug, f"another problem of {name} has an error")
+            else:
+                await self._publish_problem(problem, files, gpus)
 
-    Raises `Refused` and `Failed`.
-    """
-    results: dict[str, list[Any]] = {"created": [], "updated": [], "skipped": [], "errors": []}
-    try:
-        async with (
-            asyncio.timeout(UPDATE_S_MAX),
-            clone_repository(
-                deps.sources.repositories, request.repository, request.branch
-            ) as folder,
-        ):
-            for name, root, data in await asyncio.to_thread(
-                contests_in, folder, request.problem_set
-            ):
-                await _publish_contest(deps, (name, root, data), request, actor, results)
-    except TimeoutError as error:
-        message = f"not all problems were published within {UPDATE_S_MAX:.0f} s: try again"
-        raise Failed(message) from error
-    return results
+    async def _publish_problem(
+        self, problem: ContestProblem, files: Mapping[str, bytes], gpus: tuple[str, ...]
+    ) -> None:
+        """Publish one problem, unless it is a dry run, and add its result."""
+        slug, force = problem.slug, self.request.force
+        try:
+            gpus_before = (await self.deps.ingest.intake.published(slug)).gpus
+        except Refused:
+            gpus_before = None
+        if (dropped_gpus := sorted(set(gpus_before or ()) - set(gpus))) and not force:
+            dropped = ", ".join(dropped_gpus)
+            self._skip(slug, f"it would drop the GPU types {dropped}: send force=true")
+            return
+        is_dated = True if problem.deadline_at is not None else None
+        visibility = self.request.visibility
+        change = Change(NO_REASON, visibility, is_dated, problem.deadline_at, is_forced=force)
+        publication, problems = _build_publication(slug, files, change), self.deps.ingest.problems
+        try:
+            if self.request.dry_run:
+                is_new = await problems.would_create_version(publication, self.actor)
+            else:
+                is_new = (await problems.publish(publication, self.actor)).is_new
+        except Refused as refused:
+            self._add_error(slug, refused)
+            return
+        if gpus_before is None:
+            self.results["created"].append(slug)
+        elif is_new:
+            self.results["updated"].append(slug)
+        else:
+            self._skip(slug, "no changes")
 
+    def _skip(self, slug: str, reason: str) -> None:
+        self.results["skipped"].append({"name": slug, "reason": reason})
 
-def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
-    """Return the contest files of a repository, each with the root of its paths.
-
-    Raises `Refused` (`unknown_problem_set`) if `only` names none of them.
-    """
-    roots = [candidate for candidate in (folder, folder / "problems") if not candidate.is_symlink()]
-    files = [(path, root) for root in roots for path in contest_files(root)]
-    contests_found = [
-        (path.name, root, path.read_bytes()) for path, root in files if only in (None, path.stem)
-    ]
-    if only is not None and not contests_found:
-        known = ", ".join(sorted({path.stem for path, _ in files})) or "it has none"
-        message = f"the repository has no problem set {only!r}: {known}"
-        raise Refused("unknown_problem_set", message, "problem_set")
-    return contests_found
-
-
-async def _publish_contest(
-    deps: Dependencies,
-    file: tuple[str, Path, bytes],
-    request: RepositoryRequest,
-    actor: str,
-    results: dict[str, list[Any]],
-) -> None:
-    """Publish all problems of a contest, or none if one has an error."""
-    name, root, data = file
-    compiled: list[CompiledProblem] = []
-    errors = []
-    try:
-        for problem_entry in read_contest(name, data) or ():
-            try:
-                compiled.append(await asyncio.to_thread(_compile, root, problem_entry))
-            except Refused as refused:
-                errors.append({"name": problem_entry.slug, "error": refused.reason})
-    except Refused as refused:
-        errors.append({"name": name, "error": refused.reason})
-    results["errors"] += errors
-    if errors:
-        reason = f"another problem of {name} has an error"
-        results["skipped"] += [
-            {"name": problem.listed.slug, "reason": reason} for problem in compiled
-        ]
-        return
-    for problem in compiled:
-        await _publish_problem(deps, problem, request, actor, results)
+    def _add_error(self, name: str, refused: Refused) -> None:
+        self.results["errors"].append({"name": name, "error": refused.reason})
 
 
-def _compile(root: Path, listed: ContestProblem) -> CompiledProblem:
-    """Raises `Refused`."""
-    folder = resolve_directory((root,), listed.directory)
-    files = add_contest_gpus(read_problem_files(folder, root), listed.gpus)
-    return CompiledProblem(listed, files, compile_problem(listed.slug, files).gpus)
-
-
-async def _publish_problem(
-    deps: Dependencies,
-    problem: CompiledProblem,
-    request: RepositoryRequest,
-    actor: str,
-    results: dict[str, list[Any]],
-) -> None:
-    """Publish one problem, unless it is a dry run, and add its result."""
-    slug = problem.listed.slug
-    gpus_before = await _current_gpus(deps, slug)
-    dropped_gpus = sorted(set(gpus_before or ()) - set(problem.gpus))
-    if dropped_gpus and not request.force:
-        reason = f"it would drop the GPU types {', '.join(dropped_gpus)}: send force=true"
-        results["skipped"].append({"name": slug, "reason": reason})
-        return
-    try:
-        is_new = await _creates_version(deps, problem, request, actor)
-    except Refused as refused:
-        results["errors"].append({"name": slug, "error": refused.reason})
-        return
-    if gpus_before is None:
-        results["created"].append(slug)
-    elif is_new:
-        results["updated"].append(slug)
-    else:
-        results["skipped"].append({"name": slug, "reason": "no changes"})
-
-
-async def _creates_version(
-    deps: Dependencies, problem: CompiledProblem, request: RepositoryRequest, actor: str
-) -> bool:
-    """Return whether publishing creates, or would create, a new version.
-
-    Raises `Refused` and `Failed`.
-    """
-    deadline_at = problem.listed.deadline_at
-    is_dated = True if deadline_at is not None else None
-    change = Change(NO_REASON, request.visibility, is_dated, deadline_at, is_forced=request.force)
-    publication = _build_publication(problem.listed.slug, problem.files, change)
-    if request.dry_run:
-        return await deps.ingest.problems.would_create_version(publication, actor)
-    return (await deps.ingest.problems.publish(publication, actor)).is_new
-
-
-async def _current_gpus(deps: Dependencies, slug: str) -> list[str] | None:
-    try:
-        return (await deps.ingest.intake.published(slug)).gpus
-    except Refused:
-        return None
+def _compile(root: Path, problem: ContestProblem) -> tuple[Mapping[str, bytes], tuple[str, ...]]:
+    """Return the files and the GPU types of a problem. Raises `Refused`."""
+    folder = resolve_directory((root,), problem.directory)
+    files = add_contest_gpus(read_problem_files(folder, root), problem.gpus)
+    return files, compile_problem(problem.slug, files).gpus
 
 
 def _build_publication(slug: str, files: Mapping[str, bytes], change: Change) -> Publication:

@@ -12,8 +12,6 @@ from shared.response_types import SCHEMA_KEY, Seconds, SubmissionNumber, Timesta
 Protocol = Annotated[
     dict[str, int | float | str], Field(description="The public protocol's keys; nanoseconds.")
 ]
-
-Ok = Literal["ok"]
 Score = Annotated[float | None, Field(description="Seconds.", gt=0)]
 PublicMode = Literal["test", "benchmark", "profile", "leaderboard"]
 Category = Literal["test", "leaderboard"]
@@ -36,27 +34,27 @@ class System(TypedDict):
     hostname: str
 
 
-class Compilation(TypedDict):
+class CommandResult(TypedDict):
+    """How a command ended."""
+
+    success: bool
+    command: str
+    stdout: str
+    stderr: str
+    exit_code: int
+
+
+class Compilation(CommandResult):
     """A failed build."""
 
     nvcc_found: bool
     nvcc_version: str
-    success: bool
-    command: str
-    stdout: str
-    stderr: str
-    exit_code: int
 
 
-class StageRunResult(TypedDict):
+class StageRunResult(CommandResult):
     """The output and keys of a stage."""
 
-    success: bool
     passed: bool
-    command: str
-    stdout: str
-    stderr: str
-    exit_code: int
     duration: Seconds
     result: Protocol
 
@@ -86,12 +84,6 @@ class FullResult(TypedDict):
     error: str
     system: System
     runs: dict[str, EvalResult]
-
-
-class Liveness(TypedDict):
-    """The process is alive, or can take traffic."""
-
-    status: Ok
 
 
 class Task(TypedDict):
@@ -187,16 +179,21 @@ class JobState(TypedDict):
     deadline: TimestampText | None
 
 
-class PolledSubmission(TypedDict):
-    """A submission as the client polls it, all of one moment."""
+class ListedSubmission(TypedDict):
+    """What every response about a submission has."""
 
     id: SubmissionNumber
-    leaderboard_id: LeaderboardId
     leaderboard_name: str
     file_name: str
-    user_id: UserId
     submission_time: TimestampText
     done: bool
+
+
+class PolledSubmission(ListedSubmission):
+    """A submission as the client polls it, all of one moment."""
+
+    leaderboard_id: LeaderboardId
+    user_id: UserId
     code: Annotated[str, Field(description="The source.")]
     runs: list[StageRun]
     job: JobState
@@ -213,29 +210,10 @@ class GpuScore(TypedDict):
     score: Score
 
 
-class OwnSubmission(TypedDict):
+class OwnSubmission(ListedSubmission):
     """One's own submission in a list."""
 
-    id: SubmissionNumber
-    leaderboard_name: str
-    file_name: str
-    submission_time: TimestampText
-    done: bool
     runs: list[GpuScore]
-
-
-class DeletedSubmission(TypedDict):
-    """A submission that is off its leaderboard."""
-
-    status: Ok
-    submission_id: SubmissionNumber
-
-
-class Member(TypedDict):
-    """The leaderboards that one has joined."""
-
-    status: Ok
-    leaderboards: list[str]
 
 
 class RankingRow(TypedDict):
@@ -309,69 +287,69 @@ class StreamError(TypedDict):
 StreamPayload = StreamStatus | StreamResult | StreamError
 
 
-class IntakeSwitch(TypedDict):
+class Liveness(TypedDict):
+    """The process is alive, or can take traffic."""
+
+    status: Literal["ok"]
+
+
+class DeletedSubmission(Liveness):
+    """A submission that is off its leaderboard."""
+
+    submission_id: SubmissionNumber
+
+
+class Member(Liveness):
+    """The leaderboards that one has joined."""
+
+    leaderboards: list[str]
+
+
+class IntakeSwitch(Liveness):
     """Whether submissions are accepted now."""
 
-    status: Ok
     accepts_jobs: bool
 
 
-class AdminStats(TypedDict):
+class AdminStats(Liveness):
     """Statistics; times in seconds, names behind a dot are GPU types and accounts."""
 
-    status: Ok
     stats: dict[str, float]
 
 
-class AdminSubmission(TypedDict):
+class AdminSubmission(Liveness):
     """Any submission."""
 
-    status: Ok
     submission: PolledSubmission
 
 
-class SubmissionNumbers(TypedDict):
-    """The numbers of a leaderboard's submissions, newest first."""
-
-    status: Ok
-    leaderboard: str
-    limit: int
-    offset: int
-    submission_ids: list[SubmissionNumber]
-
-
-class DeletedSubmissions(TypedDict):
+class DeletedSubmissions(Liveness):
     """How many submissions of a participant were taken off a leaderboard."""
 
-    status: Ok
     leaderboard_id: LeaderboardId
     user_name: str
     deleted_submissions: int
 
 
-class BanStatus(TypedDict):
+class BanStatus(Liveness):
     """Whether a participant is banned now."""
 
-    status: Ok
     user_id: UserId
     banned: bool
 
 
-class RateLimitSet(TypedDict):
-    """A rate limit that was set."""
+class LeaderboardResult(Liveness):
+    """The leaderboard that a request was about."""
 
-    status: Ok
     leaderboard: str
-    mode_category: Category
-    max_submissions_per_hour: int
 
 
-class RateLimitRemoved(TypedDict):
-    """A rate limit that was lifted."""
+class SubmissionNumbers(LeaderboardResult):
+    """The numbers of a leaderboard's submissions, newest first."""
 
-    status: Ok
-    leaderboard: str
-    mode_category: str
+    limit: int
+    offset: int
+    submission_ids: list[SubmissionNumber]
 
 
 class RateLimitItem(TypedDict):
@@ -381,19 +359,20 @@ class RateLimitItem(TypedDict):
     max_submissions_per_hour: int
 
 
-class RateLimitList(TypedDict):
+class RateLimitSet(LeaderboardResult, RateLimitItem):
+    """A rate limit that was set."""
+
+
+class RateLimitRemoved(LeaderboardResult):
+    """A rate limit that was lifted."""
+
+    mode_category: str
+
+
+class RateLimitList(LeaderboardResult):
     """The rate limits of a leaderboard."""
 
-    status: Ok
-    leaderboard: str
     rate_limits: list[RateLimitItem]
-
-
-class CreatedLeaderboard(TypedDict):
-    """A new leaderboard."""
-
-    status: Ok
-    leaderboard: str
 
 
 class SkippedProblem(TypedDict):
@@ -410,36 +389,30 @@ class ProblemError(TypedDict):
     error: str
 
 
-class RepositoryUpdateResult(TypedDict):
+class RepositoryUpdateResult(Liveness):
     """The result for every problem of a repository."""
 
-    status: Ok
     created: list[str]
     updated: list[str]
     skipped: list[SkippedProblem]
     errors: list[ProblemError]
 
 
-class ArchivedLeaderboard(TypedDict):
+class ArchivedLeaderboard(LeaderboardResult):
     """An archived leaderboard."""
 
-    status: Ok
-    leaderboard: str
     force: bool
 
 
-class LeaderboardVisibility(TypedDict):
+class LeaderboardVisibility(LeaderboardResult):
     """Who sees a leaderboard now."""
 
-    status: Ok
-    leaderboard: str
     visibility: Visibility
 
 
-class CreatedInvites(TypedDict):
+class CreatedInvites(Liveness):
     """New invites."""
 
-    status: Ok
     leaderboards: list[str]
     codes: list[str]
 
@@ -454,17 +427,14 @@ class InviteItem(TypedDict):
     created_at: TimestampText
 
 
-class InviteList(TypedDict):
+class InviteList(LeaderboardResult):
     """The invites to a leaderboard."""
 
-    status: Ok
-    leaderboard: str
     invites: list[InviteItem]
 
 
-class RevokedInviteCode(TypedDict):
+class RevokedInviteCode(Liveness):
     """A revoked invite."""
 
-    status: Ok
     code: str
     was_claimed: bool

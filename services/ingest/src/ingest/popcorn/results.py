@@ -20,32 +20,22 @@ from ingest.popcorn.response_models import (
     Protocol,
     PublicMode,
     StageRun,
-    System,
 )
 from shared.api.cases import Case
 from shared.api.submissions import File, FullSubmission
 
 # The stages of each of our modes, in order: our name, the public name, and whether it is hidden.
+_CHECK: tuple[str, PublicMode, bool] = ("check", "test", False)
 STAGES: dict[str, tuple[tuple[str, PublicMode, bool], ...]] = {
-    "test": (("check", "test", False),),
-    "benchmark": (("check", "test", False), ("time", "benchmark", False)),
-    "profile": (("check", "test", False), ("profile", "profile", False)),
-    "ranked": (
-        ("check", "test", False),
-        ("hidden_check", "test", True),
-        ("time", "leaderboard", False),
-    ),
+    "test": (_CHECK,),
+    "benchmark": (_CHECK, ("time", "benchmark", False)),
+    "profile": (_CHECK, ("profile", "profile", False)),
+    "ranked": (_CHECK, ("hidden_check", "test", True), ("time", "leaderboard", False)),
 }
 PUBLIC_MODES = {ours: theirs for theirs, ours in MODES.items()}
 NS_PER_US = 1000.0
 # Our statistic (in microseconds) for each key of the client.
-TIMES = {
-    "mean": "mean_us",
-    "std": "sd_us",
-    "err": "se_us",
-    "best": "best_us",
-    "worst": "worst_us",
-}
+TIMES = {"mean": "mean_us", "std": "sd_us", "err": "se_us", "best": "best_us", "worst": "worst_us"}
 MESSAGE_LENGTH_MAX = 2000
 # The first and the last line of a compiler log.
 COMMAND_PREFIX = "$ "
@@ -54,8 +44,10 @@ EXIT_LINE = re.compile(r"exit code ([1-9]\d{0,2})\b")
 TRACE_BYTES_MAX = 20_000_000
 REPORT_BYTES_MAX = 200_000
 _PROFILE_FILE = re.compile(r"profile-(\d+)-([A-Za-z0-9._-]+)\Z")
-# File names the client looks for in a zip, and the ones people read, best first.
-NCU_NAMES = ("ncu-details.txt", "ncu-details.csv", ".ncu-rep")
+# The files of ncu, the names under which the client looks for them in a zip, and the files that
+# people read, best first.
+NCU_NAMES = ("ncu-details.txt", "ncu-details.csv", ".ncu-rep", "ncu.txt", "ncu.csv")
+ARCHIVE_NAMES = {"ncu.txt": "ncu-details.txt", "ncu.csv": "ncu-details.csv"}
 REPORT_NAMES = ("ncu-details.txt", "ncu.txt", "table.txt")
 # A fixed date, so that equal files make equal zips.
 _ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)
@@ -73,10 +65,8 @@ class Stage(NamedTuple):
 
 def public_stages(submission: FullSubmission) -> list[Stage]:
     """Return the stages that the newest run reached, in order; empty until it has ended."""
-    if not submission.is_over:
-        return []
-    reached = []
-    for our_stage, mode, is_hidden in STAGES.get(submission.mode, ()):
+    reached: list[Stage] = []
+    for our_stage, mode, is_hidden in STAGES.get(submission.mode, ()) if submission.is_over else ():
         cases = [case for case in submission.cases if case.stage == our_stage]
         if not cases and submission.stage not in (our_stage, "build"):
             continue
@@ -89,109 +79,105 @@ def public_stages(submission: FullSubmission) -> list[Stage]:
 
 def stage_runs(submission: FullSubmission) -> list[StageRun]:
     """Return the client's `runs`: one for each stage, without a result for the hidden one."""
-    return [_stage_run(submission, stage) for stage in public_stages(submission)]
-
-
-def _stage_run(submission: FullSubmission, stage: Stage) -> StageRun:
-    is_scored = stage.mode == "leaderboard" and job_status(submission).status == "succeeded"
-    run: StageRun = {
-        "start_time": instant(submission.started_at),
-        "end_time": instant(submission.ended_at),
-        "mode": stage.mode,
-        "secret": stage.is_hidden,
-        "runner": submission.gpu,
-        "score": seconds(submission.score_us) if is_scored else None,
-        "passed": stage.is_passed,
-    }
-    if not stage.is_hidden:
-        run["result"] = protocol_keys(stage)
-    return run
+    runs: list[StageRun] = []
+    for stage in public_stages(submission):
+        is_scored = stage.mode == "leaderboard" and job_status(submission).status == "succeeded"
+        run: StageRun = {
+            "start_time": instant(submission.started_at),
+            "end_time": instant(submission.ended_at),
+            "mode": stage.mode,
+            "secret": stage.is_hidden,
+            "runner": submission.gpu,
+            "score": seconds(submission.score_us) if is_scored else None,
+            "passed": stage.is_passed,
+        }
+        if not stage.is_hidden:
+            run["result"] = protocol_keys(stage)
+        runs.append(run)
+    return runs
 
 
 def protocol_keys(stage: Stage) -> Protocol:
     """Return the keys of the public protocol (problems.md 9); times in nanoseconds."""
-    key_prefix = "test" if stage.mode == "test" else "benchmark"
-    keys: Protocol = {f"{key_prefix}-count": len(stage.cases)}
+    prefix = "test" if stage.mode == "test" else "benchmark"
+    keys: Protocol = {f"{prefix}-count": len(stage.cases)}
     for index, case in enumerate(stage.cases):
-        case_keys = _checked_keys(case) if key_prefix == "test" else _timed_keys(case)
-        keys |= {f"{key_prefix}.{index}.{key}": value for key, value in case_keys.items()}
+        case_keys = _checked_keys(case) if prefix == "test" else _timed_keys(case)
+        case_keys = {"spec": terminal_text(case.name)} | case_keys
+        keys |= {f"{prefix}.{index}.{key}": value for key, value in case_keys.items()}
     return keys | {"check": "pass" if stage.is_passed else "fail"}
 
 
 def _checked_keys(case: Case) -> dict[str, Any]:
-    keys = {
-        "spec": terminal_text(case.name),
-        "status": "pass" if case.verdict == "passed" else "fail",
-    }
-    if not case.message:
-        return keys
-    key = "message" if case.verdict == "passed" else "error"
-    return keys | {key: terminal_text(case.message, MESSAGE_LENGTH_MAX)}
+    is_passed = case.verdict == "passed"
+    keys = {"status": "pass" if is_passed else "fail"}
+    if case.message:
+        keys["message" if is_passed else "error"] = terminal_text(case.message, MESSAGE_LENGTH_MAX)
+    return keys
 
 
 def _timed_keys(case: Case) -> dict[str, Any]:
-    keys: dict[str, Any] = {"spec": terminal_text(case.name)}
     if case.verdict != "passed":
         error = terminal_text(case.message or case.verdict, MESSAGE_LENGTH_MAX)
-        return keys | {"status": "fail", "error": error}
+        return {"status": "fail", "error": error}
     if case.time_us is None:
-        return keys
+        return {}
     statistics = {"mean_us": case.time_us} | dict(case.statistics)
-    times = {
+    return {"runs": case.samples} | {
         key: statistics[name] * NS_PER_US
         for key, name in TIMES.items()
         if name in statistics and math.isfinite(statistics[name])
     }
-    return keys | {"runs": case.samples} | times
 
 
 def full_result(submission: FullSubmission) -> FullResult:
     """Return the FullResult (problems.md 13) of an ended submission, without hidden stages."""
-    status = job_status(submission)
-    unhidden = [
-        stage
-        for stage in public_stages(submission)
-        if not stage.is_hidden and stage.ours != "profile"
-    ]
+    status, environment = job_status(submission), submission.environment
+    gpu_runtime: Literal["CUDA", "ROCm"] = "ROCm" if submission.gpu.startswith("MI") else "CUDA"
     return {
         "success": status.status == "succeeded",
         "error": status.error or "",
-        "system": _system_of(submission),
+        "system": {
+            "gpu": submission.gpu,
+            "device_count": 1,
+            "cpu": environment.get("cpu", ""),
+            "runtime": "CPU" if submission.gpu == "CPU" else gpu_runtime,
+            "platform": environment.get("platform", ""),
+            "torch": environment.get("torch", ""),
+            "hostname": submission.agent or "",
+        },
         "runs": {
-            stage.mode: stage_result(submission, stage, protocol_keys(stage)) for stage in unhidden
+            stage.mode: stage_result(submission, stage)
+            for stage in public_stages(submission)
+            if not stage.is_hidden and stage.ours != "profile"
         },
     }
 
 
-def stage_result(submission: FullSubmission, stage: Stage, result: Protocol) -> EvalResult:
+def stage_result(submission: FullSubmission, stage: Stage) -> EvalResult:
     """Return the EvalResult (problems.md 13) of a stage; ranked runs show no output."""
-    stdout = "" if submission.mode == "ranked" else visible_output(submission)
-    result_: EvalResult = {
+    took_s = submission.took_s
+    return {
         "start": instant(submission.started_at),
         "end": instant(submission.ended_at),
-        "compilation": None,
+        "compilation": _compilation(submission) if submission.stage == "build" else None,
         "run": {
             "success": stage.is_passed or bool(stage.cases),
             "passed": stage.is_passed,
             "command": "",
-            "stdout": stdout,
+            "stdout": "" if submission.mode == "ranked" else _visible_output(submission),
             "stderr": "",
             "exit_code": 0 if stage.is_passed else 1,
-            "duration": submission.took_s
-            if submission.took_s and math.isfinite(submission.took_s)
-            else 0.0,
-            "result": result,
+            "duration": took_s if took_s and math.isfinite(took_s) else 0.0,
+            "result": protocol_keys(stage),
         },
         "profile": None,
     }
-    if submission.stage == "build":
-        result_["compilation"] = _compilation(submission)
-    return result_
 
 
 def _compilation(submission: FullSubmission) -> Compilation:
     """Return a failed build; command and exit code are the first and last lines of its log."""
-    lines = visible_output(submission).splitlines() or [""]
+    lines = _visible_output(submission).splitlines() or [""]
     command = lines[0].removeprefix(COMMAND_PREFIX) if lines[0].startswith(COMMAND_PREFIX) else ""
     exit_match = EXIT_LINE.match(lines[-1]) if command else None
     return {
@@ -205,41 +191,24 @@ def _compilation(submission: FullSubmission) -> Compilation:
     }
 
 
-def visible_output(submission: FullSubmission) -> str:
+def _visible_output(submission: FullSubmission) -> str:
     """Return head and tail of a run's output."""
     if not submission.log_tail:
         return submission.log_head
     return f"{submission.log_head}\n[...]\n{submission.log_tail}"
 
 
-def _system_of(submission: FullSubmission) -> System:
-    environment = submission.environment
-    gpu_runtime: Literal["CUDA", "ROCm"] = "ROCm" if submission.gpu.startswith("MI") else "CUDA"
-    return {
-        "gpu": submission.gpu,
-        "device_count": 1,
-        "cpu": environment.get("cpu", ""),
-        "runtime": "CPU" if submission.gpu == "CPU" else gpu_runtime,
-        "platform": environment.get("platform", ""),
-        "torch": environment.get("torch", ""),
-        "hostname": submission.agent or "",
-    }
-
-
 def render_report(submission: FullSubmission) -> str:
     """Return the summary of an ended submission that the client prints."""
     status = job_status(submission)
-    head = f"Submission {submission.number} on {submission.gpu}: {status.status}"
+    lines = [f"Submission {submission.number} on {submission.gpu}: {status.status}"]
     if status.error:
-        return f"{head}\n{status.error}"
+        return f"{lines[0]}\n{status.error}"
+    for stage in public_stages(submission):
+        name = f"{stage.mode} (hidden)" if stage.is_hidden else stage.mode
+        lines.append(f"  {name}: {'passed' if stage.is_passed else 'failed'}")
     score = seconds(submission.score_us) if submission.is_eligible else None
-    lines = [head] + [_report_line(stage) for stage in public_stages(submission)]
     return "\n".join(lines if score is None else [*lines, f"Score: {score:.9g} s"])
-
-
-def _report_line(stage: Stage) -> str:
-    name = f"{stage.mode} (hidden)" if stage.is_hidden else stage.mode
-    return f"  {name}: {'passed' if stage.is_passed else 'failed'}"
 
 
 def files_by_case(submission: FullSubmission) -> dict[int, list[File]]:
@@ -265,39 +234,12 @@ def build_archive(files: Sequence[File], contents: Mapping[str, bytes]) -> bytes
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as folder:
         for file in files:
-            entry = zipfile.ZipInfo(_name_in_archive(file.name), _ARCHIVE_DATE)
+            match = _PROFILE_FILE.match(file.name)
+            name = f"{match[1]}-{ARCHIVE_NAMES.get(match[2], match[2])}" if match else file.name
+            entry = zipfile.ZipInfo(name, _ARCHIVE_DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             folder.writestr(entry, contents[file.name])
     return buffer.getvalue()
-
-
-def _name_in_archive(name: str) -> str:
-    """Return the name of a file inside the zip.
-
-    >>> _name_in_archive("profile-0-ncu.txt"), _name_in_archive("profile-1-trace.json.gz")
-    ('0-ncu-details.txt', '1-trace.json.gz')
-    """
-    match = _PROFILE_FILE.match(name)
-    if match is None:
-        return name
-    inner = {"ncu.txt": "ncu-details.txt", "ncu.csv": "ncu-details.csv"}.get(match[2], match[2])
-    return f"{match[1]}-{inner}"
-
-
-def pick_report(files: Sequence[File]) -> File | None:
-    """Return the file of a case that people read, or None."""
-    for end in REPORT_NAMES:
-        for file in files:
-            if file.name.endswith(end):
-                return file
-    return None
-
-
-def profiler_name(submission: FullSubmission, files: Sequence[File]) -> str:
-    """Return which profiler made the files."""
-    if any(file.name.endswith((*NCU_NAMES, "ncu.txt", "ncu.csv")) for file in files):
-        return "Nsight-Compute"
-    return "rocPROF" if submission.gpu.startswith("MI") else "torch.profiler"
 
 
 def profile_result(
@@ -308,30 +250,36 @@ def profile_result(
     `contents` maps names to files; cases in `links` are too large and get a download URL.
     """
     result: FullResult = {**full_result(submission), "runs": {}}
-    stage = next(
-        (case_stage for case_stage in public_stages(submission) if case_stage.ours == "profile"),
-        None,
-    )
-    if stage is None:
-        return result
-    by_case = files_by_case(submission)
-    for index, case in enumerate(stage.cases):
-        files = by_case.get(index, [])
-        case_stage = stage._replace(cases=[case], is_passed=case.verdict == "passed")
-        report_file = pick_report(files)
-        keys = protocol_keys(case_stage)
-        if report_file is not None and report_file.name in contents:
-            report = contents[report_file.name][:REPORT_BYTES_MAX]
-            keys["benchmark.0.report"] = _base64(report.decode("utf-8", "replace").encode())
-        url = links.get(index)
-        stage_result_ = stage_result(submission, case_stage, keys)
-        stage_result_["profile"] = {
-            "profiler": profiler_name(submission, files),
-            "trace": "" if url or not files else _base64(build_archive(files, contents)),
-            "download_url": url,
-        }
-        result["runs"][f"profile.{index}"] = stage_result_
+    files_by_index = files_by_case(submission)
+    stages = (stage for stage in public_stages(submission) if stage.ours == "profile")
+    for stage in stages:
+        for index, case in enumerate(stage.cases):
+            files, url = files_by_index.get(index, []), links.get(index)
+            run = stage_result(
+                submission, stage._replace(cases=[case], is_passed=case.verdict == "passed")
+            )
+            if (report := contents.get(_report_name(files))) is not None:
+                text = report[:REPORT_BYTES_MAX].decode("utf-8", "replace")
+                run["run"]["result"]["benchmark.0.report"] = _base64(text.encode())
+            run["profile"] = {
+                "profiler": _profiler_name(submission, files),
+                "trace": "" if url or not files else _base64(build_archive(files, contents)),
+                "download_url": url,
+            }
+            result["runs"][f"profile.{index}"] = run
     return result
+
+
+def _report_name(files: Sequence[File]) -> str:
+    """Return the name of the file of a case that people read, or ""."""
+    names = (file.name for end in REPORT_NAMES for file in files if file.name.endswith(end))
+    return next(names, "")
+
+
+def _profiler_name(submission: FullSubmission, files: Sequence[File]) -> str:
+    if any(file.name.endswith(NCU_NAMES) for file in files):
+        return "Nsight-Compute"
+    return "rocPROF" if submission.gpu.startswith("MI") else "torch.profiler"
 
 
 def _base64(data: bytes) -> str:

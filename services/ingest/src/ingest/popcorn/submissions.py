@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from enum import Enum
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -20,19 +21,16 @@ from starlette.types import Receive, Scope, Send
 from ingest.access.callers import SCOPE_OF_MODE, Caller, check_problem
 from ingest.http.auth import client_address
 from ingest.http.idempotency import idempotency_key
-from ingest.popcorn import dependencies, multipart
+from ingest.popcorn import multipart
 from ingest.popcorn.conversions import MODES, instant, terminal_text
-from ingest.popcorn.dependencies import TAG, Dependencies, find_leaderboard
+from ingest.popcorn.dependencies import Dependencies, leaderboard_gpus, upload_form
 from ingest.popcorn.job_status import job_status, queue_response
-from ingest.popcorn.read_client import ReadClient
 from ingest.popcorn.response_models import (
     AcceptedSubmission,
     FullResult,
     PublicMode,
     QuotaLeft,
-    StreamError,
     StreamPayload,
-    StreamResult,
 )
 from ingest.popcorn.results import (
     TRACE_BYTES_MAX,
@@ -44,7 +42,6 @@ from ingest.popcorn.results import (
 from ingest.reads import StreamLimiter
 from ingest.submissions.intake import Upload
 from ingest.submissions.routes import rate_limit_headers
-from shared.api.queues import QueueOfGpu
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused
@@ -55,8 +52,6 @@ STATUS_S = 10.0
 RETRY_PAUSE_S = 0.5
 # The client gives up after 3600 s; the stream ends before that.
 STREAM_S_MAX = 3500.0
-WORDS = {"pending": "queued", "running": "running"}
-
 # Without a charset, which the client does not expect.
 EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
 LOOK_S_MAX = 2.0
@@ -75,56 +70,42 @@ def encode_frame(event: str, data: StreamPayload) -> bytes:
     return f"event: {event}\ndata: {text}\n\n".encode("ascii")
 
 
-class Follower(NamedTuple):
-    """Who follows a submission, the base URL of this platform, and when this process stops."""
-
-    caller: Caller
-    base: str
-    stopping: asyncio.Event
-
-
 async def follow_submission(
-    deps: Dependencies, number: int, follower: Follower
+    deps: Dependencies, number: int, caller: Caller, base: str, stopping: asyncio.Event
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of a submission; the last one is always `result` or `error`."""
-    try:
-        async with aclosing(_frames(deps, number, follower)) as frames:
-            async for frame_ in frames:
-                yield frame_
-    except (Refused, Failed) as error:
-        status, code = (404, error.code) if isinstance(error, Refused) else (503, "unavailable")
-        yield encode_frame("error", _error_payload(terminal_text(str(error)), status, code))
+    """Yield the frames of a submission; the last one is always `result` or `error`.
 
-
-async def _frames(
-    deps: Dependencies, number: int, follower: Follower
-) -> AsyncGenerator[bytes, None]:
+    `base` is the base URL of this platform, and `stopping` is set when this process stops.
+    """
     started_at = time.monotonic()
     submission: FullSubmission | None = None
-    ended = asyncio.create_task(follower.stopping.wait())
-    yield _status_frame(started_at, f"Submission {number} is accepted")
+    ended = asyncio.create_task(stopping.wait())
     try:
+        yield _status_frame(started_at, f"Submission {number} is accepted")
         while time.monotonic() - started_at < STREAM_S_MAX and not ended.done():
             after = -1 if submission is None else submission.version
-            read = asyncio.create_task(
-                _read_update(deps.read_client, number, follower.caller, after)
-            )
+            read = asyncio.create_task(_read_update(deps, number, caller, after))
             try:
                 # Send a status even while the read side is unavailable.
-                while not (await _any_finished(read, ended)):
+                while not await _any_finished(read, ended):
                     yield _status_frame(started_at, _status_message(number, submission))
                 update = read.result() if read.done() else None
             finally:
                 read.cancel()
             if update is not None and update.is_over:
-                yield await _final_frame(deps, update, follower.base)
+                yield await _final_frame(deps, update, base)
                 return
             submission = update or submission
             yield _status_frame(started_at, _status_message(number, submission))
+        command = f"submissions show {number}"
+        message = f"submission {number} is still running: check it later with {command}"
+        yield _error_frame(message, 504, "stream_over")
+    except Refused as refused:
+        yield _error_frame(terminal_text(str(refused)), 404, refused.code)
+    except Failed as failed:
+        yield _error_frame(terminal_text(str(failed)), 503, "unavailable")
     finally:
         ended.cancel()
-    message = f"submission {number} is still running: check it later with submissions show {number}"
-    yield encode_frame("error", _error_payload(message, 504, "stream_over"))
 
 
 async def _any_finished(*tasks: "asyncio.Task[Any]") -> bool:
@@ -134,13 +115,12 @@ async def _any_finished(*tasks: "asyncio.Task[Any]") -> bool:
 
 
 async def _read_update(
-    read_client: ReadClient, number: int, caller: Caller, after: int
+    deps: Dependencies, number: int, caller: Caller, after: int
 ) -> FullSubmission | None:
     """Return the submission once it changed or the status interval is over."""
+    wait_s = 0 if after < 0 else STATUS_S
     try:
-        submission = await read_client.submission(
-            number, caller.reader, after, 0 if after < 0 else STATUS_S
-        )
+        submission = await deps.read_client.submission(number, caller.reader, after, wait_s)
     except Failed:
         submission = None
     if submission is None:
@@ -160,30 +140,35 @@ def _status_message(number: int, submission: FullSubmission | None) -> str:
         return f"Submission {number} is on its way"
     status = job_status(submission)
     more = f": {status.more}" if status.more else ""
-    word = WORDS.get(status.status, status.status)
+    word = "queued" if status.status == "pending" else status.status
     return f"Submission {number} is {word} on {submission.gpu}{more}"
+
+
+def _error_frame(detail: str, status: int, code: str) -> bytes:
+    return encode_frame(
+        "error", {"status": "error", "detail": detail, "status_code": status, "code": code}
+    )
 
 
 async def _final_frame(deps: Dependencies, submission: FullSubmission, base: str) -> bytes:
     """Return the last event; anything but success is an error that the client prints."""
-    status_ = job_status(submission)
-    if status_.status != "succeeded":
-        return encode_frame(
-            "error",
-            _error_payload(status_.error or status_.status, 422, submission.code or status_.status),
-        )
-    result = (
-        await _profile_result(deps, submission, base)
-        if submission.mode == "profile"
-        else full_result(submission)
+    status = job_status(submission)
+    if status.status != "succeeded":
+        detail, code = status.error or status.status, submission.code or status.status
+        return _error_frame(detail, 422, code)
+    if submission.mode == "profile":
+        result = await _profile_result(deps, submission, base)
+    else:
+        result = full_result(submission)
+    return encode_frame(
+        "result",
+        {
+            "status": "success",
+            "submission_id": submission.number,
+            "results": [result],
+            "reports": [render_report(submission)],
+        },
     )
-    payload: StreamResult = {
-        "status": "success",
-        "submission_id": submission.number,
-        "results": [result],
-        "reports": [render_report(submission)],
-    }
-    return encode_frame("result", payload)
 
 
 async def _profile_result(deps: Dependencies, submission: FullSubmission, base: str) -> FullResult:
@@ -203,10 +188,6 @@ async def _profile_result(deps: Dependencies, submission: FullSubmission, base: 
             except BlobNotFound:
                 contents[file.name] = b"this file is no longer available\n"
     return profile_result(submission, contents, links)
-
-
-def _error_payload(detail: str, status: int, code: str) -> StreamError:
-    return {"status": "error", "detail": detail, "status_code": status, "code": code}
 
 
 class SubmissionTarget(NamedTuple):
@@ -230,14 +211,11 @@ class TakenSubmission(NamedTuple):
         return self.receipts.submissions[0]
 
 
-def submissions_router(deps: Dependencies) -> APIRouter:
+def add_submission_route(router: APIRouter, deps: Dependencies) -> None:
     """The route that answers at once; the client polls for the rest."""
-    router = APIRouter(tags=[TAG], route_class=DocumentedRoute)
 
     @router.post(
-        "/submission/{leaderboard}/{gpu}/{mode}",
-        status_code=202,
-        openapi_extra=dependencies.file_form(),
+        "/submission/{leaderboard}/{gpu}/{mode}", status_code=202, openapi_extra=upload_form()
     )
     async def submit(
         leaderboard: str, gpu: str, mode: str, request: Request, response: Response
@@ -246,8 +224,6 @@ def submissions_router(deps: Dependencies) -> APIRouter:
         taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
         response.headers.update(rate_limit_headers(taken.receipts))
         return await accepted_response(deps, taken)
-
-    return router
 
 
 class ModeRoute(DocumentedRoute):
@@ -272,7 +248,7 @@ class EventStreamResponse(LiveResponse):
         await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
 
 
-def stream_route(deps: Dependencies) -> BaseRoute:
+def stream_route(deps: Dependencies, tags: list[str | Enum]) -> BaseRoute:
     """The route whose response follows a submission to its end."""
     streams = deps.streams or StreamLimiter(deps.read_client.reads, deps.auth)
 
@@ -285,12 +261,9 @@ def stream_route(deps: Dependencies) -> BaseRoute:
         taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
         stopping = request.scope.get(STOPPING) or asyncio.Event()
         base = str(request.base_url).rstrip("/")
-        frames = follow_submission(
-            deps, taken.receipt.number, Follower(taken.caller, base, stopping)
-        )
-        return EventStreamResponse(
-            count_stream(frames, client), 200, EVENT_STREAM | rate_limit_headers(taken.receipts)
-        )
+        frames = follow_submission(deps, taken.receipt.number, taken.caller, base, stopping)
+        headers = EVENT_STREAM | rate_limit_headers(taken.receipts)
+        return EventStreamResponse(count_stream(frames, client), 200, headers)
 
     async def count_stream(
         frames: AsyncGenerator[bytes, None], client: str
@@ -304,10 +277,10 @@ def stream_route(deps: Dependencies) -> BaseRoute:
         "/{leaderboard}/{gpu}/{mode}",
         stream,
         methods=["POST"],
-        tags=[TAG],
+        tags=tags,
         response_class=Response,
         responses=STREAM_ANSWER,
-        openapi_extra=dependencies.file_form(),
+        openapi_extra=upload_form(),
     )
 
 
@@ -319,61 +292,46 @@ async def submit_file(
     With `vouched_by`, an operator may submit after the deadline.
     """
     file = await multipart.read_upload(request)
-    mode = MODES.get(target.mode.lower())
+    mode, slug = MODES.get(target.mode.lower()), target.leaderboard.lower()
     caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
-    await check_target(deps, caller, target)
+    await deps.ingest.intake.check_open()
+    if mode is None:
+        known = ", ".join(MODES)
+        raise Refused("unknown_mode", f"mode {target.mode!r} is not one of {known}", "mode")
+    await leaderboard_gpus(deps, caller, slug)
+    check_problem(caller, slug)
     if isinstance(file, Refused):
         raise file
-    submission = SubmissionRequest(
-        file.name, file.data, target.leaderboard.lower(), str(mode), (target.gpu,)
-    )
+    submission = SubmissionRequest(file.name, file.data, slug, mode, (target.gpu,))
     upload = Upload(caller, submission, "popcorn", idempotency_key(request), vouched_by)
     receipts = await deps.ingest.intake.submit(upload)
     return TakenSubmission(caller, receipts, target.mode.lower())
 
 
-async def check_target(deps: Dependencies, caller: Caller, target: SubmissionTarget) -> None:
-    """Refuse an impossible target, whatever the file. Raises `Refused` and `Failed`."""
-    await deps.ingest.intake.check_open()
-    if target.mode.lower() not in MODES:
-        known = ", ".join(MODES)
-        raise Refused("unknown_mode", f"mode {target.mode!r} is not one of {known}", "mode")
-    leaderboard = await find_leaderboard(deps, caller, target.leaderboard)
-    check_problem(caller, leaderboard.slug)
-
-
 async def accepted_response(deps: Dependencies, taken: TakenSubmission) -> AcceptedSubmission:
     """Return the response for an accepted submission (spec 5.3)."""
-    receipt, queue = taken.receipt, await _load_queue(deps, taken.receipt.gpu)
+    receipt = taken.receipt
+    try:
+        async with asyncio.timeout(LOOK_S_MAX):
+            queue = await deps.read_client.queue(receipt.gpu)
+    except (TimeoutError, Failed):
+        queue = None
+    quota: QuotaLeft = {}
+    if receipt.quota is not None:
+        quota = {
+            "mode": cast("PublicMode", taken.mode),
+            "used": receipt.quota.used,
+            "remaining": receipt.quota.remaining,
+            "max": receipt.quota.limit,
+            "window_s": receipt.quota.window_s,
+            "reset_at": instant(receipt.quota.reset_at),
+            "concurrent": None,
+            "concurrent_max": None,
+        }
     return {
         "details": {"id": receipt.number, "job_status_id": receipt.number},
         "runner_queue": queue_response(queue) if queue else None,
         "status": "accepted",
         "queue": msgspec.to_builtins(queue) if queue else {},
-        "quota": _quota_response(taken),
-    }
-
-
-async def _load_queue(deps: Dependencies, gpu: str) -> QueueOfGpu | None:
-    """Return the queue of a GPU type, None if it does not arrive in time."""
-    try:
-        async with asyncio.timeout(LOOK_S_MAX):
-            return await deps.read_client.queue(gpu)
-    except (TimeoutError, Failed):
-        return None
-
-
-def _quota_response(taken: TakenSubmission) -> QuotaLeft:
-    quota = taken.receipt.quota
-    if quota is None:
-        return {}
-    return {
-        "mode": cast("PublicMode", taken.mode),
-        "used": quota.used,
-        "remaining": quota.remaining,
-        "max": quota.limit,
-        "window_s": quota.window_s,
-        "reset_at": instant(quota.reset_at),
-        "concurrent": None,
-        "concurrent_max": None,
+        "quota": quota,
     }
