@@ -1,5 +1,6 @@
 """The output: answers to stdout, everything else to stderr."""
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,14 +8,7 @@ from typing import Literal, Protocol, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -37,8 +31,6 @@ STYLES = dict.fromkeys(WORDS, "red") | {
     "silent": "yellow",
     "skipped": "dim",
 }
-
-
 MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "faint": "dim"}
 
 
@@ -48,6 +40,14 @@ class LiveProgress(Protocol):
     def show(self, key: str, news: ProgressText) -> None:
         """Show the newest progress of one thing."""
         ...
+
+
+class NullStream(io.StringIO):
+    """A stream that discards what is written."""
+
+    def write(self, text: str) -> int:
+        """Discard the text."""
+        return len(text)
 
 
 class PlainConsole(Console):
@@ -197,13 +197,11 @@ def _plain_lines(table: Table) -> Iterator[str]:
     rows = [table.columns, *table.rows]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(table.columns))]
     for row in rows:
-        cells = zip(row, widths, table.columns, strict=True)
-        yield "  ".join(_padded(text, width, name) for text, width, name in cells).rstrip()
-
-
-def _padded(text: str, width: int, column: str) -> str:
-    left = " " * (width - cell_len(text))
-    return left + text if _justify(column) == "right" else text + left
+        cells = []
+        for text, width, name in zip(row, widths, table.columns, strict=True):
+            padding = " " * (width - cell_len(text))
+            cells.append(padding + text if _justify(name) == "right" else text + padding)
+        yield "  ".join(cells).rstrip()
 
 
 def _justify(column: str) -> Literal["left", "right"]:

@@ -9,33 +9,10 @@ from msgspec import Meta
 from shared.api.baselines import Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.submissions import Balance, Balances, OwnSubmissions
-from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolRequest, ToolResponse
+from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolResponse
 from warpboard.service.answers import balance_text, resolve_gpus
 
 BOARDS_MAX = 16
-
-
-class LeaderboardRequest(ToolRequest, frozen=True, kw_only=True):
-    """The leaderboards to show."""
-
-    problem: Slug
-    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None
-    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20
-
-
-class MySubmissionsRequest(ToolRequest, frozen=True, kw_only=True):
-    """Which of the caller's submissions."""
-
-    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20
-    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None
-
-
-class QuotaRequest(ToolRequest, frozen=True, kw_only=True):
-    """The quotas to show: all, or those of one problem."""
-
-    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None
-    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None
 
 
 class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,15 +105,18 @@ class QuotaResult(ToolResponse, frozen=True, kw_only=True):
     summary: str
 
 
-async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> LeaderboardsResult:
+async def leaderboard(
+    context: ToolContext,
+    problem: Slug,
+    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None,
+    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20,
+) -> LeaderboardsResult:
     """Return a problem's leaderboards, best first. Raises Refused and Failed."""
-    gpus = await resolve_gpus(context.api, request.problem, request.gpu)
+    gpus = await resolve_gpus(context.api, problem, gpu)
     boards, empty, cut = [], [], []
-    for gpu in gpus[:BOARDS_MAX]:
-        answer = await context.api.get(
-            Leaderboard, "leaderboards", request.problem, gpu, limit=request.limit
-        )
-        board = answer.value
+    for name in gpus[:BOARDS_MAX]:
+        path = ("leaderboards", problem, name)
+        board = (await context.api.get(Leaderboard, *path, limit=limit)).value
         measured = [baseline for baseline in board.baselines if baseline.score_us is not None]
         if not (board.items or measured or board.milestones):
             empty.append(board.gpu)
@@ -146,25 +126,28 @@ async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> Lead
                 gpu=board.gpu,
                 problem_version=board.problem_version,
                 entries=msgspec.convert(
-                    board.items[: request.limit], list[RankedEntry], from_attributes=True
+                    board.items[:limit], list[RankedEntry], from_attributes=True
                 ),
                 baselines=msgspec.convert(measured, list[BaselineResult], from_attributes=True),
                 milestones=board.milestones,
             )
         )
-        if board.next_cursor or len(board.items) > request.limit:
-            cut.append(f"{board.gpu}: entries after the first {request.limit}")
+        if board.next_cursor or len(board.items) > limit:
+            cut.append(f"{board.gpu}: entries after the first {limit}")
     cut += [f"GPU types: {', '.join(gpus[BOARDS_MAX:])}"] if gpus[BOARDS_MAX:] else []
-    return LeaderboardsResult(problem=request.problem, boards=boards, empty=empty, cut=cut)
+    return LeaderboardsResult(problem=problem, boards=boards, empty=empty, cut=cut)
 
 
 async def my_submissions(
-    context: ToolContext, request: MySubmissionsRequest
+    context: ToolContext,
+    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None,
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20,
+    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None,
 ) -> MySubmissionsResult:
     """Return the caller's submissions, newest first. Raises Refused and Failed."""
-    query: dict[str, str | float] = {"limit": request.limit}
-    query |= {"problem": request.problem} if request.problem else {}
-    query |= {"cursor": request.cursor} if request.cursor else {}
+    query: dict[str, str | float] = {"limit": limit}
+    query |= {"problem": problem} if problem else {}
+    query |= {"cursor": cursor} if cursor else {}
     answer = await context.api.get(OwnSubmissions, "me", "submissions", **query)
     return MySubmissionsResult(
         submissions=msgspec.convert(answer.value.items, list[OwnSubmission], from_attributes=True),
@@ -172,15 +155,19 @@ async def my_submissions(
     )
 
 
-async def quota(context: ToolContext, request: QuotaRequest) -> QuotaResult:
+async def quota(
+    context: ToolContext,
+    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None,
+    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None,
+) -> QuotaResult:
     """Return what is left of the caller's quotas. Raises Refused and Failed."""
-    if request.problem is None:
+    if problem is None:
         balances = (await context.api.get(Balances, "quota")).value.items
     else:
-        gpus = await resolve_gpus(context.api, request.problem, request.gpu)
+        gpus = await resolve_gpus(context.api, problem, gpu)
         answers = [
-            (await context.api.get(Balances, "quota", problem=request.problem, gpu=gpu)).value
-            for gpu in gpus[:BOARDS_MAX]
+            (await context.api.get(Balances, "quota", problem=problem, gpu=name)).value
+            for name in gpus[:BOARDS_MAX]
         ]
         balances = [balance for answer in answers for balance in answer.items]
     summary = "; ".join(balance_text(balance) for balance in balances[:BOARDS_MAX])

@@ -1,6 +1,8 @@
 """What the commands and the MCP tools share in reading the platform's answers."""
 
+import json
 import re
+from dataclasses import asdict
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -9,10 +11,11 @@ import msgspec
 from shared.api.problems import FullProblem
 from shared.api.queues import Queue
 from shared.api.submissions import Balance, Progress
+from shared.presentation.outcome import failure_lines
 from shared.presentation.report_parts import ProgressText, queue_text, run_progress
-from shared.presentation.responses import JsonObject
-from shared.presentation.units import NO_VALUE, instant_text, one_line
-from warpboard.service.ports import ReadApi
+from shared.presentation.responses import JsonObject, Run
+from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
+from warpboard.api import Api
 
 # Transient notices are not part of the history and have no place in it.
 QUEUE, PROGRESS, END = "queue", "progress", "end"
@@ -23,10 +26,12 @@ DIGEST = re.compile(r"[0-9a-f]{32,}\Z")
 DIGEST_CHARS = 12
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 FRACTION = re.compile(r"\.\d+")
+# Local runs use the processor, whichever GPU types a problem is for.
+HERE = "CPU"
 
 
 async def resolve_gpus(
-    api: ReadApi, problem: str, gpu: str | None = None, *, are_open: bool = False
+    api: Api, problem: str, gpu: str | None = None, *, are_open: bool = False
 ) -> list[str]:
     """Return the named GPU type, else all of a problem's; with `are_open` only open ones.
 
@@ -122,3 +127,35 @@ def notice_progress(kind: str, data: JsonObject) -> ProgressText | None:
     except msgspec.ValidationError:
         pass
     return None
+
+
+def run_heading(subject: str, mode: str, run: Run) -> str:
+    """Describe in one line how a local run ended, and under which isolation."""
+    took = f" in {seconds_text(run.took_s)}" if run.took_s is not None else ""
+    tier = f", tier {run.tier}" if run.tier else ""
+    return f"{subject}: {run.verdict or 'no verdict'} ({mode}, isolation {run.level}{tier}){took}"
+
+
+def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[str]:
+    """Describe the end of a run without a server."""
+    head = run_heading(name, mode, run)
+    lines = [head] if run.verdict == "passed" else [head, *failure_lines(run)]
+    return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines
+
+
+def with_roofline(answer: JsonObject, manifest: bytes, gpu: str = HERE) -> JsonObject:
+    """Add to a local run what share of the GPU type's limit each time reaches.
+
+    It stays as it is if the problem declares no work. The server does the same for submissions.
+    """
+    from shared.problems.roofline import compare_to_roofline, read_works
+
+    works = {work.case: work for work in read_works(json.loads(manifest))}
+    cases = []
+    for case in answer["cases"] if works else ():
+        work, time_us = works.get(case["name"]), case.get("time_us")
+        if work and time_us and case["stage"] == "time" and (work.bytes or work.flops):
+            roofline = compare_to_roofline(work, gpu, time_us)
+            case = case if roofline is None else case | {"roofline": asdict(roofline)}  # noqa: PLW2901
+        cases.append(case)
+    return answer | {"cases": cases} if works else answer

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -10,8 +10,8 @@ from shared.api.submissions import FullSubmission
 from shared.errors import Failed
 from shared.presentation.report_parts import ProgressText, submission_progress
 from shared.presentation.units import seconds_text
+from warpboard.api import Api, Response, Unavailable
 from warpboard.screen import LiveProgress, Screen
-from warpboard.service.ports import ReadApi, Response, Unavailable
 
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 2.0
@@ -20,7 +20,6 @@ T = TypeVar("T")
 HOLD_S = 1.0
 PACE_S = 0.1
 SILENCE_S_MAX = 60.0
-WAIT_S_MAX = 3600.0
 
 
 async def retry_until_available(
@@ -28,7 +27,7 @@ async def retry_until_available(
     within_s: float,
     report_trouble: Callable[[str], None],
 ) -> T:
-    """Return the answer of a repeated request; `troubled` is called with each failure.
+    """Return the answer of a repeated request; `report_trouble` is called with each failure.
 
     Raises Unavailable after `within_s`; all other errors at once.
     """
@@ -48,36 +47,40 @@ async def retry_until_available(
 
 
 async def wait_until_over(
-    api: ReadApi, screen: Screen, numbers: Sequence[int], within_s: float
+    apis: Mapping[int, Api], screen: Screen, within_s: float
 ) -> list[Response[FullSubmission]]:
-    """Return each submission once all are over. Raises Failed after `within_s`."""
-    with screen.live([_key(number) for number in numbers]) as live:
-        waits = [asyncio.create_task(_wait_for(api, live, number)) for number in numbers]
+    """Return each submission once all are over; each is read through the API given for it.
+
+    Raises Failed after `within_s`.
+    """
+    with screen.live([_key(number) for number in apis]) as live:
+        waits = {
+            number: asyncio.create_task(_wait_for(api, live, number))
+            for number, api in apis.items()
+        }
         try:
             async with asyncio.timeout(within_s):
-                return await asyncio.gather(*waits)
+                return await asyncio.gather(*waits.values())
         except TimeoutError as late:
             open_numbers = [
-                n
-                for n, task in zip(numbers, waits, strict=True)
-                if not task.done() or task.cancelled()
+                number for number, task in waits.items() if not task.done() or task.cancelled()
             ]
-            names = ", ".join(str(number) for number in open_numbers)
+            names = ", ".join(map(str, open_numbers))
             raise Failed(
                 f"not over after {seconds_text(within_s)}: {names}; it goes on without you, "
                 f"warpboard submission show {open_numbers[0]} --wait waits again"
             ) from late
         finally:
-            for wait in waits:
+            for wait in waits.values():
                 wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            await asyncio.gather(*waits.values(), return_exceptions=True)
 
 
 def _key(number: int) -> str:
     return f"submission {number}"
 
 
-async def _wait_for(api: ReadApi, live: LiveProgress, number: int) -> Response[FullSubmission]:
+async def _wait_for(api: Api, live: LiveProgress, number: int) -> Response[FullSubmission]:
     """Poll until a submission is over; each request asks for a newer version than the last."""
     key, after = _key(number), -1
     while True:
