@@ -13,7 +13,7 @@ from tests.support.api_examples import make_document
 from warpboard.api import Caller, open_api
 from warpboard.domain.solutions import NOT_PASSED, Sample, Solutions
 from warpboard.screen import Screen
-from warpboard.service.waiting import wait_until_over
+from warpboard.service.answers import wait_until_over
 from warpboard.terminal.demo import (
     PARTICIPANTS,
     Example,

@@ -202,7 +202,6 @@ class Api:
             raise Unavailable(f"no answer from {self._url}: {text}") from error
 
     async def _check(self, response: "httpx.Response") -> None:
-        """Raise the error that a response reports, if it reports one."""
         if response.is_success:
             return
         await response.aread()

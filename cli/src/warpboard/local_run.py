@@ -130,7 +130,6 @@ def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
 
 
 def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:
-    """List the files of a run, and copy them into the folder if there is one."""
     paths = sorted(path for path in out.iterdir() if path.is_file() and not path.is_symlink())
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

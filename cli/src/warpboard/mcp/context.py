@@ -32,8 +32,7 @@ Chars = Annotated[
     int, Meta(ge=100, le=TEXT_CHARS_MAX, description="The maximum number of characters.")
 ]
 Source = Annotated[
-    str | None,
-    Meta(description="The whole text of the kernel file; give either this or path."),
+    str | None, Meta(description="The whole text of the kernel file; give either this or path.")
 ]
 KernelPath = Annotated[
     str | None,
@@ -41,8 +40,7 @@ KernelPath = Annotated[
 ]
 Gpus = Annotated[Sequence[Gpu], Meta(max_length=16)]
 Language = Annotated[
-    LanguageName,
-    Meta(description="The language of source; the suffix of path implies it."),
+    LanguageName, Meta(description="The language of source; the suffix of path implies it.")
 ]
 
 
@@ -140,11 +138,11 @@ class ToolResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class Tool:
     """One tool: a function whose parameters, but for the context, are what it takes.
 
-    `is_reading` if it changes nothing on the platform, `is_slow` if it waits.
+    Its docstring is what a model reads about it. It may raise Refused and Failed. `is_reading` if
+    it changes nothing on the platform, `is_slow` if it waits.
     """
 
     run: Callable[..., Awaitable[ToolResponse]]
-    about: str
     is_reading: bool = True
     is_slow: bool = False
 
@@ -152,6 +150,11 @@ class Tool:
     def name(self) -> str:
         """The name by which a model calls it."""
         return self.run.__name__
+
+    @property
+    def about(self) -> str:
+        """The description for a model."""
+        return " ".join((self.run.__doc__ or "").split())
 
     @cached_property
     def request_type(self) -> type[ToolRequest]:

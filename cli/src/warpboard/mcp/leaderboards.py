@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.api.baselines import Milestone
+from shared.api.baselines import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.submissions import Balance, Balances, OwnSubmissions
 from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolResponse
@@ -36,23 +36,6 @@ class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
     confirmation: str = ""
 
 
-class BaselineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the platform's own; its author and operators see why it failed."""
-
-    name: str
-    note: str = ""
-    state: str = ""
-    score_us: float | None = None
-    interval_us: tuple[float, float] | None = None
-    vs_leader: float | None = None
-    grade: str = ""
-    tier: str | None = None
-    level: str | None = None
-    measured_at: datetime | None = None
-    number: int | None = None
-    reason: str | None = None
-
-
 class OwnSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """A submission of the caller in a list."""
 
@@ -78,7 +61,7 @@ class LeaderboardResult(ToolResponse, frozen=True, kw_only=True):
     gpu: str
     problem_version: int
     entries: list[RankedEntry]
-    baselines: list[BaselineResult] = []
+    baselines: list[Baseline] = []
     milestones: list[Milestone] = []
 
 
@@ -111,7 +94,7 @@ async def leaderboard(
     gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None,
     limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20,
 ) -> LeaderboardsResult:
-    """Return a problem's leaderboards, best first. Raises Refused and Failed."""
+    """Show a problem's leaderboards, best first: the times to beat."""
     gpus = await resolve_gpus(context.api, problem, gpu)
     boards, empty, cut = [], [], []
     for name in gpus[:BOARDS_MAX]:
@@ -128,7 +111,7 @@ async def leaderboard(
                 entries=msgspec.convert(
                     board.items[:limit], list[RankedEntry], from_attributes=True
                 ),
-                baselines=msgspec.convert(measured, list[BaselineResult], from_attributes=True),
+                baselines=measured,
                 milestones=board.milestones,
             )
         )
@@ -144,7 +127,7 @@ async def my_submissions(
     limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20,
     cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None,
 ) -> MySubmissionsResult:
-    """Return the caller's submissions, newest first. Raises Refused and Failed."""
+    """List your own submissions, newest first, with verdicts and scores."""
     query: dict[str, str | float] = {"limit": limit}
     query |= {"problem": problem} if problem else {}
     query |= {"cursor": cursor} if cursor else {}
@@ -160,7 +143,7 @@ async def quota(
     problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None,
     gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None,
 ) -> QuotaResult:
-    """Return what is left of the caller's quotas. Raises Refused and Failed."""
+    """Show how many submissions you have left, and until when."""
     if problem is None:
         balances = (await context.api.get(Balances, "quota")).value.items
     else:

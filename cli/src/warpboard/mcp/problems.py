@@ -36,12 +36,7 @@ STARTER = "/starter"
 PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
 TEMPLATES = (
     (f"{SCHEME}{{slug}}", "task", "A problem: statement, reference, rules.", PAGE_TYPE),
-    (
-        f"{SCHEME}{{slug}}{STARTER}",
-        "starter",
-        "The starter file for a kernel.",
-        SOURCE_TYPE,
-    ),
+    (f"{SCHEME}{{slug}}{STARTER}", "starter", "The starter file for a kernel.", SOURCE_TYPE),
 )
 PROMPT = "optimise"
 PROMPT_ABOUT = "Make a kernel for a problem correct, then faster, in measured steps."
@@ -100,7 +95,7 @@ class Task(ToolResponse, frozen=True, kw_only=True):
 
 
 async def list_problems(context: ToolContext) -> ProblemsResult:
-    """Return every problem in its newest version. Raises Refused and Failed."""
+    """List the problems you can write kernels for, with their GPU types and deadlines."""
     page = (await context.api.get(Problems, "problems", limit=PROBLEMS_MAX)).value
     problems = [
         structs.replace(problem, title=one_line(problem.title, 200))
@@ -118,7 +113,9 @@ async def read_task(
         str | None, Meta(description="The language of the starter file, such as Python or CUDA.")
     ] = None,
 ) -> Task:
-    """Return a problem's statement, files, starter, rules and limits. Raises Refused and Failed."""
+    """Read everything needed to solve a problem: statement, reference, starter file, rules, cases,
+    GPU types and time budgets.
+    """
     return await _load_task(context.api, problem, gpus, language)
 
 

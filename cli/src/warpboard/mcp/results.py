@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from shared.api.cases import Mismatch, Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
-from shared.api.submissions import FullSubmission
+from shared.api.submissions import FullSubmission, Ranking
 from shared.errors import Refused
 from shared.presentation.outcome import outcome_lines
 from shared.presentation.report_parts import submission_progress
@@ -60,30 +60,6 @@ class TimedCase(ToolResponse, frozen=True, kw_only=True):
     vs_baseline: dict[str, float] = {}
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """The rank of a finished submission, or why it has none.
-
-    Units: `delta_to_best` and `delta_to_next` are the seconds to the first and to the next place.
-    """
-
-    status: str
-    is_eligible: bool | None = None
-    code: str | None = None
-    reason: str | None = None
-    rank: int | None = None
-    is_tied: bool = False
-    tied_with: int | None = None
-    best_number: int | None = None
-    delta_to_best: float | None = None
-    delta_to_next: float | None = None
-    own_best_us: float | None = None
-    score_us: float | None = None
-    run_us: float | None = None
-    pooled_over: list[int] = []
-    problem_version: int = 0
-    interval_us: tuple[float, float] | None = None
-
-
 class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
     """How a submission ended, or where it is."""
 
@@ -101,7 +77,7 @@ class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
     reason: str | None = None
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
-    ranking: Placement | None = None
+    ranking: Ranking | None = None
     cases_count: int = 0
     failing: list[FailedCase] = []
     timed: list[TimedCase] = []
@@ -136,7 +112,9 @@ class CompareResult(ToolResponse, frozen=True, kw_only=True):
 
 
 async def read_result(context: ToolContext, number: Number) -> SubmissionResult:
-    """Return how a submission ended, or where it is. Raises Refused and Failed."""
+    """Read how a submission ended: verdict, failing cases with messages and wrong elements, times
+    with intervals, rank or why it has none.
+    """
     submission = await _submission(context.api, number)
     failed_cases, cut = failing(submission)
     timed_cases, timed_cut = timed(submission)
@@ -158,9 +136,7 @@ async def read_result(context: ToolContext, number: Number) -> SubmissionResult:
         reason=shorten(submission.reason or "") or None,
         score_us=ranking.score_us if ranking and ranking.score_us else submission.score_us,
         interval_us=ranking.interval_us if ranking else None,
-        ranking=msgspec.convert(ranking, Placement, from_attributes=True)
-        if ranking and submission.is_over
-        else None,
+        ranking=ranking if submission.is_over else None,
         cases_count=len(submission.cases),
         failing=failed_cases,
         timed=timed_cases,
@@ -205,7 +181,6 @@ def timed(run: AnyRun) -> tuple[list[TimedCase], list[str]]:
 
 
 def _next_step(submission: FullSubmission) -> str:
-    """Return the best next step."""
     if not submission.is_over:
         return f"call follow with number {submission.number} until is_over"
     if submission.outcome == "infra_failed":
@@ -227,7 +202,7 @@ async def read_log(
     ] = "tail",
     chars_max: Chars = TEXT_CHARS,
 ) -> SubmissionText:
-    """Return the beginning or the end of what a submission printed. Raises Refused and Failed."""
+    """Read what a submission printed, its compiler's messages included."""
     submission = await _submission(context.api, number)
     names = [entry.name for entry in submission.files]
     if LOG in names:
@@ -250,7 +225,7 @@ async def read_profile(
     ] = None,
     chars_max: Chars = TEXT_CHARS,
 ) -> SubmissionText:
-    """Return a report of a profile as text. Raises Refused and Failed."""
+    """Read the report of a submission of mode profile as text, to see where time goes."""
     submission = await _submission(context.api, number)
     names = [entry.name for entry in submission.files]
     name = file or _find_report(submission, names)
@@ -264,16 +239,11 @@ async def read_profile(
     text = await _download_text(context.api, number, name)
     excerpt, cut_note = head(text, chars_max)
     return SubmissionText(
-        number=number,
-        name=name,
-        text=excerpt,
-        files=names,
-        cut=[cut_note] if cut_note else [],
+        number=number, name=name, text=excerpt, files=names, cut=[cut_note] if cut_note else []
     )
 
 
 def _find_report(submission: FullSubmission, names: Iterable[str]) -> str:
-    """Return the first text report. Raises Refused if there is none, and says what to do."""
     for name in names:
         if name.startswith("profile") and name.endswith(READABLE):
             return name
@@ -301,7 +271,9 @@ async def _download_text(api: Api, number: int, name: str) -> str:
 
 
 async def compare(context: ToolContext, a: Number, b: Number) -> CompareResult:
-    """Compare two submissions. Raises Refused and Failed."""
+    """Compare two submissions: source diff and each case's ratio of times with its interval; a
+    ratio whose interval holds 1 is no difference.
+    """
     comparison = (await context.api.get(Comparison, "compare", a=a, b=b)).value
     diff, cut_note = head(comparison.diff or "", DIFF_CHARS_MAX)
     cases, cut = take_first(comparison.cases, TIMED_MAX, "cases")

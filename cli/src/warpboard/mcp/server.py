@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -35,7 +35,7 @@ from warpboard.mcp.problems import (
 )
 from warpboard.mcp.results import compare, read_log, read_profile, read_result
 from warpboard.mcp.submissions import cancel, follow, run_locally, submit
-from warpboard.mcp.wire import LineReader, LineWriter, OpenRequests, claim_stdio
+from warpboard.mcp.wire import StdioWire
 
 NAME, VERSION = "warpboard", "1"
 ABOUT = (
@@ -68,56 +68,19 @@ FIELD = re.compile(r"field `(\w+)`")
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 # In the order of a typical session.
 TOOLS = (
-    Tool(
-        list_problems,
-        "List the problems you can write kernels for, with their GPU types and deadlines.",
-    ),
-    Tool(
-        read_task,
-        "Read everything needed to solve a problem: statement, reference, starter file, "
-        "rules, cases, GPU types and time budgets.",
-    ),
-    Tool(
-        submit,
-        "Submit a kernel and get its number at once; call follow next. Use mode test until "
-        "it is correct, then benchmark, and ranked only when it beats your best.",
-        is_reading=False,
-    ),
-    Tool(
-        follow,
-        "Wait for a submission to end, at most wait_s seconds, and get what happened to it "
-        "since `after`; call it again with next_after until is_over.",
-        is_slow=True,
-    ),
-    Tool(
-        cancel,
-        "Cancel your submission; its quota is refunded if no run had begun.",
-        is_reading=False,
-    ),
-    Tool(
-        run_locally,
-        "Run a kernel on this machine's CPU in the platform's own harness: no quota, no "
-        "queue, but no GPU and no score that counts.",
-        is_slow=True,
-    ),
-    Tool(
-        read_result,
-        "Read how a submission ended: verdict, failing cases with messages and wrong "
-        "elements, times with intervals, rank or why it has none.",
-    ),
-    Tool(read_log, "Read what a submission printed, its compiler's messages included."),
-    Tool(
-        read_profile,
-        "Read the report of a submission of mode profile as text, to see where time goes.",
-    ),
-    Tool(
-        compare,
-        "Compare two submissions: source diff and each case's ratio of times with its "
-        "interval; a ratio whose interval holds 1 is no difference.",
-    ),
-    Tool(leaderboard, "Show a problem's leaderboards, best first: the times to beat."),
-    Tool(my_submissions, "List your own submissions, newest first, with verdicts and scores."),
-    Tool(quota, "Show how many submissions you have left, and until when."),
+    Tool(list_problems),
+    Tool(read_task),
+    Tool(submit, is_reading=False),
+    Tool(follow, is_slow=True),
+    Tool(cancel, is_reading=False),
+    Tool(run_locally, is_slow=True),
+    Tool(read_result),
+    Tool(read_log),
+    Tool(read_profile),
+    Tool(compare),
+    Tool(leaderboard),
+    Tool(my_submissions),
+    Tool(quota),
 )
 
 
@@ -141,9 +104,7 @@ class RequestHandlers:
                 input_schema=build_schema(tool.request_type),
                 output_schema=build_schema(tool.response_type),
                 annotations=types.ToolAnnotations(
-                    read_only_hint=tool.is_reading,
-                    destructive_hint=False,
-                    open_world_hint=False,
+                    read_only_hint=tool.is_reading, destructive_hint=False, open_world_hint=False
                 ),
             )
             for tool in self.tools.values()
@@ -265,15 +226,10 @@ async def serve(context: AppContext) -> int:
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
     )
-    lines_in, lines_out = claim_stdio()
-    requests = OpenRequests({tool.name for tool in handlers.tools.values() if tool.is_slow})
-    lines, writer = LineReader(lines_in, requests), LineWriter(lines_out, requests)
+    wire: Any = StdioWire({tool.name for tool in TOOLS if tool.is_slow})
     try:
-        # The SDK expects files, but uses only what these two classes have.
-        async with stdio_server(cast("Any", lines), cast("Any", writer)) as (
-            read_stream,
-            write_stream,
-        ):
+        # The SDK expects files, but uses only what the wire has.
+        async with stdio_server(wire, wire) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
     except BaseExceptionGroup as group:
         _check_gone(group)

@@ -46,10 +46,10 @@ from warpboard.service.answers import (
     event_line,
     local_lines,
     notice_progress,
+    retry_until_available,
     with_roofline,
 )
 from warpboard.service.starters import starter_files
-from warpboard.service.waiting import retry_until_available
 
 FOLLOW_S_MAX = 50
 Mode = Annotated[
@@ -143,7 +143,9 @@ async def submit(
         Meta(description="One submission each; none means all that the file's directives name."),
     ] = (),
 ) -> SubmitResult:
-    """Submit a kernel once, however often the request is sent. Raises Refused and Failed."""
+    """Submit a kernel and get its number at once; call follow next. Use mode test until it is
+    correct, then benchmark, and ranked only when it beats your best.
+    """
     name, data = load_kernel(source, path, language)
     submission = SubmissionRequest(name, data, problem, mode, tuple(gpus))
     key = new_id()
@@ -197,9 +199,8 @@ async def follow(
         ),
     ] = 25.0,
 ) -> FollowResult:
-    """Return what happened since a place, after a bounded wait for the end.
-
-    Raises Refused and Failed.
+    """Wait for a submission to end, at most wait_s seconds, and get what happened to it since
+    `after`; call it again with next_after until is_over.
     """
     batch = EventBatch(after)
     if wait_s > 0:
@@ -261,7 +262,7 @@ async def cancel(
     number: Number,
     reason: Annotated[str, Meta(max_length=500, description="For the record.")] = "",
 ) -> CancelResult:
-    """Cancel a submission. Raises Refused and Failed."""
+    """Cancel your submission; its quota is refunded if no run had begun."""
     path, body = ("submissions", number, "cancel"), {"reason": reason}
     answer = await context.api.act(CancelledSubmission, "POST", *path, body=body)
     return CancelResult(
@@ -285,7 +286,9 @@ async def run_locally(
         float, Meta(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
     ] = 45.0,
 ) -> LocalRunResult:
-    """Run a kernel on this machine's CPU with seeds of our own. Raises Refused and Failed."""
+    """Run a kernel on this machine's CPU in the platform's own harness: no quota, no queue, but no
+    GPU and no score that counts.
+    """
     name, data = load_kernel(source, path, language)
     details = await load_problem(context.api, problem)
     files = await _compile_problem_files(context.api, details)
@@ -307,7 +310,6 @@ async def run_locally(
 
 
 async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles:
-    """Compile the problem from the files that participants may read."""
     names = [file.name for file in problem.files][:FILES_MAX]
     files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
     if not any(name in files for name in (*REFERENCES, problem.main)):

@@ -104,7 +104,6 @@ async def run_alone(
 
 
 def _find_ranker(folder: Path) -> int | None:
-    """Return the process of the folder's ranker, if it runs."""
     return next((row.pid for row in describe(folder) if row.name == "ranker"), None)
 
 

@@ -30,13 +30,7 @@ from warpboard.processes.services import (
     local_services,
     with_discord,
 )
-from warpboard.processes.state import (
-    PortClaims,
-    ProcessRow,
-    choose_ports,
-    read_state,
-    write_state,
-)
+from warpboard.processes.state import PortClaims, ProcessRow, choose_ports, read_state, write_state
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
@@ -299,10 +293,7 @@ async def enrol(
     """Enrol the agent of this command with its own key; repeating it is harmless. Raises Failed."""
     agent = environ["WARPBOARD_GPU_AGENT_ID"]
     key = await _read_key((*command, "key"), environ)
-    headers = {
-        "Authorization": f"Bearer {operator_token}",
-        "Warpboard-Operator": "warpboard-up",
-    }
+    headers = {"Authorization": f"Bearer {operator_token}", "Warpboard-Operator": "warpboard-up"}
     body = {"sign_key": key, "owner": "local", "reason": "it runs on the platform's own machine"}
     async with httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False) as http:
         answer = await _post_until_ready(http, f"{url}/v1/admin/agents/{agent}/enroll", body)

@@ -56,7 +56,6 @@ class Service(NamedTuple):
 
 
 def _build_service(config: PlatformConfig, name: str, specific: Mapping[str, str]) -> Service:
-    """Return one of our services: its module, and its settings under its own prefix."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
     settings = {"NATS_URL": config.nats_url, **specific, "OPS_LISTEN": config.at(f"{module}_ops")}

@@ -95,9 +95,7 @@ class PortClaims:
 
 
 def choose_ports(
-    previous: Mapping[str, object],
-    names: Iterable[str],
-    take: Callable[[object], bool] = _is_free,
+    previous: Mapping[str, object], names: Iterable[str], take: Callable[[object], bool] = _is_free
 ) -> dict[str, int]:
     """Return a port for each name: the previous one, unless it is taken now."""
     chosen: dict[str, int] = {}

@@ -140,7 +140,6 @@ def _load_solutions(folder: Path, problem: ProblemFiles) -> Solutions:
 
 
 def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str) -> str:
-    """Return a digest of everything on which a report depends."""
     files = [
         [kind, sample.name, hashlib.sha256(sample.source).hexdigest()]
         for kind, samples in (("correct", solutions.correct), ("wrong", solutions.wrong))

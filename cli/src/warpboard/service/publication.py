@@ -27,8 +27,8 @@ from warpboard.files import (
     load_problem,
 )
 from warpboard.screen import Screen
+from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check
-from warpboard.service.waiting import retry_until_available
 
 REPEAT_S_MAX = 30.0
 CREATED, UPDATED, SKIPPED = "created", "updated", "skipped"
@@ -65,10 +65,7 @@ class ProblemOptions:
 
 
 def compile_folder(
-    folder: Path,
-    slug: str | None,
-    gpus: tuple[str, ...],
-    settings: PublishSettings = NO_SETTINGS,
+    folder: Path, slug: str | None, gpus: tuple[str, ...], settings: PublishSettings = NO_SETTINGS
 ) -> ProblemFiles:
     """Compile a problem, on these GPU types if it names none. Raises Refused and names the folder.
 
@@ -239,7 +236,6 @@ async def _offer_rejudge(api: Api, screen: Screen, published: PublishedVersion) 
 async def _start_rejudges(
     api: Api, answers: Sequence[Response[PublishedVersion]]
 ) -> list[Response[RequestedRejudge]]:
-    """Rejudge the entries of the previous version of each problem. Raises Refused and Failed."""
     started = []
     for published in (answer.value for answer in answers):
         if await _count_old_entries(api, published):
@@ -251,15 +247,15 @@ async def _start_rejudges(
 
 @dataclass(frozen=True)
 class PublishItem:
-    """A problem to publish, its entry in the contest file, if any, and the given fields.
+    """A problem to publish, its entry in the contest file, if any, and the fields of the options.
 
-    The contest file takes precedence over the fields.
+    The contest file takes precedence over the options.
     """
 
     folder: Path
     problem: ProblemFiles
-    listed: ContestProblem | None
-    given: Fields
+    entry: ContestProblem | None
+    options: Fields
 
     @property
     def slug(self) -> str:
@@ -269,7 +265,7 @@ class PublishItem:
     @property
     def set_gpus(self) -> Sequence[str]:
         """The GPU types for its leaderboards, if given apart from its files."""
-        return (self.listed.gpus if self.listed else ()) or self.given.get(GPU, ())
+        return (self.entry.gpus if self.entry else ()) or self.options.get(GPU, ())
 
     @property
     def gpus(self) -> Sequence[str]:
@@ -279,20 +275,20 @@ class PublishItem:
     @property
     def deadline_at(self) -> datetime | None:
         """The deadline that it is to have; None leaves it as it is."""
-        listed_at = self.listed.deadline_at if self.listed else None
-        return listed_at or parse_deadline(str(self.given.get(DEADLINE, "")))
+        entry_at = self.entry.deadline_at if self.entry else None
+        return entry_at or parse_deadline(str(self.options.get(DEADLINE, "")))
 
     @property
     def other_names(self) -> list[str]:
         """The names of further settings, the deadline included if it is removed."""
-        lifted = [DEADLINE] if self.given.get(DEADLINE) and not self.deadline_at else []
-        return [*lifted, *sorted(self.given.keys() - {DEADLINE, GPU})]
+        lifted = [DEADLINE] if self.options.get(DEADLINE) and not self.deadline_at else []
+        return [*lifted, *sorted(self.options.keys() - {DEADLINE, GPU})]
 
     def fields(self) -> Fields:
         """Return its form fields."""
         at = self.deadline_at
         deadline = {DEADLINE: f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if at else {}
-        return {**self.given, **deadline, **({GPU: list(self.gpus)} if self.set_gpus else {})}
+        return {**self.options, **deadline, **({GPU: list(self.gpus)} if self.set_gpus else {})}
 
 
 @dataclass(frozen=True)
@@ -301,7 +297,7 @@ class PublishPlan:
 
     slug: str
     head: str
-    what: str
+    summary: str
     is_new_version: bool = False
 
 
@@ -317,7 +313,7 @@ class PublishSummary:
     def add(self, plan: PublishPlan) -> None:
         """Add a problem under its outcome."""
         if plan.head == SKIPPED:
-            self.skipped.append({"name": plan.slug, "reason": plan.what})
+            self.skipped.append({"name": plan.slug, "reason": plan.summary})
         else:
             (self.created if plan.head == CREATED else self.updated).append(plan.slug)
 
@@ -326,8 +322,7 @@ def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime)
     """Decide what to do about a problem by comparing it with the published one."""
     gpus, deadline = ", ".join(item.gpus), _deadline_text(item.deadline_at, at)
     if published is None:
-        summary = f"new, on {gpus}, {deadline}"
-        return PublishPlan(item.slug, CREATED, summary, is_new_version=True)
+        return PublishPlan(item.slug, CREATED, f"new, on {gpus}, {deadline}", is_new_version=True)
     changes = []
     is_new = published.digest != item.problem.digest
     if is_new:
@@ -355,7 +350,6 @@ async def _publish_contests(
     entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
     options: ProblemOptions,
 ) -> int:
-    """Publish what changes of contest files and of other problems, or only print the plan."""
     if options.slug is not None:
         raise Refused(
             "usage", "--slug names one problem, but a contest file names its own problems"
@@ -485,4 +479,4 @@ def _summary_lines(plans: Sequence[PublishPlan], summary: PublishSummary) -> Ite
         elif plan.slug in skipped:
             yield f"skipped  {plan.slug}: {skipped[plan.slug]}"
         else:
-            yield f"{plan.head}  {plan.slug}: {plan.what}"
+            yield f"{plan.head}  {plan.slug}: {plan.summary}"

@@ -130,8 +130,7 @@ async def issue_token(context: AppContext, api: Api, *path: str, body: Mapping[s
 
 
 @api_command(
-    "auth unlink github:583231",
-    parameters=(click.argument("identity_name", metavar="IDENTITY"),),
+    "auth unlink github:583231", parameters=(click.argument("identity_name", metavar="IDENTITY"),)
 )
 async def unlink(context: AppContext, api: Api, identity_name: str) -> int:
     """Remove an IDENTITY from your account.

@@ -142,9 +142,7 @@ ACTIONS = {
         "DELETE webhooks/{id_}", "01a1fe70-a804-7827-b3a0-39e1f99403c8", (ID,), access=PLATFORM
     ),
     "problem rejudge apply": Action(
-        "POST admin/rejudges/{id_}/apply",
-        '01HZX3 --reason "the preview is as meant"',
-        (ID, REASON),
+        "POST admin/rejudges/{id_}/apply", '01HZX3 --reason "the preview is as meant"', (ID, REASON)
     ),
     "problem rejudge discard": Action(
         "POST admin/rejudges/{id_}/discard", '01HZX3 --reason "version 2 was wrong"', (ID, REASON)

@@ -50,9 +50,7 @@ def build_command(
 
 
 def local_command(
-    *examples: str,
-    parameters: Sequence[Decorator] = (),
-    access: Sequence[Decorator] | None = None,
+    *examples: str, parameters: Sequence[Decorator] = (), access: Sequence[Decorator] | None = None
 ) -> Callable[[Handler], click.Command]:
     """Make a command of a function that gets the AppContext."""
     return lambda handler: build_command(

@@ -17,7 +17,7 @@ from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.presentation.units import NO_VALUE, count_text, seconds_text, time_text
+from shared.presentation.units import count_text, seconds_text, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.domain.demand import Demand
@@ -26,8 +26,8 @@ from warpboard.domain.solutions import NOT_PASSED, PASSED, Sample, Solutions, ne
 from warpboard.domain.tables import Table, make_table
 from warpboard.files import load_all_solutions, load_problem
 from warpboard.processes.maintenance import run_beside_platform
+from warpboard.service.answers import wait_until_over
 from warpboard.service.publication import publish, published_line
-from warpboard.service.waiting import wait_until_over
 from warpboard.terminal import options
 from warpboard.terminal.command_types import local_command
 from warpboard.terminal.leaderboards import leaderboard_table
@@ -149,28 +149,8 @@ def is_expected(example: Example, submission: FullSubmission) -> bool:
     return submission.verdict == example.expected and is_ranked
 
 
-def verdict_table(pairs: Sequence[tuple[Example, FullSubmission]]) -> Table:
-    """List every submission of the demo with its verdict and the expected one."""
-    rows = [
-        {
-            "number": submission.number,
-            "participant": example.participant,
-            "problem": example.problem,
-            "file": example.sample.name,
-            "mode": example.mode,
-            "verdict": submission.verdict or submission.outcome or NO_VALUE,
-            "expected": "as expected"
-            if is_expected(example, submission)
-            else f"NOT {example.expected}",
-            "score": time_text(submission.score_us),
-        }
-        for example, submission in pairs
-    ]
-    return make_table("verdicts", rows)
-
-
-def verdict_document(pairs: Sequence[tuple[Example, FullSubmission]]) -> list[dict[str, object]]:
-    """Return the same as a JSON document."""
+def describe_verdicts(pairs: Sequence[tuple[Example, FullSubmission]]) -> list[dict[str, object]]:
+    """Return every submission of the demo with its verdict and the expected one, for JSON."""
     return [
         {
             "number": submission.number,
@@ -185,6 +165,16 @@ def verdict_document(pairs: Sequence[tuple[Example, FullSubmission]]) -> list[di
         }
         for example, submission in pairs
     ]
+
+
+def verdict_table(pairs: Sequence[tuple[Example, FullSubmission]]) -> Table:
+    """List the same as a table."""
+    rows = []
+    for row, (example, submission) in zip(describe_verdicts(pairs), pairs, strict=True):
+        end = "as expected" if row.pop("is_expected") else f"NOT {example.expected}"
+        del row["score_us"]
+        rows.append(row | {"expected": end, "score": time_text(submission.score_us)})
+    return make_table("verdicts", rows)
 
 
 async def _run_demo(context: AppContext, problems: Path, demand: Demand, *, is_kept: bool) -> int:
@@ -269,7 +259,7 @@ async def _run_examples(
     document = {
         "is_good": is_good,
         "is_replay_equal": is_equal,
-        "verdicts": verdict_document(pairs),
+        "verdicts": describe_verdicts(pairs),
         "leaderboards": [board.document for board in boards],
     }
     context.show(document, [])

@@ -98,9 +98,7 @@ PUBLISH_OPTIONS = (
     VISIBILITY,
     QUOTA,
     click.option(
-        "--ranking-by",
-        type=Choice(tuple(RANKING_TEXTS)),
-        help="How times combine into a score.",
+        "--ranking-by", type=Choice(tuple(RANKING_TEXTS)), help="How times combine into a score."
     ),
     click.option(
         "--source-visible",
@@ -140,7 +138,6 @@ def _edit_body(
     is_forced: bool,
     reason: str,
 ) -> dict[str, Any]:
-    """Return the body of a change of settings. Raises UsageError if nothing is to be changed."""
     fields = {"visibility": visibility, "gpus": gpus, "quotas": quotas}
     body: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if deadline is not None:

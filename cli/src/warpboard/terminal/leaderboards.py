@@ -147,10 +147,7 @@ def _other_version_line(board: Leaderboard) -> str:
 
 @local_command(
     "leaderboard history matmul",
-    parameters=(
-        click.argument("problem", required=False, type=options.SLUG),
-        options.VERSION,
-    ),
+    parameters=(click.argument("problem", required=False, type=options.SLUG), options.VERSION),
     access=options.PLATFORM,
 )
 async def history(context: AppContext, problem: str | None, version: int | None) -> int:

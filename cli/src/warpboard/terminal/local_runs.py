@@ -95,7 +95,6 @@ async def init(
 
 
 async def _fetch_files(api: Api, problem: FullProblem) -> dict[str, bytes]:
-    """Return the files of the problem that participants may read, by name."""
     names = [file.name for file in problem.files if _is_inside(file.name)][:FILES_MAX]
     files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
     if "statement.md" not in files:

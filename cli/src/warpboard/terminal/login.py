@@ -106,7 +106,6 @@ async def _login(
 
 
 def _read_token(value: str) -> str:
-    """Return the token from stdin, which `-` stands for."""
     if value != "-":
         reason = "other users can see command lines: --token - reads the token from stdin"
         raise click.UsageError(reason)

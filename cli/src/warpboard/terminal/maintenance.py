@@ -34,7 +34,6 @@ FINDINGS_MAX = 20
 
 
 def _option_words(values: dict[str, Any]) -> list[str]:
-    """Return the command line of the ranker's options with these values; None leaves one out."""
     words = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"
@@ -256,7 +255,6 @@ async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> in
 async def _show_while(
     context: AppContext, step: str, operation: Awaitable[JsonObject]
 ) -> JsonObject:
-    """Wait, and show the progress."""
     name = context.folder.name
     with context.screen.live([name]) as live:
         live.show(name, ProgressText(step))
@@ -283,8 +281,8 @@ def report_lines(report: AuditReport) -> Iterator[str]:
         score = f"{time_text(row.score_us)} by {row.account}"
         yield f"{rank:>4}  {score}, submission {row.number}{pooled_text(row.pooled_over)}, because"
         for event in row.because:
-            what = f"{event.type} by {event.actor}: {one_line(event.sentence)}"
-            yield f"      {event.seq:>6}  {instant_text(event.at)}  {what}"
+            cause = f"{event.type} by {event.actor}: {one_line(event.sentence)}"
+            yield f"      {event.seq:>6}  {instant_text(event.at)}  {cause}"
     if report.is_clean:
         yield "clean: the leaderboard is what the log says, and the log is untouched"
         return
@@ -384,7 +382,6 @@ def scrub_lines(answer: JsonObject) -> Iterator[str]:
 
 
 def _ranges_text(answer: JsonObject) -> str:
-    """Return the first ranges of some sequences."""
     ranges = answer["ranges"]
     texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
     more = ", and more" if len(texts) > FINDINGS_MAX else ""

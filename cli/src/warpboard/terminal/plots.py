@@ -134,7 +134,6 @@ def _chart_row(time_us: float, chart: Progress) -> int:
 
 
 def _draw_steps(grid: list[list[str]], cells: Sequence[tuple[int, int]]) -> None:
-    """Draw the records; each stands until the next one."""
     for index, (x, y) in enumerate(cells):
         end_column = cells[index + 1][0] if index + 1 < len(cells) else WIDTH
         for column in range(x, end_column):
@@ -352,7 +351,6 @@ def _counted_times(case: Any) -> list[float]:
 
 
 def _chart_document(chart: Progress | Spread) -> dict[str, Any]:
-    """Return a chart as a JSON document."""
     if isinstance(chart, Spread):
         cases = [{"name": name, "time_us": list(values)} for name, values in chart.cases]
         return {"title": chart.title, "cases": cases}

@@ -87,7 +87,6 @@ def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[s
 
 
 def _rule_lines(rules: Rules) -> Iterator[str]:
-    """Describe how it is checked, timed and ranked, one line each."""
     descriptions = {
         "score": rules.formula,
         "correct": rules.tolerances,
@@ -107,7 +106,6 @@ def _rule_lines(rules: Rules) -> Iterator[str]:
 
 
 def _licence_lines(problem: FullProblem) -> Iterator[str]:
-    """Describe the licences, and what to accept before submitting."""
     licences: dict[str, str] = msgspec.to_builtins(problem.rules.licence)
     for subject, name in licences.items():
         yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"

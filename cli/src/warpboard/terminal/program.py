@@ -103,7 +103,6 @@ class CommandGroup(click.Group):
 
 
 def _summaries() -> dict[str, str]:
-    """Return the summary of every command and group, by its words."""
     commands = {words: summary for words, (_, summary) in COMMANDS.items()}
     return commands | {words: text.partition("\n")[0] for words, text in GROUPS.items()}
 
@@ -207,7 +206,6 @@ def _flush_stdout() -> bool:
 
 
 def _error_document(end: Refused | Failed) -> dict[str, str | None]:
-    """Return an error as a JSON document."""
     if isinstance(end, Refused):
         return {"code": end.code, "detail": end.reason, "field": end.field}
     from warpboard.api import Unavailable

@@ -226,7 +226,6 @@ def agent_table(registered: Sequence[Agent]) -> Table:
 
 
 def _health(agent: Agent) -> str:
-    """Describe an agent's state, and what holds it back."""
     held = held_back(agent)
     if not agent.is_alive:
         return f"silent, {held}" if held else "silent"

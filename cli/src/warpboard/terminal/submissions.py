@@ -44,8 +44,7 @@ from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
 from warpboard.domain.tables import Table, make_table
 from warpboard.files import read_source, save_download, write_file
-from warpboard.service.answers import balance_text
-from warpboard.service.waiting import retry_until_available, wait_until_over
+from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
 
@@ -155,7 +154,6 @@ async def submit(
 
 
 def _output_answer(context: AppContext, output: Path | None, document: object) -> None:
-    """Print or write the whole answer if requested."""
     if context.as_json:
         context.screen.json(document)
     if output is not None:
@@ -198,11 +196,7 @@ def exit_code(submission: FullSubmission) -> int:
         click.option("--tag", metavar="TAG", help="Only yours with this tag."),
         click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
         click.option(
-            "--limit",
-            type=IntRange(1, LIMIT_MAX),
-            default=50,
-            show_default=True,
-            help="How many.",
+            "--limit", type=IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."
         ),
     ),
     access=options.VIEWER,
@@ -356,7 +350,6 @@ def case_table(results: Sequence[Case]) -> Table:
 
 
 def _case_name(case: Case) -> str:
-    """Return a case's name, marked if the case is hidden."""
     name = one_line(case.name)
     return f"hidden: {name}" if case.is_hidden and name != HIDDEN else name
 
@@ -364,12 +357,7 @@ def _case_name(case: Case) -> str:
 def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None) -> Table:
     """List what happened to a submission, in order."""
     rows = [
-        {
-            "seq": moment.seq,
-            "when": moment.at,
-            "event": moment.type,
-            "note": one_line(moment.note),
-        }
+        {"seq": moment.seq, "when": moment.at, "event": moment.type, "note": one_line(moment.note)}
         for moment in moments
     ]
     return make_table("timeline", rows, zone)
