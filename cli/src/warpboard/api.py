@@ -93,10 +93,11 @@ class Api:
         self._url = url
 
     async def get(
-        self, expected_type: type[T], /, *path: str | int, **query: str | float
+        self, expected_type: type[T], /, *path: str | int, **query: str | float | None
     ) -> Response[T]:
-        """Read a resource under /v1."""
-        return await self._request(expected_type, "GET", _under_v1(path), params=query)
+        """Read a resource under /v1; parts of the query that are None are left out."""
+        params = {name: value for name, value in query.items() if value is not None}
+        return await self._request(expected_type, "GET", _under_v1(path), params=params)
 
     async def act(
         self, expected_type: type[T], method: str, *path: str | int, body: Mapping[str, object]

@@ -128,10 +128,10 @@ async def my_submissions(
     cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None,
 ) -> MySubmissionsResult:
     """List your own submissions, newest first, with verdicts and scores."""
-    query: dict[str, str | float] = {"limit": limit}
-    query |= {"problem": problem} if problem else {}
-    query |= {"cursor": cursor} if cursor else {}
-    answer = await context.api.get(OwnSubmissions, "me", "submissions", **query)
+    path = ("me", "submissions")
+    answer = await context.api.get(
+        OwnSubmissions, *path, limit=limit, problem=problem, cursor=cursor
+    )
     return MySubmissionsResult(
         submissions=msgspec.convert(answer.value.items, list[OwnSubmission], from_attributes=True),
         next_cursor=answer.value.next_cursor,

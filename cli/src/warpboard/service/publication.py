@@ -1,8 +1,8 @@
 """Publish problems and contest files, checked here first or unchecked by an operator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check
 
 REPEAT_S_MAX = 30.0
-CREATED, UPDATED, SKIPPED = "created", "updated", "skipped"
+CREATED, UPDATED, SKIPPED, ERROR = "created", "updated", "skipped", "error"
 SAME = "no changes"
 UNKNOWN = "unknown_problem"
 DEADLINE, GPU = "deadline", "gpu"
@@ -293,29 +293,12 @@ class PublishItem:
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What happens to a problem, and whether its files are new to the platform."""
+    """What happens to a problem, why, and whether its files are new to the platform."""
 
     slug: str
     head: str
     summary: str
     is_new_version: bool = False
-
-
-@dataclass
-class PublishSummary:
-    """What happened to every problem of a contest, by outcome."""
-
-    created: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    skipped: list[dict[str, str]] = field(default_factory=list)
-    errors: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, plan: PublishPlan) -> None:
-        """Add a problem under its outcome."""
-        if plan.head == SKIPPED:
-            self.skipped.append({"name": plan.slug, "reason": plan.summary})
-        else:
-            (self.created if plan.head == CREATED else self.updated).append(plan.slug)
 
 
 def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime) -> PublishPlan:
@@ -356,20 +339,23 @@ async def _publish_contests(
         )
     items = _compile_all(context, entries, options)
     pairs = [(item, await _plan_item(api, item, options)) for item in items]
-    if options.is_dry:
-        summary = PublishSummary()
-        for _, plan in pairs:
-            summary.add(plan)
-    else:
-        summary = await _publish_items(api, context, pairs, options)
-    context.show(
-        {"is_dry_run": options.is_dry, **asdict(summary)},
-        _summary_lines([plan for _, plan in pairs], summary),
-        "nothing was published, nor checked: leave --dry-run out to do it"
-        if options.is_dry
-        else "",
-    )
-    return FAILED if summary.errors else OK
+    outcomes = [plan for _, plan in pairs]
+    if not options.is_dry:
+        outcomes = await _publish_items(api, context, pairs, options)
+    errors = [{"name": plan.slug, "error": plan.summary} for plan in outcomes if plan.head == ERROR]
+    document = {
+        "is_dry_run": options.is_dry,
+        "created": [plan.slug for plan in outcomes if plan.head == CREATED],
+        "updated": [plan.slug for plan in outcomes if plan.head == UPDATED],
+        "skipped": [
+            {"name": plan.slug, "reason": plan.summary} for plan in outcomes if plan.head == SKIPPED
+        ],
+        "errors": errors,
+    }
+    lines = [f"{plan.head:<7}  {plan.slug}: {plan.summary}" for plan in outcomes]
+    note = "nothing was published, nor checked: leave --dry-run out to do it"
+    context.show(document, lines, note if options.is_dry else "")
+    return FAILED if errors else OK
 
 
 def _compile_all(
@@ -442,41 +428,31 @@ async def _publish_items(
     context: AppContext,
     pairs: Sequence[tuple[PublishItem, PublishPlan]],
     options: ProblemOptions,
-) -> PublishSummary:
-    """Publish what changes, in order, after everything was checked. Raises Refused and Failed."""
+) -> list[PublishPlan]:
+    """Publish what changes, in order, after everything was checked; return what was done.
+
+    Nothing is published after a refusal. Raises Refused and Failed.
+    """
     new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
     fields_of_new = await approve_problems(context, new, options) if new else []
     approvals = {
         problem.slug: fields for (_, problem), fields in zip(new, fields_of_new, strict=True)
     }
-    summary = PublishSummary()
+    outcomes, refused_slug = [], ""
     with context.screen.live(["publish"]) as live:
         for index, (item, plan) in enumerate(pairs):
-            if summary.errors:
-                reason = f"{summary.errors[0]['name']} was refused before it"
-                summary.skipped.append({"name": plan.slug, "reason": reason})
-            elif plan.head == SKIPPED:
-                summary.add(plan)
-            else:
+            outcome = plan
+            if refused_slug:
+                reason = f"{refused_slug} was refused before it"
+                outcome = replace(plan, head=SKIPPED, summary=reason)
+            elif plan.head != SKIPPED:
                 live.show("publish", ProgressText(plan.slug, index, len(pairs)))
                 approval = approvals.get(plan.slug, {})
                 fields = {**approval, **options.all_fields, **item.fields()}
                 try:
                     await publish(api, context.screen, item.problem, fields)
-                    summary.add(plan)
                 except Refused as refused:
-                    summary.errors.append({"name": plan.slug, "error": refused.reason})
-    return summary
-
-
-def _summary_lines(plans: Sequence[PublishPlan], summary: PublishSummary) -> Iterator[str]:
-    """Yield a line for each problem, in order."""
-    errors = {entry["name"]: entry["error"] for entry in summary.errors}
-    skipped = {entry["name"]: entry["reason"] for entry in summary.skipped}
-    for plan in plans:
-        if plan.slug in errors:
-            yield f"error    {plan.slug}: {errors[plan.slug]}"
-        elif plan.slug in skipped:
-            yield f"skipped  {plan.slug}: {skipped[plan.slug]}"
-        else:
-            yield f"{plan.head}  {plan.slug}: {plan.summary}"
+                    outcome = replace(plan, head=ERROR, summary=refused.reason)
+                    refused_slug = plan.slug
+            outcomes.append(outcome)
+    return outcomes

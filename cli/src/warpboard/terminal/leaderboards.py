@@ -96,10 +96,8 @@ async def show_leaderboards(
         if is_plotted:
             chart = await plots.load_progress(context, api, problem, gpu, version)
             return plots.show_chart(context, chart, png)
-        filters = {"as_of": as_of, "version": version}
-        given_filters = {name: value for name, value in filters.items() if value is not None}
         answers = [
-            await api.get(Leaderboard, "leaderboards", problem, name, **given_filters)
+            await api.get(Leaderboard, "leaderboards", problem, name, as_of=as_of, version=version)
             for name in await resolve_gpus(api, problem, gpu)
         ]
     boards = [answer.value for answer in answers]
@@ -158,7 +156,6 @@ async def history(context: AppContext, problem: str | None, version: int | None)
     if version and not problem:
         raise click.UsageError("--version needs a PROBLEM")
     known_name = context.participant
-    filters = {"version": version} if version else {}
     async with context.api() as api:
         name = await resolve_name(api, known_name)
         if problem:
@@ -167,7 +164,7 @@ async def history(context: AppContext, problem: str | None, version: int | None)
             slugs = [item.slug for item in (await api.get(Problems, "problems")).value.items]
         answers = [
             await api.get(
-                History, "participants", name, "history", problem=slug, gpu=gpu, **filters
+                History, "participants", name, "history", problem=slug, gpu=gpu, version=version
             )
             for slug in slugs
             for gpu in await resolve_gpus(api, slug)

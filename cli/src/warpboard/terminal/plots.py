@@ -283,8 +283,7 @@ async def load_progress(
     types = await resolve_gpus(api, problem, gpu)
     if len(types) != 1:
         raise Refused("unknown_gpu", f"name one of {', '.join(types)} after the problem", "gpu")
-    filters = {} if version is None else {"version": version}
-    answer = await api.get(Records, "leaderboards", problem, types[0], "records", **filters)
+    answer = await api.get(Records, "leaderboards", problem, types[0], "records", version=version)
     points = [
         Point(record.at, record.score_us, record.number)
         for record in sorted(answer.value.items, key=lambda record: record.at)
@@ -294,7 +293,10 @@ async def load_progress(
     try:
         owner = await resolve_name(api, context.participant)
         history = await api.get(
-            *(History, "participants", owner, "history"), problem=problem, gpu=types[0], **filters
+            *(History, "participants", owner, "history"),
+            problem=problem,
+            gpu=types[0],
+            version=version,
         )
     except Refused:  # There is no name here.
         owner = ""

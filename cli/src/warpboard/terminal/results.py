@@ -222,17 +222,18 @@ async def export(
 ) -> int:
     """Export all your results, newest first."""
     items: list[JsonObject] = []
-    query: dict[str, str | float] = {"limit": PAGE}
-    query |= {"problem": problem} if problem else {}
+    cursor: str | None = None
     with context.screen.live(["export"]) as live:
         for _ in range(PAGES_MAX):
-            page = await api.get(OwnSubmissions, "me", "submissions", **query)
+            page = await api.get(
+                *(OwnSubmissions, "me", "submissions"), limit=PAGE, problem=problem, cursor=cursor
+            )
             items += page.document["items"]
             if items and len(items) % PAGE == 0:
                 live.show("export", ProgressText(count_text(len(items), "submission")))
-            if not (cursor := page.value.next_cursor):
+            cursor = page.value.next_cursor
+            if not cursor:
                 break
-            query["cursor"] = cursor
     if format_ == "csv":
         text = format_csv(items)
     else:

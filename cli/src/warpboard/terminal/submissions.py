@@ -207,13 +207,13 @@ async def list_submissions(
     """List your newest submissions."""
     if is_all and tag:
         raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
-    filters = {"problem": problem, "tag": tag}
-    given_filters = {name: text for name, text in filters.items() if text}
     answer: Response[NewestSubmissions] | Response[OwnSubmissions]
     if is_all:
-        answer = await api.get(NewestSubmissions, "submissions", **given_filters, limit=limit)
+        answer = await api.get(NewestSubmissions, "submissions", problem=problem, limit=limit)
     else:
-        answer = await api.get(OwnSubmissions, "me", "submissions", **given_filters, limit=limit)
+        answer = await api.get(
+            *(OwnSubmissions, "me", "submissions"), problem=problem, tag=tag or None, limit=limit
+        )
     return context.show(answer.document, [submission_table(answer.value.items)])
 
 

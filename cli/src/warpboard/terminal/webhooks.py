@@ -136,8 +136,7 @@ async def list_deliveries(context: AppContext, api: Api, id_: str, cursor: str |
 
     The newest is first, each with what the address answered.
     """
-    query = {} if cursor is None else {"cursor": cursor}
-    answer = await api.get(Deliveries, ROUTE, id_, "deliveries", **query)
+    answer = await api.get(Deliveries, ROUTE, id_, "deliveries", cursor=cursor)
     page = answer.value
     rows = [
         {
