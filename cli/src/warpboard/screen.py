@@ -2,9 +2,9 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, Protocol, TextIO
+from typing import Literal, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -34,12 +34,8 @@ STYLES = dict.fromkeys(WORDS, "red") | {
 MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "faint": "dim"}
 
 
-class LiveProgress(Protocol):
-    """Progress that newer progress replaces."""
-
-    def show(self, key: str, news: ProgressText) -> None:
-        """Show the newest progress of one thing."""
-        ...
+# Shows the newest progress of one thing, which replaces what was shown before.
+ShowProgress = Callable[[str, ProgressText], None]
 
 
 class NullStream(io.StringIO):
@@ -112,50 +108,36 @@ class Screen:
             self._answer.print(Text(escape_control_characters(line), MARKS.get(mark, "")))
 
     @contextmanager
-    def live(self, keys: Sequence[str]) -> Iterator[LiveProgress]:
+    def live(self, keys: Sequence[str]) -> Iterator[ShowProgress]:
         """Show progress beside the answer: bars on a terminal, else a line per change."""
         if not self._err.is_terminal:
-            yield _LineProgress(self)
+            shown: dict[str, str] = {}
+
+            def show_line(key: str, news: ProgressText) -> None:
+                if shown.get(key) != news.sentence:
+                    shown[key] = news.sentence
+                    self.note(f"{key}: {news.whole}")
+
+            yield show_line
             return
         with _bars(self._err) as progress:
+            tasks = {
+                key: progress.add_task(escape_control_characters(key), sentence="", total=None)
+                for key in keys
+            }
+
+            def show_bar(key: str, news: ProgressText) -> None:
+                sentence = escape_control_characters(news.whole)
+                done, total = (1, 1) if news.is_over else (news.done, news.total or None)
+                progress.update(tasks[key], completed=done, total=total, sentence=sentence)
+                if news.is_over:
+                    progress.stop_task(tasks[key])
+
             self._above = self._err if self._out.is_terminal else None
             try:
-                yield _BarProgress(progress, keys)
+                yield show_bar
             finally:
                 self._above = None
-
-
-class _LineProgress:
-    """Progress as plain lines."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._last: dict[str, str] = {}
-
-    def show(self, key: str, news: ProgressText) -> None:
-        if self._last.get(key) != news.sentence:
-            self._last[key] = news.sentence
-            self._screen.note(f"{key}: {news.whole}")
-
-
-class _BarProgress:
-    """Progress on a terminal: a line per key, with a bar if the total is known."""
-
-    def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
-        self._progress = progress
-        self._tasks = {
-            key: progress.add_task(escape_control_characters(key), sentence="", total=None)
-            for key in keys
-        }
-
-    def show(self, key: str, news: ProgressText) -> None:
-        task, sentence = self._tasks[key], escape_control_characters(news.whole)
-        if news.is_over:
-            self._progress.update(task, completed=1, total=1, sentence=sentence)
-            self._progress.stop_task(task)
-        else:
-            total = news.total or None
-            self._progress.update(task, completed=news.done, total=total, sentence=sentence)
 
 
 class _KnownBar(BarColumn):

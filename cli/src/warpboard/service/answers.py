@@ -26,7 +26,7 @@ from shared.presentation.report_parts import (
 from shared.presentation.responses import JsonObject, Run
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from warpboard.api import Api, Response, Unavailable
-from warpboard.screen import LiveProgress, Screen
+from warpboard.screen import Screen, ShowProgress
 
 # Transient notices are not part of the history and have no place in it.
 QUEUE, PROGRESS, END = "queue", "progress", "end"
@@ -208,9 +208,9 @@ async def wait_until_over(
 
     Raises Failed after `within_s`.
     """
-    with screen.live([_key(number) for number in apis]) as live:
+    with screen.live([_key(number) for number in apis]) as show:
         waits = {
-            number: asyncio.create_task(_wait_for(api, live, number))
+            number: asyncio.create_task(_wait_for(api, show, number))
             for number, api in apis.items()
         }
         try:
@@ -235,7 +235,7 @@ def _key(number: int) -> str:
     return f"submission {number}"
 
 
-async def _wait_for(api: Api, live: LiveProgress, number: int) -> Response[FullSubmission]:
+async def _wait_for(api: Api, show: ShowProgress, number: int) -> Response[FullSubmission]:
     """Poll until a submission is over; each request asks for a newer version than the last."""
     key, after = _key(number), -1
     while True:
@@ -243,10 +243,10 @@ async def _wait_for(api: Api, live: LiveProgress, number: int) -> Response[FullS
         answer = await retry_until_available(
             partial(api.get, FullSubmission, "submissions", number, after=after, wait_s=HOLD_S),
             SILENCE_S_MAX,
-            lambda trouble: live.show(key, ProgressText(trouble)),
+            lambda trouble: show(key, ProgressText(trouble)),
         )
         submission = answer.value
-        live.show(key, submission_progress(submission))
+        show(key, submission_progress(submission))
         if submission.is_over:
             return answer
         after = submission.version

@@ -30,7 +30,7 @@ from warpboard.domain.solutions import (
 )
 from warpboard.files import ProblemFiles, load_contest, load_problem, load_solutions
 from warpboard.local_run import LocalHarness
-from warpboard.screen import LiveProgress
+from warpboard.screen import ShowProgress
 
 # Checks every case; times do not matter here.
 MODE = "verify"
@@ -82,8 +82,8 @@ async def examine_problem(
     """Check a problem that compiles, and store the report. Raises Failed."""
     began = time.monotonic()
     solutions = _load_solutions(folder, problem)
-    with context.screen.live([problem.slug]) as live:
-        examination = _Examination(harness, live, problem)
+    with context.screen.live([problem.slug]) as show:
+        examination = _Examination(harness, show, problem)
         findings, trials = await examination.run(solutions)
     code = harness.code()
     report = checks.build_report(
@@ -152,9 +152,9 @@ def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str
 class _Examination:
     """The check of one problem, part by part."""
 
-    def __init__(self, harness: LocalHarness, live: LiveProgress, problem: ProblemFiles) -> None:
+    def __init__(self, harness: LocalHarness, show: ShowProgress, problem: ProblemFiles) -> None:
         self._harness = harness
-        self._live = live
+        self._show = show
         self._problem = problem
         self._manifest: Any = problem.parse_manifest()
         self.memory_mib = 0
@@ -232,4 +232,4 @@ class _Examination:
 
     def _show_progress(self, part: str, done: int, total: int) -> None:
         progress = ProgressText("checking", done, total, estimate=f": {part}")
-        self._live.show(self._problem.slug, progress)
+        self._show(self._problem.slug, progress)

@@ -124,9 +124,9 @@ async def _publish_all(
     screen = context.screen
     approvals = await approve_problems(context, problems, options)
     answers = []
-    with screen.live(["publish"]) as live:
+    with screen.live(["publish"]) as show:
         for index, ((_, problem), approval) in enumerate(zip(problems, approvals, strict=True)):
-            live.show("publish", ProgressText(problem.slug, index, len(problems)))
+            show("publish", ProgressText(problem.slug, index, len(problems)))
             fields = {**approval, **options.all_fields}
             answers.append(await publish(api, screen, problem, fields))
     for (_, problem), answer in () if context.as_json else zip(problems, answers, strict=True):
@@ -439,14 +439,14 @@ async def _publish_items(
         problem.slug: fields for (_, problem), fields in zip(new, fields_of_new, strict=True)
     }
     outcomes, refused_slug = [], ""
-    with context.screen.live(["publish"]) as live:
+    with context.screen.live(["publish"]) as show:
         for index, (item, plan) in enumerate(pairs):
             outcome = plan
             if refused_slug:
                 reason = f"{refused_slug} was refused before it"
                 outcome = replace(plan, head=SKIPPED, summary=reason)
             elif plan.head != SKIPPED:
-                live.show("publish", ProgressText(plan.slug, index, len(pairs)))
+                show("publish", ProgressText(plan.slug, index, len(pairs)))
                 approval = approvals.get(plan.slug, {})
                 fields = {**approval, **options.all_fields, **item.fields()}
                 try:

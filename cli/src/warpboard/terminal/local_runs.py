@@ -20,7 +20,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
 from warpboard.files import load_problem, read_source, read_template, write_files
-from warpboard.screen import LiveProgress
+from warpboard.screen import ShowProgress
 from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
@@ -132,8 +132,8 @@ async def run_file(
     """Run FILE here, in the agents' own harness, without a server."""
     files = load_problem(problem, None, (HERE,))
     request = SubmissionRequest(file.name, read_source(file), files.slug, mode)
-    with context.screen.live([file.name]) as live:
-        show_progress = _show_on(live, file.name)
+    with context.screen.live([file.name]) as show:
+        show_progress = _show_on(show, file.name)
         answer = await context.harness.run(
             files, request, show_progress, level_min=level_min or "none", save=save
         )
@@ -150,9 +150,9 @@ async def run_file(
     return local_exit_code(run_result)
 
 
-def _show_on(live: LiveProgress, key: str) -> Callable[[Progress], Awaitable[None]]:
+def _show_on(show: ShowProgress, key: str) -> Callable[[Progress], Awaitable[None]]:
     async def show_progress(progress: Progress) -> None:
-        live.show(key, run_progress(progress))
+        show(key, run_progress(progress))
 
     return show_progress
 
@@ -200,8 +200,8 @@ async def duel(
         SubmissionRequest(file.name, read_source(file), files.slug, "duel")
         for file in (first, second)
     )
-    with context.screen.live([files.slug]) as live:
-        show_progress = _show_on(live, files.slug)
+    with context.screen.live([files.slug]) as show:
+        show_progress = _show_on(show, files.slug)
         answer = await context.harness.run(
             *(files, submission, show_progress),
             rival=rival,

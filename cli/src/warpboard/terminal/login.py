@@ -116,10 +116,10 @@ def _read_token(value: str) -> str:
 async def _wait_for_token(context: AppContext, api: Api, login: DeviceLogin) -> str:
     deadline = time.monotonic() + login.expires_in
     pause_s = min(max(login.interval, INTERVAL_S_MIN), INTERVAL_S_MAX)
-    with context.screen.live(["login"]) as live:
+    with context.screen.live(["login"]) as show:
         while (remaining_s := deadline - time.monotonic()) > 0:
             estimate = f", {seconds_text(remaining_s)} left"
-            live.show("login", ProgressText("waiting for you", estimate=estimate))
+            show("login", ProgressText("waiting for you", estimate=estimate))
             await asyncio.sleep(min(pause_s, remaining_s))
             result = await _poll_grant(api, login)
             if isinstance(result, TokenGrant):

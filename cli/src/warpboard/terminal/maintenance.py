@@ -256,8 +256,8 @@ async def _show_while(
     context: AppContext, step: str, operation: Awaitable[JsonObject]
 ) -> JsonObject:
     name = context.folder.name
-    with context.screen.live([name]) as live:
-        live.show(name, ProgressText(step))
+    with context.screen.live([name]) as show:
+        show(name, ProgressText(step))
         return await operation
 
 

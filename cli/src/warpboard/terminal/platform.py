@@ -138,8 +138,8 @@ async def supervise_platform(
 @contextmanager
 def show_platform_progress(screen: Screen, step: str) -> Iterator[None]:
     """Show that a step of the platform is under way."""
-    with screen.live(["platform"]) as live:
-        live.show("platform", ProgressText(step))
+    with screen.live(["platform"]) as show:
+        show("platform", ProgressText(step))
         yield
 
 

@@ -267,8 +267,8 @@ def show_chart(context: AppContext, chart: Progress | Spread, png: Path | None) 
     document = {"file": None if png is None else str(png)} | _chart_document(chart)
     if png is None:
         return context.show(document, lines)
-    with context.screen.live([png.name]) as live:
-        live.show(png.name, ProgressText("drawing"))
+    with context.screen.live([png.name]) as show:
+        show(png.name, ProgressText("drawing"))
         write_file(png, draw_png(chart))
     return context.show(document, [f"{png} shows {chart.title}"])
 

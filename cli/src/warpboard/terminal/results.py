@@ -33,7 +33,7 @@ from warpboard.context import AppContext, send_action
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.tables import Table
 from warpboard.files import write_file
-from warpboard.screen import LiveProgress
+from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
@@ -110,11 +110,11 @@ class Follower:
     async def follow(self) -> None:
         """Follow until the platform reports the end. Raises Refused, Unavailable and Failed."""
         pause_s, key = PAUSE_S_MIN, f"submission {self._number}"
-        with self._context.screen.live([key]) as live:
+        with self._context.screen.live([key]) as show:
             while True:
                 began_at = self.place
                 try:
-                    if await self._read_connection(live, key):
+                    if await self._read_connection(show, key):
                         return
                     reason = "the connection was closed"
                 except Unavailable as trouble:
@@ -122,17 +122,17 @@ class Follower:
                         raise
                     reason = str(trouble)
                 pause_s = PAUSE_S_MIN if self.place > began_at else min(2 * pause_s, PAUSE_S_MAX)
-                live.show(key, ProgressText(f"{reason}; asking on from {self.place}"))
+                show(key, ProgressText(f"{reason}; asking on from {self.place}"))
                 await asyncio.sleep(pause_s)
 
-    async def _read_connection(self, live: LiveProgress, key: str) -> bool:
+    async def _read_connection(self, show: ShowProgress, key: str) -> bool:
         """Print the events of one connection; return whether it reached the end."""
         async for message in self._api.events(self._number, self.place):
             self._heard_at = time.monotonic()
             if message.kind == END:
                 return True
             if progress := notice_progress(message.kind, message.data):
-                live.show(key, progress)
+                show(key, progress)
             elif message.place is not None and message.place > self.place:
                 self.place = message.place
                 if self._context.as_json:
@@ -223,14 +223,14 @@ async def export(
     """Export all your results, newest first."""
     items: list[JsonObject] = []
     cursor: str | None = None
-    with context.screen.live(["export"]) as live:
+    with context.screen.live(["export"]) as show:
         for _ in range(PAGES_MAX):
             page = await api.get(
                 *(OwnSubmissions, "me", "submissions"), limit=PAGE, problem=problem, cursor=cursor
             )
             items += page.document["items"]
             if items and len(items) % PAGE == 0:
-                live.show("export", ProgressText(count_text(len(items), "submission")))
+                show("export", ProgressText(count_text(len(items), "submission")))
             cursor = page.value.next_cursor
             if not cursor:
                 break

@@ -71,17 +71,8 @@ async def status(context: AppContext) -> int:
 
 def process_table(rows: Sequence[ProcessRow]) -> Table:
     """List the processes of a platform."""
-    cells = [
-        {
-            "process": row.name,
-            "state": row.state,
-            "pid": row.pid or None,
-            "restarts": row.restarts,
-            "address": row.address,
-        }
-        for row in rows
-    ]
-    return make_table("processes", cells)
+    names = ("process", "state", "pid", "restarts", "address")
+    return make_table("processes", [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent]) -> Iterator[str]:
