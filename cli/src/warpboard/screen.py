@@ -111,11 +111,11 @@ class Screen:
     def live(self, keys: Sequence[str]) -> Iterator[ShowProgress]:
         """Show progress beside the answer: bars on a terminal, else a line per change."""
         if not self._err.is_terminal:
-            shown: dict[str, str] = {}
+            last_sentences: dict[str, str] = {}
 
             def show_line(key: str, news: ProgressText) -> None:
-                if shown.get(key) != news.sentence:
-                    shown[key] = news.sentence
+                if last_sentences.get(key) != news.sentence:
+                    last_sentences[key] = news.sentence
                     self.note(f"{key}: {news.whole}")
 
             yield show_line
@@ -128,10 +128,12 @@ class Screen:
 
             def show_bar(key: str, news: ProgressText) -> None:
                 sentence = escape_control_characters(news.whole)
-                done, total = (1, 1) if news.is_over else (news.done, news.total or None)
-                progress.update(tasks[key], completed=done, total=total, sentence=sentence)
                 if news.is_over:
+                    progress.update(tasks[key], completed=1, total=1, sentence=sentence)
                     progress.stop_task(tasks[key])
+                else:
+                    total = news.total or None
+                    progress.update(tasks[key], completed=news.done, total=total, sentence=sentence)
 
             self._above = self._err if self._out.is_terminal else None
             try:
