@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from shared.api.submissions import Progress
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.problems.compilation import compile_problem
-from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.service.ports import LocalRunTerms, ProblemFiles, SubmissionRequest
+from warpboard.files import ProblemFiles, load_problem, load_solutions
+from warpboard.local_run import LocalHarness
 
 MEMORY_SHARE = 3
 REASON_CHARS = 160
@@ -130,14 +130,14 @@ def bound_memory() -> None:
 def load(path: Path) -> ProblemFiles | str:
     """The problem of a set, or why it does not load."""
     try:
-        return LocalDisk().problem(path, None, ("CPU",))
+        return load_problem(path, None, ("CPU",))
     except Refused as refused:
         return refused.reason
 
 
 def own_solutions(path: Path, problem: ProblemFiles) -> list[Sample]:
     """A set's own solutions to a problem."""
-    found = LocalDisk().samples(path, problem.slug)
+    found = load_solutions(path, problem.slug)
     return [
         *(Sample("right", one.name, one.source) for one in found.correct),
         *(Sample("wrong", one.name, one.source) for one in found.wrong),
@@ -303,13 +303,9 @@ async def _answer(
     wish = SubmissionRequest(name, sample.source, problem.slug, mode)
     try:
         async with asyncio.timeout(limit_s):
-            return await harness.run(problem, wish, _unheard, LocalRunTerms())
+            return await harness.run(problem, wish)
     except TimeoutError:
         return None
-
-
-async def _unheard(_: Progress) -> None:
-    pass
 
 
 def _time_us(answer: JsonObject | None) -> float:

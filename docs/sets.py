@@ -30,7 +30,8 @@ from docs import client_runs, set_runs
 from docs.set_runs import Outcome, bound_memory
 
 from shared.problem_folders import find_task_folders
-from warpboard.local_run import LocalDisk, LocalHarness
+from warpboard.files import list_kernelbench
+from warpboard.local_run import LocalHarness
 
 HERE = Path(__file__).parent
 PAGE, DATA = "public-sets.md", "public-sets.json"
@@ -206,7 +207,7 @@ async def _run_kernels(harness: LocalHarness, root: Path, request: Request) -> d
 
 
 async def _run_models(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:
-    paths = [path for level in range(1, 5) for path in LocalDisk().level(root, level)]
+    paths = [path for level in range(1, 5) for path in list_kernelbench(root, level)]
     return await _run_problems(harness, root, paths, request)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from click.testing import CliRunner, Result
 
 from tests.cli.stand_in import ReceivedRequest, Respond, run_stand_in
-from warpboard.bootstrap import create_context
+from warpboard.context import create_context
 from warpboard.terminal.program import Program
 
 # Built once, because some hundred commands take 10 ms.

@@ -4,7 +4,7 @@ from typing import Any
 
 from shared.api.audits import AuditReport
 from shared.presentation.responses import parse_response
-from warpboard.service.maintenance import (
+from warpboard.terminal.maintenance import (
     collection_lines,
     export_lines,
     replay_line,

@@ -11,7 +11,7 @@ from click.testing import Result
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.shared.problems.examples import FILES
-from warpboard.local_run import LocalDisk
+from warpboard.files import load_problem
 
 CONTEST = """\
 name: Autumn
@@ -42,7 +42,7 @@ def contest(folder: Path, text: str = CONTEST) -> Path:
 
 def there(folder: Path, name: str, slug: str, **changed: Any) -> dict[str, Any]:
     """What the platform says of a problem that is as its files are."""
-    problem = LocalDisk().problem(folder / name, slug)
+    problem = load_problem(folder / name, slug)
     manifest = json.loads(problem.manifest)
     digest = hashlib.sha256(problem.manifest).hexdigest()
     answer = {

@@ -1,5 +1,6 @@
 """What the demo submits, and which verdicts it takes."""
 
+import io
 from typing import Any
 
 import pytest
@@ -9,13 +10,13 @@ from shared.errors import Refused
 from tests.cli.answers import PASSED, WRONG, submission
 from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.support.api_examples import make_document
+from warpboard.api import Caller, open_api
 from warpboard.domain.solutions import NOT_PASSED, Sample, Solutions
-from warpboard.ingest_http import open_api
-from warpboard.service.ports import Caller
+from warpboard.screen import Screen
+from warpboard.service.answers import wait_until_over
 from warpboard.terminal.demo import (
     PARTICIPANTS,
     Example,
-    OwnerApis,
     is_expected,
     plan_examples,
     verdict_table,
@@ -123,13 +124,15 @@ def test_an_unexpected_verdict_stands_out() -> None:
 
 
 async def test_each_submission_is_asked_for_as_its_owner() -> None:
-    answer = make_document(FullSubmission, {"state": "finished"})
+    answer = make_document(FullSubmission, {"state": "finished", "is_over": True})
     with run_stand_in(respond_in_turn((200, answer))) as standin:
         url = standin.url
         async with open_api(url, Caller("ada")) as ada, open_api(url, Caller("grace")) as grace:
-            owners = OwnerApis({12: ada, 13: grace})
-            for number in (13, 12):
-                response = await owners.get(FullSubmission, "submissions", number, after=-1)
-                assert response.document == answer
-    asked_by = [request.headers["warpboard-participant"] for request in standin.heard]
-    assert asked_by == ["grace", "ada"]
+            screen = Screen(io.StringIO(), io.StringIO())
+            responses = await wait_until_over({12: ada, 13: grace}, screen, 10.0)
+    assert [response.document for response in responses] == [answer, answer]
+    askers = {
+        request.path.partition("?")[0]: request.headers["warpboard-participant"]
+        for request in standin.heard
+    }
+    assert askers == {"/v1/submissions/12": "ada", "/v1/submissions/13": "grace"}

@@ -7,7 +7,7 @@ import pytest
 
 from shared.problems.submission_file import read_directives
 from tests.cli.command_runner import run_warpboard
-from warpboard.local_run import LocalDisk
+from warpboard.files import load_problem, load_solutions
 from warpboard.terminal.authoring import DRAFT_FILES, DRAFT_SUFFIX, TEMPLATE_FOLDER
 
 TEMPLATES = Path(__file__).parent.parent.parent / "cli" / "src" / "warpboard" / "templates"
@@ -28,13 +28,13 @@ def test_a_new_problem_compiles_as_it_is(form: str, tmp_path: Path) -> None:
     result = run_warpboard("problem", "new", folder, "--form", form, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["slug"] == "fast-silu"
-    problem = LocalDisk().problem(folder, None)
+    problem = load_problem(folder, None)
     manifest = json.loads(problem.manifest)
     assert (manifest["slug"], manifest["title"]) == ("fast-silu", "Fast silu")
     assert problem.warnings == ()
     assert (folder / "statement.md").read_text().startswith("# Fast silu\n")
     assert "$$y_i" in (folder / "statement.md").read_text()
-    solutions = LocalDisk().samples(folder, "fast-silu")
+    solutions = load_solutions(folder, "fast-silu")
     assert len(solutions.correct) == 2
     assert len(solutions.wrong) >= 2
     for item in (*solutions.correct, *solutions.wrong):

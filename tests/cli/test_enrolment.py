@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.errors import Failed
-from warpboard.processes.platform import EnrolmentTarget, enrol
+from warpboard.processes.platform import enrol
 
 ENVIRON = {"WARPBOARD_GPU_AGENT_ID": "local"}
 # An agent's command, which is asked for its key by one more word.
@@ -26,9 +26,9 @@ class Door(HTTPServer):
         self.asked: list[tuple[str, str, str, dict[str, Any]]] = []
 
     @property
-    def desk(self) -> EnrolmentTarget:
+    def url(self) -> str:
         """Where it is."""
-        return EnrolmentTarget(f"http://127.0.0.1:{self.server_address[1]}", "a-token")
+        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
 
 @pytest.mark.parametrize("door", [[(200, {"event": "AgentEnrolled"})]], indirect=True)
 async def test_the_agents_own_key_is_enrolled_in_the_operators_name(door: Door) -> None:
-    await enrol(door.desk, AGENT, ENVIRON)
+    await enrol(door.url, "a-token", AGENT, ENVIRON)
     ((path, authorization, operator, body),) = door.asked
     assert path == "/v1/admin/agents/local/enroll"
     assert (authorization, operator) == ("Bearer a-token", "warpboard-up")
@@ -69,23 +69,23 @@ async def test_the_agents_own_key_is_enrolled_in_the_operators_name(door: Door) 
 
 @pytest.mark.parametrize("door", [[(503, {}), (503, {}), (200, {})]], indirect=True)
 async def test_enrolling_waits_for_a_door_that_is_not_open_yet(door: Door) -> None:
-    await enrol(door.desk, AGENT, ENVIRON)
+    await enrol(door.url, "a-token", AGENT, ENVIRON)
     assert len(door.asked) == 3
 
 
 @pytest.mark.parametrize("door", [[(409, {"code": "wrong_state"})]], indirect=True)
 async def test_a_revoked_agent_does_not_keep_the_platform_from_starting(door: Door) -> None:
-    await enrol(door.desk, AGENT, ENVIRON)
+    await enrol(door.url, "a-token", AGENT, ENVIRON)
     assert len(door.asked) == 1
 
 
 @pytest.mark.parametrize("door", [[(401, {"code": "invalid_credential"})]], indirect=True)
 async def test_an_enrolment_that_is_turned_down_is_told(door: Door) -> None:
     with pytest.raises(Failed, match="agent local was not enrolled: 401"):
-        await enrol(door.desk, AGENT, ENVIRON)
+        await enrol(door.url, "a-token", AGENT, ENVIRON)
 
 
 async def test_an_agent_without_a_key_says_why() -> None:
     broken = (sys.executable, "-c", "raise SystemExit('others may read it')")
     with pytest.raises(Failed, match="others may read it"):
-        await enrol(EnrolmentTarget("http://127.0.0.1:9", "a-token"), broken, ENVIRON)
+        await enrol("http://127.0.0.1:9", "a-token", broken, ENVIRON)

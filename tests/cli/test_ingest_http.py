@@ -11,8 +11,7 @@ from shared.api.submissions import SubmissionRequest
 from shared.errors import Failed, Refused
 from tests.cli.stand_in import Respond, StandIn, respond_in_turn, run_stand_in
 from tests.support.api_examples import make_example
-from warpboard.ingest_http import open_api
-from warpboard.service.ports import Caller, PublishApproval, Unavailable
+from warpboard.api import Caller, Unavailable, open_api
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
 WISH = SubmissionRequest("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
@@ -62,7 +61,7 @@ async def test_a_submission_names_the_only_case_to_profile() -> None:
 async def test_a_problem_is_sent_with_the_paths_of_its_files_and_its_report() -> None:
     with run_stand_in(respond_in_turn((201, {"slug": "p"}))) as standin:
         async with open_api(standin.url, Caller("ada")) as api:
-            await api.publish("p", FILES, PublishApproval(report="{}"))
+            await api.publish("p", FILES, {"report": "{}"})
     body = standin.heard[0].body
     assert b'filename="task.yml"' in body
     assert b'filename="sub/a.py"' in body

@@ -18,7 +18,7 @@ import sys, time
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "warpboard.bootstrap":
+        if name == "warpboard.context":
             print("loading", flush=True)
             # A signal that comes just before a sleep begins does not end it: so many short ones.
             for _ in range(2000):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from shared.errors import Failed, Refused
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
+from warpboard.api import Unavailable
 from warpboard.mcp import context, server
 from warpboard.mcp.context import Tool
 from warpboard.mcp.server import build_schema, format_failure, format_refusal, parse_arguments
-from warpboard.service.ports import Unavailable
 
 TOOLS = {tool.name: tool for tool in server.TOOLS}
 LISTING_BYTES_MAX = 32_000
@@ -23,18 +23,19 @@ LISTING_BYTES_MAX = 32_000
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
 def test_a_tool_says_what_it_does_and_what_it_takes_and_answers(tool: Tool) -> None:
     assert re.match(r"[A-Z].{20,300}\.$", tool.about, re.DOTALL)
-    for kind in (tool.ask, tool.tell):
+    for kind in (tool.request_type, tool.response_type):
         schema = build_schema(kind)
         assert schema["type"] == "object"
         assert "$ref" not in schema
-    assert build_schema(tool.ask)["additionalProperties"] is False
-    for name, about in build_schema(tool.ask)["properties"].items():
+    assert build_schema(tool.request_type)["additionalProperties"] is False
+    for name, about in build_schema(tool.request_type)["properties"].items():
         assert about.get("description"), name
 
 
 def test_all_tools_together_are_little_to_read() -> None:
     descriptions = [
-        [tool.about, build_schema(tool.ask), build_schema(tool.tell)] for tool in TOOLS.values()
+        [tool.about, build_schema(tool.request_type), build_schema(tool.response_type)]
+        for tool in TOOLS.values()
     ]
     assert len(msgspec.json.encode(descriptions)) < LISTING_BYTES_MAX
 
@@ -63,14 +64,16 @@ def test_a_wrong_argument_is_told_with_its_field_and_the_mend(
     tool: str, arguments: dict[str, Any], pieces: tuple[str, ...]
 ) -> None:
     with pytest.raises(Refused) as refused:
-        parse_arguments(tool, TOOLS[tool].ask, arguments)
+        parse_arguments(tool, TOOLS[tool].request_type, arguments)
     text = format_refusal(refused.value)
     for piece in pieces:
         assert piece in text, text
 
 
 def test_numbers_may_come_as_text() -> None:
-    request = parse_arguments("follow", TOOLS["follow"].ask, {"number": "12", "wait_s": "1.5"})
+    request = parse_arguments(
+        "follow", TOOLS["follow"].request_type, {"number": "12", "wait_s": "1.5"}
+    )
     assert msgspec.to_builtins(request) == {"number": 12, "after": 0, "wait_s": 1.5}
 
 

@@ -16,7 +16,7 @@ from shared.presentation.responses import Run
 from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
 from tests.support.api_examples import make_example
 from warpboard.domain.exit_codes import worst
-from warpboard.service.local_run import local_lines
+from warpboard.service.answers import local_lines
 from warpboard.terminal.local_runs import local_exit_code
 from warpboard.terminal.submissions import exit_code
 

@@ -2,7 +2,7 @@
 
 import json
 
-from warpboard.service.local_run import with_roofline
+from warpboard.service.answers import with_roofline
 
 MANIFEST = {
     "benchmarks": [{"name": "size=4", "args": {"size": 4}}],

@@ -62,16 +62,16 @@ def test_json_is_one_document_on_stdout() -> None:
 
 def test_progress_in_a_pipe_is_a_line_a_change() -> None:
     err = io.StringIO()
-    with Screen(io.StringIO(), err).live(["submission 1"]) as live:
+    with Screen(io.StringIO(), err).live(["submission 1"]) as show:
         for sentence in ("received", "received", "running"):
-            live.show("submission 1", ProgressText(sentence))
+            show("submission 1", ProgressText(sentence))
     assert err.getvalue() == "submission 1: received\nsubmission 1: running\n"
 
 
 def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
     out, err = Terminal(), Terminal()
-    with Screen(out, err).live(["submission 1"]) as live:
-        live.show("submission 1", ProgressText("[b]check[/b], case 1 of 5", 0, 5))
+    with Screen(out, err).live(["submission 1"]) as show:
+        show("submission 1", ProgressText("[b]check[/b], case 1 of 5", 0, 5))
     assert "[b]check[/b], case 1 of 5" in err.getvalue()
     assert err.getvalue().rstrip().endswith("\x1b[2K")
     assert out.getvalue() == ""
@@ -79,8 +79,8 @@ def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
 
 def test_what_is_over_keeps_its_last_word() -> None:
     err = Terminal()
-    with Screen(io.StringIO(), err).live(["first", "second"]) as live:
-        live.show("second", ProgressText("running"))
-        live.show("first", ProgressText("passed", is_over=True))
+    with Screen(io.StringIO(), err).live(["first", "second"]) as show:
+        show("second", ProgressText("running"))
+        show("first", ProgressText("passed", is_over=True))
     output = err.getvalue()
     assert output.rindex("first") < output.rindex("passed") < output.rindex("second")

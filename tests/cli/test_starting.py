@@ -21,7 +21,7 @@ from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
-from warpboard.local_run import LocalDisk
+from warpboard.files import load_problem
 
 pytestmark = [pytest.mark.platform, pytest.mark.long]
 
@@ -191,7 +191,7 @@ def test_a_folder_of_every_form_compiles_to_the_same_problem(form: str, tmp_path
     assert result.exit_code == 0, result.output
     mark = "#" if kernel.endswith(".py") else "//"
     assert (tmp_path / "work" / kernel).read_text().startswith(f"{mark}!POPCORN leaderboard ")
-    compiled = LocalDisk().problem(tmp_path / "work" / "problem", version.slug)
+    compiled = load_problem(tmp_path / "work" / "problem", version.slug)
     here, there = json.loads(compiled.manifest), json.loads(version.manifest)
     assert {key: here.get(key) for key in SAME} == {key: there.get(key) for key in SAME}
     own = {item for item in there["files"] if item not in there["templates"].values()}

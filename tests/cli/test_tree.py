@@ -140,7 +140,7 @@ def test_help_imports_no_command_and_no_heavy_library(words: str) -> None:
     assert "warpboard.terminal.commands" in imported
     heavy = {"pydantic", "msgspec", "httpx", "rich", "nats", "psycopg", "fastapi", "matplotlib"}
     modules = {place.partition(".")[0] for place, _ in TABLE.values()}
-    commands = {f"warpboard.terminal.{module}" for module in modules} | {"warpboard.bootstrap"}
+    commands = {f"warpboard.terminal.{module}" for module in modules} | {"warpboard.context"}
     assert imported & (heavy | commands | {"torch", "numpy", "asyncio", "yaml", "mcp"}) == set()
 
 
@@ -153,7 +153,7 @@ def test_help_imports_no_command_and_no_heavy_library(words: str) -> None:
 )
 def test_a_command_imports_only_libraries_that_it_uses(words: str, unused: set[str]) -> None:
     imported = list_imports(words)
-    assert "warpboard.bootstrap" in imported
+    assert "warpboard.context" in imported
     assert imported & unused == set()
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.api.submissions import Progress, SubmissionRequest
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
-from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.service.ports import LocalRunTerms
+from warpboard.files import load_problem, load_solutions
+from warpboard.local_run import LocalHarness
 
 TASK = """\
 files:
@@ -140,16 +140,13 @@ async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path)
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    problem = LocalDisk().problem(tmp_path, "adding")
-    samples = LocalDisk().samples(tmp_path, "adding")
+    problem = load_problem(tmp_path, "adding")
+    samples = load_solutions(tmp_path, "adding")
     verdicts = {}
-
-    async def unheard(_: Progress) -> None:
-        pass
 
     for sample in (*samples.correct, *samples.wrong):
         wish = SubmissionRequest(sample.name, sample.source, "adding", "test")
-        run = await LocalHarness().run(problem, wish, unheard, LocalRunTerms())
+        run = await LocalHarness().run(problem, wish)
         verdicts[sample.name] = run["verdict"], run["reason"]
     assert verdicts["add.cu"][0] == "passed", verdicts["add.cu"]
     assert verdicts["keep.cpp"][0] == "wrong_answer", verdicts["keep.cpp"]

@@ -15,7 +15,8 @@ from shared.errors import Refused
 from shared.problem_folders import contest_files, find_task_folders
 from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
-from warpboard.local_run import LocalDisk, LocalHarness
+from warpboard.files import list_kernelbench, load_contest, load_problem
+from warpboard.local_run import LocalHarness
 
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"
 EXPLOITS = "WARPBOARD_PYGPUBENCH"
@@ -33,7 +34,7 @@ def checkout(variable: str) -> Path:
 
 
 def levels(root: Path) -> list[Path]:
-    return [path for level in range(1, 5) for path in LocalDisk().level(root, level)]
+    return [path for level in range(1, 5) for path in list_kernelbench(root, level)]
 
 
 def looked(root: Path, paths: list[Path]) -> dict[str, str]:
@@ -41,7 +42,7 @@ def looked(root: Path, paths: list[Path]) -> dict[str, str]:
     problems = {}
     for path in paths:
         try:
-            LocalDisk().problem(path, None, ("CPU",))
+            load_problem(path, None, ("CPU",))
             reason = ""
         except Refused as refused:
             reason = refused.reason
@@ -72,8 +73,8 @@ def test_every_contest_of_the_set_names_problems_that_load() -> None:
     files = contest_files(root / "problems")
     assert files
     for file in files:
-        for one in LocalDisk().contest(file):
-            assert LocalDisk().problem(Path(one.directory), None).slug
+        for one in load_contest(file):
+            assert load_problem(Path(one.directory), None).slug
 
 
 @pytest.mark.box

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.submissions import Progress, SubmissionRequest
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -24,8 +24,8 @@ from shared.problems.templates import (
     template_sources,
 )
 from tests.problems.test_native import FILES as NATIVE
+from warpboard.files import ProblemFiles
 from warpboard.local_run import LocalHarness
-from warpboard.service.ports import LocalRunTerms, ProblemFiles
 
 ROOT = Path(__file__).parent.parent.parent
 SINGLE = b"""\
@@ -222,12 +222,8 @@ async def test_what_is_made_imports_and_fails_the_tests_in_plain_words() -> None
             wish = SubmissionRequest(
                 f"kernel{end}", made(problem_version, language).encode(), "p", "test"
             )
-            run = await harness.run(problem, wish, _unheard, LocalRunTerms())
+            run = await harness.run(problem, wish)
             verdicts[name] = (run["verdict"], run["stage"], run["reason"])
     for name, (verdict, stage, reason) in verdicts.items():
         assert (verdict, stage) == ("crashed", "check"), (name, verdicts[name])
         assert "is still to be written" in reason, (name, reason)
-
-
-async def _unheard(_: Progress) -> None:
-    """Ignore progress."""

@@ -1,10 +1,8 @@
 """`warpboard up` of a platform that believes no names: everyone needs a token, as on the web."""
 
-import os
 from dataclasses import replace
 
-from warpboard.bootstrap import LocalMachine, create_context
-from warpboard.service.context import AppContext
+from warpboard.context import AppContext, create_context
 from warpboard.terminal.program import Program
 
 OVERRIDES = {"WARPBOARD_INGEST_NAMES_BELIEVED": "false"}
@@ -12,7 +10,7 @@ OVERRIDES = {"WARPBOARD_INGEST_NAMES_BELIEVED": "false"}
 
 def strict_desk() -> AppContext:
     """Return what the commands have at hand, with a strict platform."""
-    return replace(create_context(), machine=LocalMachine(os.environ, OVERRIDES))
+    return replace(create_context(), overrides=OVERRIDES)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpboard.service.context import AppContext
+    from warpboard.context import AppContext
 
 
 def main() -> None:
@@ -23,6 +23,6 @@ def main() -> None:
 
 def _create_context() -> "AppContext":
     """Create what commands need; `--help` does without, because this loads everything."""
-    from warpboard.bootstrap import create_context
+    from warpboard.context import create_context
 
     return create_context()

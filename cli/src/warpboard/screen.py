@@ -1,20 +1,14 @@
 """The output: answers to stdout, everything else to stderr."""
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, Protocol, TextIO
+from typing import Literal, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -37,17 +31,19 @@ STYLES = dict.fromkeys(WORDS, "red") | {
     "silent": "yellow",
     "skipped": "dim",
 }
-
-
 MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "faint": "dim"}
 
 
-class LiveProgress(Protocol):
-    """Progress that newer progress replaces."""
+# Shows the newest progress of one thing, which replaces what was shown before.
+ShowProgress = Callable[[str, ProgressText], None]
 
-    def show(self, key: str, news: ProgressText) -> None:
-        """Show the newest progress of one thing."""
-        ...
+
+class NullStream(io.StringIO):
+    """A stream that discards what is written."""
+
+    def write(self, text: str) -> int:
+        """Discard the text."""
+        return len(text)
 
 
 class PlainConsole(Console):
@@ -112,50 +108,38 @@ class Screen:
             self._answer.print(Text(escape_control_characters(line), MARKS.get(mark, "")))
 
     @contextmanager
-    def live(self, keys: Sequence[str]) -> Iterator[LiveProgress]:
+    def live(self, keys: Sequence[str]) -> Iterator[ShowProgress]:
         """Show progress beside the answer: bars on a terminal, else a line per change."""
         if not self._err.is_terminal:
-            yield _LineProgress(self)
+            last_sentences: dict[str, str] = {}
+
+            def show_line(key: str, news: ProgressText) -> None:
+                if last_sentences.get(key) != news.sentence:
+                    last_sentences[key] = news.sentence
+                    self.note(f"{key}: {news.whole}")
+
+            yield show_line
             return
         with _bars(self._err) as progress:
+            tasks = {
+                key: progress.add_task(escape_control_characters(key), sentence="", total=None)
+                for key in keys
+            }
+
+            def show_bar(key: str, news: ProgressText) -> None:
+                sentence = escape_control_characters(news.whole)
+                if news.is_over:
+                    progress.update(tasks[key], completed=1, total=1, sentence=sentence)
+                    progress.stop_task(tasks[key])
+                else:
+                    total = news.total or None
+                    progress.update(tasks[key], completed=news.done, total=total, sentence=sentence)
+
             self._above = self._err if self._out.is_terminal else None
             try:
-                yield _BarProgress(progress, keys)
+                yield show_bar
             finally:
                 self._above = None
-
-
-class _LineProgress:
-    """Progress as plain lines."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._last: dict[str, str] = {}
-
-    def show(self, key: str, news: ProgressText) -> None:
-        if self._last.get(key) != news.sentence:
-            self._last[key] = news.sentence
-            self._screen.note(f"{key}: {news.whole}")
-
-
-class _BarProgress:
-    """Progress on a terminal: a line per key, with a bar if the total is known."""
-
-    def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
-        self._progress = progress
-        self._tasks = {
-            key: progress.add_task(escape_control_characters(key), sentence="", total=None)
-            for key in keys
-        }
-
-    def show(self, key: str, news: ProgressText) -> None:
-        task, sentence = self._tasks[key], escape_control_characters(news.whole)
-        if news.is_over:
-            self._progress.update(task, completed=1, total=1, sentence=sentence)
-            self._progress.stop_task(task)
-        else:
-            total = news.total or None
-            self._progress.update(task, completed=news.done, total=total, sentence=sentence)
 
 
 class _KnownBar(BarColumn):
@@ -197,13 +181,11 @@ def _plain_lines(table: Table) -> Iterator[str]:
     rows = [table.columns, *table.rows]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(table.columns))]
     for row in rows:
-        cells = zip(row, widths, table.columns, strict=True)
-        yield "  ".join(_padded(text, width, name) for text, width, name in cells).rstrip()
-
-
-def _padded(text: str, width: int, column: str) -> str:
-    left = " " * (width - cell_len(text))
-    return left + text if _justify(column) == "right" else text + left
+        cells = []
+        for text, width, name in zip(row, widths, table.columns, strict=True):
+            padding = " " * (width - cell_len(text))
+            cells.append(padding + text if _justify(name) == "right" else text + padding)
+        yield "  ".join(cells).rstrip()
 
 
 def _justify(column: str) -> Literal["left", "right"]:

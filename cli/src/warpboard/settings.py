@@ -67,7 +67,6 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 
 def _base_directory(environ: Mapping[str, str], name: str, default: str) -> Path:
-    """Return a base directory of the XDG specification."""
     configured = environ.get(name) or ""
     return (
         Path(configured)

@@ -1,9 +1,9 @@
 """The results of a problem check: findings about its own code and its solutions, as a report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
@@ -18,7 +18,7 @@ from shared.problems.report import (
 )
 from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 from warpboard.domain.solutions import HERE, NEVER_RAN, NOT_SHOWN, PASSED, Kind, Trial
-from warpboard.domain.tables import Table
+from warpboard.domain.tables import Table, make_table
 
 SKIPPED = "skipped"
 DEVICE = "cpu"
@@ -134,16 +134,18 @@ def soften_findings(findings: Iterable[Finding], gpus: Sequence[str]) -> list[Fi
 
     Time and memory were measured on this machine, and failing code may need a GPU.
     """
-    return list(findings) if HERE in gpus else [_soften_finding(finding) for finding in findings]
-
-
-def _soften_finding(finding: Finding) -> Finding:
-    if finding.code in _GPU_CODES and not any(name in finding.text for name in _MISTAKES):
-        text = f"{finding.text}, on this machine, which has none of the problem's GPUs"
-        return create_finding("not_inspected", "warning", finding.where, text)
-    if finding.code not in _MACHINE_CODES:
-        return finding
-    return finding.model_copy(update={"level": "warning"})
+    softened = []
+    for finding in findings:
+        if HERE in gpus:
+            softened.append(finding)
+        elif finding.code in _GPU_CODES and not any(name in finding.text for name in _MISTAKES):
+            text = f"{finding.text}, on this machine, which has none of the problem's GPUs"
+            softened.append(create_finding("not_inspected", "warning", finding.where, text))
+        elif finding.code in _MACHINE_CODES:
+            softened.append(finding.model_copy(update={"level": "warning"}))
+        else:
+            softened.append(finding)
+    return softened
 
 
 def is_broken(findings: Iterable[Finding]) -> bool:
@@ -199,14 +201,16 @@ def template_findings(name: str, verdict: str, reason: str) -> list[Finding]:
     return [create_finding("template_fails", "error", name, text)]
 
 
-def build_report(
-    about: Mapping[str, str],
+def build_report(  # noqa: PLR0913  (each is a field of the report)
+    digest: str,
+    harness: str,
     findings: Sequence[Finding],
     trials: Sequence[Trial],
+    *,
     at: datetime,
-    needed_mib: int = 0,
+    needed_mib: int,
 ) -> CheckReport:
-    """Build the report; `about` holds the digests of the version and of the harness.
+    """Build the report on the version with this digest, checked with this harness.
 
     If there are too many findings for a report, errors come first.
     """
@@ -222,8 +226,8 @@ def build_report(
     ][:SOLUTIONS_MAX]
     is_bad = any(finding.level == "error" for finding in reported)
     return CheckReport(
-        digest=about["digest"],
-        harness=about["harness"],
+        digest=digest,
+        harness=harness,
         is_clean=not is_bad and all(solution.as_expected for solution in solutions),
         findings=reported,
         solutions=solutions,
@@ -241,19 +245,18 @@ def promote_warnings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def summary_table(results: Sequence[CheckResult]) -> Table:
     """Return a row for each problem with its counts and the time that it took."""
     rows = [
-        (
-            result.slug,
-            result.share("correct"),
-            result.share("wrong"),
-            str(sum(not trial.is_shown for trial in result.trials) or ""),
-            str(len(result.findings) or ""),
-            seconds_text(result.took_s),
-            "good" if result.is_good else "NOT GOOD",
-        )
+        {
+            "problem": result.slug,
+            "correct passed": result.share("correct"),
+            "wrong found": result.share("wrong"),
+            NOT_SHOWN: sum(not trial.is_shown for trial in result.trials) or "",
+            "findings": len(result.findings) or "",
+            "time": seconds_text(result.took_s),
+            "result": "good" if result.is_good else "NOT GOOD",
+        }
         for result in results
     ]
-    columns = ("problem", "correct passed", "wrong found", NOT_SHOWN, "findings", "time", "result")
-    return Table("problems", columns, rows)
+    return make_table("problems", rows)
 
 
 def document(results: Sequence[CheckResult]) -> JsonObject:
@@ -262,13 +265,12 @@ def document(results: Sequence[CheckResult]) -> JsonObject:
     trials = [trial for result in results for trial in result.trials]
     return {
         "is_good": all(result.is_good for result in results),
-        "problems": [_problem_document(result) for result in results],
+        "problems": [
+            (result.report.model_dump(mode="json") if result.report else {})
+            | {"slug": result.slug, "path": result.folder, "is_good": result.is_good}
+            | {"findings": [finding.model_dump() for finding in result.findings]}
+            | {"took_s": round(result.took_s, 3)}
+            for result in results
+        ],
         "solutions": [{name: getattr(trial, name) for name in names} for trial in trials],
     }
-
-
-def _problem_document(result: CheckResult) -> JsonObject:
-    report: dict[str, Any] = {} if result.report is None else result.report.model_dump(mode="json")
-    findings = [finding.model_dump() for finding in result.findings]
-    about = {"slug": result.slug, "path": result.folder, "is_good": result.is_good}
-    return report | about | {"findings": findings, "took_s": round(result.took_s, 3)}

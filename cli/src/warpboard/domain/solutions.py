@@ -7,7 +7,7 @@ from typing import Literal
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.problems.submission_file import read_directives
-from warpboard.domain.tables import Table
+from warpboard.domain.tables import Table, make_table
 
 HERE = "CPU"
 PASSED = "passed"
@@ -110,15 +110,22 @@ def hide_gpu_verdict(trial: Trial, gpus: Sequence[str]) -> Trial:
 
 def trial_table(trials: Sequence[Trial]) -> Table:
     """List each solution with its verdict, and whether that is the expected one."""
-    rows = [(trial.problem, trial.file, *_describe_end(trial)) for trial in trials]
-    return Table("solutions", ("problem", "file", "verdict", "expected", "reason"), rows)
-
-
-def _describe_end(trial: Trial) -> tuple[str, str, str]:
-    """Return the verdict, whether it is expected, and the reason if it is not."""
-    if not trial.is_shown:
-        return NOT_SHOWN, "", trial.reason
-    if trial.is_expected:
-        return trial.verdict, "as expected", ""
-    expected = PASSED if trial.must_pass else NOT_PASSED
-    return trial.verdict or "no verdict", f"NOT {expected}", one_line(trial.reason)
+    rows = []
+    for trial in trials:
+        verdict, expected, reason = trial.verdict, "as expected", ""
+        if not trial.is_shown:
+            verdict, expected, reason = NOT_SHOWN, "", trial.reason
+        elif not trial.is_expected:
+            verdict = trial.verdict or "no verdict"
+            expected = f"NOT {PASSED if trial.must_pass else NOT_PASSED}"
+            reason = one_line(trial.reason)
+        rows.append(
+            {
+                "problem": trial.problem,
+                "file": trial.file,
+                "verdict": verdict,
+                "expected": expected,
+                "reason": reason,
+            }
+        )
+    return make_table("solutions", rows)

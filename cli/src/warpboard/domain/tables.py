@@ -1,30 +1,15 @@
 """A table of text: columns and rows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
 
-from shared.presentation.units import NO_VALUE
+from shared.presentation.units import NO_VALUE, instant_text
 
 NUMBERS = (
-    "rank",
-    "bytes",
-    "number",
-    "score",
-    "time",
-    "samples",
-    "version",
-    "submissions",
-    "pid",
-    "seq",
-    "place",
-    "used",
-    "limit",
-    "left",
-    "waiting",
-    "free",
-    "busy",
-    "after",
-    "reached",
+    *("rank", "bytes", "number", "score", "time", "samples", "version", "submissions", "pid"),
+    *("seq", "place", "used", "limit", "left", "waiting", "free", "busy", "after", "reached"),
 )
 
 
@@ -37,9 +22,29 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def insert_column(table: Table, name: str, cells: Sequence[str]) -> Table:
-    """Insert a column before the last one, unless it is empty."""
-    if all(cell == NO_VALUE for cell in cells):
-        return table
-    rows = [(*row[:-1], cell, *row[-1:]) for row, cell in zip(table.rows, cells, strict=True)]
-    return Table(table.title, (*table.columns[:-1], name, *table.columns[-1:]), rows)
+def make_table(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    zone: tzinfo | None = None,
+    optional: Collection[str] = (),
+) -> Table:
+    """Make a table of values by column; `optional` columns without any value are left out.
+
+    >>> make_table("t", [{"a": 1, "b": None, "c": ["x", "y"]}], optional=("b",))
+    Table(title='t', columns=['a', 'c'], rows=[('1', 'x y')])
+    """
+    cells = [{name: _cell(value, zone) for name, value in row.items()} for row in rows]
+    columns = [
+        name
+        for name in (rows[0] if rows else ())
+        if name not in optional or any(row[name] != NO_VALUE for row in cells)
+    ]
+    return Table(title, columns, [tuple(row[name] for name in columns) for row in cells])
+
+
+def _cell(value: Any, zone: tzinfo | None) -> str:
+    if isinstance(value, datetime):
+        return instant_text(value, zone)
+    if isinstance(value, (list, tuple)):
+        return " ".join(value) or NO_VALUE
+    return NO_VALUE if value is None else str(value)

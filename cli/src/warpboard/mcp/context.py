@@ -1,7 +1,9 @@
 """What all tools share: access to the platform, types of arguments, and limits on results."""
 
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
@@ -12,7 +14,9 @@ from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.submission_file import Language as LanguageName
-from warpboard.service.ports import Api, Disk, Harness
+from warpboard.api import Api
+from warpboard.files import read_source
+from warpboard.local_run import LocalHarness
 
 T = TypeVar("T")
 FILE_CHARS_MAX = 24_000
@@ -20,7 +24,6 @@ FILES_CHARS_MAX = 60_000
 TEXT_CHARS = 8_000
 TEXT_CHARS_MAX = 40_000
 MESSAGE_CHARS_MAX = 1_200
-PROGRESS = Callable[[float, float, str], Awaitable[None]]
 Slug = Annotated[str, Meta(min_length=1, max_length=95, description="The problem's slug.")]
 Number = Annotated[int, Meta(ge=1, le=2**53 - 1, description="The submission's number.")]
 Gpu = Annotated[str, Meta(min_length=1, max_length=32, description="A GPU type, such as H200.")]
@@ -29,17 +32,15 @@ Chars = Annotated[
     int, Meta(ge=100, le=TEXT_CHARS_MAX, description="The maximum number of characters.")
 ]
 Source = Annotated[
-    str | None,
-    Meta(description="The whole text of the kernel file; give either this or path."),
+    str | None, Meta(description="The whole text of the kernel file; give either this or path.")
 ]
 KernelPath = Annotated[
     str | None,
     Meta(description="A kernel file (.py, .cpp, .cu) on the machine this server runs on."),
 ]
-Gpus = Annotated[list[Gpu], Meta(max_length=16)]
+Gpus = Annotated[Sequence[Gpu], Meta(max_length=16)]
 Language = Annotated[
-    LanguageName,
-    Meta(description="The language of source; the suffix of path implies it."),
+    LanguageName, Meta(description="The language of source; the suffix of path implies it.")
 ]
 
 
@@ -88,11 +89,8 @@ def take_first(items: list[T], count_max: int, kind: str) -> tuple[list[T], list
     ([1, 2], ['1 more cases of 3'])
     """
     excess = len(items) - count_max
-    return (
-        (items, [])
-        if excess <= 0
-        else (items[:count_max], [f"{excess} more {kind} of {len(items)}"])
-    )
+    note = [f"{excess} more {kind} of {len(items)}"] if excess > 0 else []
+    return items[:count_max], note
 
 
 @dataclass(frozen=True)
@@ -103,14 +101,11 @@ class ToolContext:
     """
 
     api: Api
-    disk: Disk
-    harness: Harness
-    report_progress: PROGRESS
+    harness: LocalHarness
+    report_progress: Callable[[float, float, str], Awaitable[None]]
 
 
-def load_kernel(
-    context: ToolContext, source: str | None, path: str | None, language: str
-) -> tuple[str, bytes]:
+def load_kernel(source: str | None, path: str | None, language: str) -> tuple[str, bytes]:
     """Return a kernel's file name and bytes, from text or a local file. Raises Refused."""
     if (source is None) == (path is None):
         reason = "give the kernel once: its text as source, or its file as path"
@@ -125,7 +120,7 @@ def load_kernel(
         raise Refused(
             "bad_extension", f"{file.name} has none of the suffixes {ends}: rename it", "path"
         )
-    data = context.disk.source(file)
+    data = read_source(file)
     if not data:
         raise Refused("empty_file", f"{file} is empty: write the kernel into it", "path")
     return file.name, data
@@ -141,13 +136,13 @@ class ToolResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: a function whose annotations say what it takes and returns.
+    """One tool: a function whose parameters, but for the context, are what it takes.
 
-    `is_reading` if it changes nothing on the platform, `is_slow` if it waits.
+    Its docstring is what a model reads about it. It may raise Refused and Failed. `is_reading` if
+    it changes nothing on the platform, `is_slow` if it waits.
     """
 
-    run: Callable[[ToolContext, Any], Awaitable[msgspec.Struct]]
-    about: str
+    run: Callable[..., Awaitable[ToolResponse]]
     is_reading: bool = True
     is_slow: bool = False
 
@@ -157,12 +152,26 @@ class Tool:
         return self.run.__name__
 
     @property
-    def ask(self) -> type[ToolRequest]:
+    def about(self) -> str:
+        """The description for a model."""
+        return " ".join((self.run.__doc__ or "").split())
+
+    @cached_property
+    def request_type(self) -> type[ToolRequest]:
         """The type of its arguments."""
-        _, request_type, _ = get_type_hints(self.run).values()
+        hints = get_type_hints(self.run, include_extras=True)
+        _, *parameters = inspect.signature(self.run).parameters.values()
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+            (parameter.name, hints[parameter.name])
+            if parameter.default is parameter.empty
+            else (parameter.name, hints[parameter.name], parameter.default)
+            for parameter in parameters
+        ]
+        name = "".join(word.capitalize() for word in self.name.split("_"))
+        request_type = msgspec.defstruct(f"{name}Request", fields, bases=(ToolRequest,))
         return cast("type[ToolRequest]", request_type)
 
     @property
-    def tell(self) -> type[ToolResponse]:
+    def response_type(self) -> type[ToolResponse]:
         """The type of its result."""
         return cast("type[ToolResponse]", get_type_hints(self.run)["return"])

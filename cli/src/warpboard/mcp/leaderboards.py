@@ -6,36 +6,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.api.baselines import Milestone
+from shared.api.baselines import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.submissions import Balance, Balances, OwnSubmissions
-from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolRequest, ToolResponse
+from warpboard.mcp.context import Gpu, Name, Slug, ToolContext, ToolResponse
 from warpboard.service.answers import balance_text, resolve_gpus
 
 BOARDS_MAX = 16
-
-
-class LeaderboardRequest(ToolRequest, frozen=True, kw_only=True):
-    """The leaderboards to show."""
-
-    problem: Slug
-    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None
-    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20
-
-
-class MySubmissionsRequest(ToolRequest, frozen=True, kw_only=True):
-    """Which of the caller's submissions."""
-
-    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20
-    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None
-
-
-class QuotaRequest(ToolRequest, frozen=True, kw_only=True):
-    """The quotas to show: all, or those of one problem."""
-
-    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None
-    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None
 
 
 class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,23 +34,6 @@ class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
     vs_baseline: dict[str, float] = {}
     duel: str = ""
     confirmation: str = ""
-
-
-class BaselineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the platform's own; its author and operators see why it failed."""
-
-    name: str
-    note: str = ""
-    state: str = ""
-    score_us: float | None = None
-    interval_us: tuple[float, float] | None = None
-    vs_leader: float | None = None
-    grade: str = ""
-    tier: str | None = None
-    level: str | None = None
-    measured_at: datetime | None = None
-    number: int | None = None
-    reason: str | None = None
 
 
 class OwnSubmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +61,7 @@ class LeaderboardResult(ToolResponse, frozen=True, kw_only=True):
     gpu: str
     problem_version: int
     entries: list[RankedEntry]
-    baselines: list[BaselineResult] = []
+    baselines: list[Baseline] = []
     milestones: list[Milestone] = []
 
 
@@ -128,15 +88,18 @@ class QuotaResult(ToolResponse, frozen=True, kw_only=True):
     summary: str
 
 
-async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> LeaderboardsResult:
-    """Return a problem's leaderboards, best first. Raises Refused and Failed."""
-    gpus = await resolve_gpus(context.api, request.problem, request.gpu)
+async def leaderboard(
+    context: ToolContext,
+    problem: Slug,
+    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None,
+    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20,
+) -> LeaderboardsResult:
+    """Show a problem's leaderboards, best first: the times to beat."""
+    gpus = await resolve_gpus(context.api, problem, gpu)
     boards, empty, cut = [], [], []
-    for gpu in gpus[:BOARDS_MAX]:
-        answer = await context.api.get(
-            Leaderboard, "leaderboards", request.problem, gpu, limit=request.limit
-        )
-        board = answer.value
+    for name in gpus[:BOARDS_MAX]:
+        path = ("leaderboards", problem, name)
+        board = (await context.api.get(Leaderboard, *path, limit=limit)).value
         measured = [baseline for baseline in board.baselines if baseline.score_us is not None]
         if not (board.items or measured or board.milestones):
             empty.append(board.gpu)
@@ -146,41 +109,48 @@ async def leaderboard(context: ToolContext, request: LeaderboardRequest) -> Lead
                 gpu=board.gpu,
                 problem_version=board.problem_version,
                 entries=msgspec.convert(
-                    board.items[: request.limit], list[RankedEntry], from_attributes=True
+                    board.items[:limit], list[RankedEntry], from_attributes=True
                 ),
-                baselines=msgspec.convert(measured, list[BaselineResult], from_attributes=True),
+                baselines=measured,
                 milestones=board.milestones,
             )
         )
-        if board.next_cursor or len(board.items) > request.limit:
-            cut.append(f"{board.gpu}: entries after the first {request.limit}")
+        if board.next_cursor or len(board.items) > limit:
+            cut.append(f"{board.gpu}: entries after the first {limit}")
     cut += [f"GPU types: {', '.join(gpus[BOARDS_MAX:])}"] if gpus[BOARDS_MAX:] else []
-    return LeaderboardsResult(problem=request.problem, boards=boards, empty=empty, cut=cut)
+    return LeaderboardsResult(problem=problem, boards=boards, empty=empty, cut=cut)
 
 
 async def my_submissions(
-    context: ToolContext, request: MySubmissionsRequest
+    context: ToolContext,
+    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None,
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20,
+    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None,
 ) -> MySubmissionsResult:
-    """Return the caller's submissions, newest first. Raises Refused and Failed."""
-    query: dict[str, str | float] = {"limit": request.limit}
-    query |= {"problem": request.problem} if request.problem else {}
-    query |= {"cursor": request.cursor} if request.cursor else {}
-    answer = await context.api.get(OwnSubmissions, "me", "submissions", **query)
+    """List your own submissions, newest first, with verdicts and scores."""
+    path = ("me", "submissions")
+    answer = await context.api.get(
+        OwnSubmissions, *path, limit=limit, problem=problem, cursor=cursor
+    )
     return MySubmissionsResult(
         submissions=msgspec.convert(answer.value.items, list[OwnSubmission], from_attributes=True),
         next_cursor=answer.value.next_cursor,
     )
 
 
-async def quota(context: ToolContext, request: QuotaRequest) -> QuotaResult:
-    """Return what is left of the caller's quotas. Raises Refused and Failed."""
-    if request.problem is None:
+async def quota(
+    context: ToolContext,
+    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None,
+    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None,
+) -> QuotaResult:
+    """Show how many submissions you have left, and until when."""
+    if problem is None:
         balances = (await context.api.get(Balances, "quota")).value.items
     else:
-        gpus = await resolve_gpus(context.api, request.problem, request.gpu)
+        gpus = await resolve_gpus(context.api, problem, gpu)
         answers = [
-            (await context.api.get(Balances, "quota", problem=request.problem, gpu=gpu)).value
-            for gpu in gpus[:BOARDS_MAX]
+            (await context.api.get(Balances, "quota", problem=problem, gpu=name)).value
+            for name in gpus[:BOARDS_MAX]
         ]
         balances = [balance for answer in answers for balance in answer.items]
     summary = "; ".join(balance_text(balance) for balance in balances[:BOARDS_MAX])

@@ -1,28 +1,29 @@
 """Tools, resources and the prompt about problems."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from string import Template
 from typing import Annotated, Any
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, structs
 
 from shared.api.problems import FullProblem, Problems
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.ranking_rules import RANKING_TEXTS
+from warpboard.api import Api
+from warpboard.files import read_template
 from warpboard.mcp.context import (
     FILE_CHARS_MAX,
     FILES_CHARS_MAX,
     Gpus,
     Slug,
     ToolContext,
-    ToolRequest,
     ToolResponse,
     head,
     shorten,
 )
-from warpboard.service.ports import Api, Disk
 from warpboard.service.starters import choose_gpus, choose_starter
 
 PROBLEMS_MAX = 200
@@ -35,12 +36,7 @@ STARTER = "/starter"
 PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
 TEMPLATES = (
     (f"{SCHEME}{{slug}}", "task", "A problem: statement, reference, rules.", PAGE_TYPE),
-    (
-        f"{SCHEME}{{slug}}{STARTER}",
-        "starter",
-        "The starter file for a kernel.",
-        SOURCE_TYPE,
-    ),
+    (f"{SCHEME}{{slug}}{STARTER}", "starter", "The starter file for a kernel.", SOURCE_TYPE),
 )
 PROMPT = "optimise"
 PROMPT_ABOUT = "Make a kernel for a problem correct, then faster, in measured steps."
@@ -49,21 +45,6 @@ PROMPT_ARGUMENTS = (
     ("gpu", "The GPU type to optimise for; default: the problem's first.", False),
 )
 NAME_LENGTH_MAX = 95
-ResourceEntry = tuple[str, str, str, str]
-
-
-class ListProblemsRequest(ToolRequest, frozen=True, kw_only=True):
-    """No arguments."""
-
-
-class ReadTaskRequest(ToolRequest, frozen=True, kw_only=True):
-    """The problem to read."""
-
-    problem: Slug
-    gpus: Annotated[Gpus, Meta(description="The GPU types for the starter; none means all.")] = []
-    language: Annotated[
-        str | None, Meta(description="The language of the starter file, such as Python or CUDA.")
-    ] = None
 
 
 class ProblemSummary(ToolResponse, frozen=True, kw_only=True):
@@ -113,39 +94,45 @@ class Task(ToolResponse, frozen=True, kw_only=True):
     cut: list[str] = []
 
 
-async def list_problems(context: ToolContext, _: ListProblemsRequest) -> ProblemsResult:
-    """Return every problem in its newest version. Raises Refused and Failed."""
+async def list_problems(context: ToolContext) -> ProblemsResult:
+    """List the problems you can write kernels for, with their GPU types and deadlines."""
     page = (await context.api.get(Problems, "problems", limit=PROBLEMS_MAX)).value
     problems = [
-        ProblemSummary(
-            slug=problem.slug,
-            title=one_line(problem.title, 200),
-            gpus=problem.gpus,
-            languages=problem.languages,
-            ranking_by=problem.ranking_by,
-            deadline_at=problem.deadline_at,
-            state=problem.state,
-        )
-        for problem in page.items
+        structs.replace(problem, title=one_line(problem.title, 200))
+        for problem in msgspec.convert(page.items, list[ProblemSummary], from_attributes=True)
     ]
     cut = [f"problems after the first {len(problems)}"] if page.next_cursor else []
     return ProblemsResult(problems=problems, cut=cut)
 
 
-async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
-    """Return a problem's statement, files, starter, rules and limits. Raises Refused and Failed."""
-    problem = await load_problem(context.api, request.problem)
-    gpus = choose_gpus(problem, request.gpus)
-    starter = choose_starter(problem, request.language)
-    source = await context.api.file(
-        "problems", problem.slug, "templates", starter.language, gpu=gpus
-    )
-    texts, cut = await load_files(context.api, problem)
-    statement, cut_note = head(_statement_text(problem, texts), FILE_CHARS_MAX)
+async def read_task(
+    context: ToolContext,
+    problem: Slug,
+    gpus: Annotated[Gpus, Meta(description="The GPU types for the starter; none means all.")] = (),
+    language: Annotated[
+        str | None, Meta(description="The language of the starter file, such as Python or CUDA.")
+    ] = None,
+) -> Task:
+    """Read everything needed to solve a problem: statement, reference, starter file, rules, cases,
+    GPU types and time budgets.
+    """
+    return await _load_task(context.api, problem, gpus, language)
+
+
+async def _load_task(
+    api: Api, slug: str, requested_gpus: Sequence[str] = (), language: str | None = None
+) -> Task:
+    problem = await load_problem(api, slug)
+    gpus = choose_gpus(problem, requested_gpus)
+    starter = choose_starter(problem, language)
+    source = await api.file("problems", slug, "templates", starter.language, gpu=gpus)
+    texts, cut = await load_files(api, problem)
+    # A file of this name repeats the statement.
+    page = texts.pop("statement.md", "")
+    statement = problem.statement or page or problem.description or problem.title
+    statement, cut_note = head(statement, FILE_CHARS_MAX)
     cut += [f"statement: {cut_note}"] if cut_note else []
-    shown_files = {
-        name: text for name, text in texts.items() if name not in problem.templates.values()
-    }
+    rules = {name: getattr(problem.rules, name) for name in RULES}
     return Task(
         slug=problem.slug,
         problem_version=problem.problem_version,
@@ -156,8 +143,12 @@ async def read_task(context: ToolContext, request: ReadTaskRequest) -> Task:
         source_bytes_max=problem.source_bytes_max,
         ranked_by=RANKING_TEXTS.get(problem.ranking_by, problem.ranking_by),
         starter=TaskFile(name=starter.name, text=source.decode(errors="replace")),
-        files=[TaskFile(name=name, text=text) for name, text in shown_files.items()],
-        rules=_rule_texts(problem),
+        files=[
+            TaskFile(name=name, text=text)
+            for name, text in texts.items()
+            if name not in problem.templates.values()
+        ],
+        rules={name: shorten(text) for name, text in rules.items() if text},
         tests=[case.args for case in problem.rules.cases.tests[:CASES_MAX]],
         benchmarks=[case.args for case in problem.rules.cases.benchmarks[:CASES_MAX]],
         budgets_s=problem.budgets_s,
@@ -189,21 +180,9 @@ async def load_files(api: Api, problem: FullProblem) -> tuple[dict[str, str], li
     return texts, cut + ([f"files not shown: {', '.join(omitted[:20])}"] if omitted else [])
 
 
-def _statement_text(problem: FullProblem, files: dict[str, str]) -> str:
-    """Return the author's statement, without repeating a file of that name."""
-    page = files.pop("statement.md", "")
-    return problem.statement or page or problem.description or problem.title
-
-
-def _rule_texts(problem: FullProblem) -> dict[str, str]:
-    rules = problem.rules
-    texts = {name: getattr(rules, name) for name in RULES}
-    return {name: shorten(text) for name, text in texts.items() if text}
-
-
-async def render_statement(context: ToolContext, slug: str) -> str:
+async def _render_page(api: Api, slug: str) -> str:
     """Return a problem as one page of text. Raises Refused and Failed."""
-    task = await read_task(context, ReadTaskRequest(problem=slug))
+    task = await _load_task(api, slug)
     rules = [f"- {name}: {text}" for name, text in task.rules.items()]
     parts = [
         f"# {task.title} ({task.slug}, version {task.problem_version})",
@@ -216,22 +195,18 @@ async def render_statement(context: ToolContext, slug: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-async def list_resources(context: ToolContext) -> list[ResourceEntry]:
-    """Return the resources of all problems. Raises Refused and Failed."""
-    summaries = (await list_problems(context, ListProblemsRequest())).problems
-    return [
-        entry
-        for problem in summaries
-        for entry in (
-            (f"{SCHEME}{problem.slug}", problem.slug, f"The task {problem.title}.", PAGE_TYPE),
-            (
-                f"{SCHEME}{problem.slug}{STARTER}",
-                f"{problem.slug} starter",
-                f"The starter file for {problem.title}.",
-                SOURCE_TYPE,
-            ),
-        )
-    ]
+async def list_resources(context: ToolContext) -> list[tuple[str, str, str, str]]:
+    """Return the resources of all problems: URI, name, description and media type.
+
+    Raises Refused and Failed.
+    """
+    entries = []
+    for problem in (await list_problems(context)).problems:
+        uri, slug, title = f"{SCHEME}{problem.slug}", problem.slug, problem.title
+        entries.append((uri, slug, f"The task {title}.", PAGE_TYPE))
+        about = f"The starter file for {title}."
+        entries.append((f"{uri}{STARTER}", f"{slug} starter", about, SOURCE_TYPE))
+    return entries
 
 
 async def read_resource(context: ToolContext, uri: str) -> tuple[str, str]:
@@ -241,12 +216,12 @@ async def read_resource(context: ToolContext, uri: str) -> tuple[str, str]:
         known = " and ".join(uri for uri, *_ in TEMPLATES)
         raise Refused("unknown_page", f"there is no page {uri!r}: there are {known}", "uri")
     if slug.endswith(STARTER):
-        request = ReadTaskRequest(problem=slug.removesuffix(STARTER))
-        return (await read_task(context, request)).starter.text, SOURCE_TYPE
-    return await render_statement(context, slug), PAGE_TYPE
+        task = await _load_task(context.api, slug.removesuffix(STARTER))
+        return task.starter.text, SOURCE_TYPE
+    return await _render_page(context.api, slug), PAGE_TYPE
 
 
-def render_prompt(disk: Disk, name: str, arguments: Mapping[str, str]) -> str:
+def render_prompt(name: str, arguments: Mapping[str, str]) -> str:
     """Return the prompt for a problem. Raises Refused and names the missing argument."""
     if name != PROMPT:
         raise Refused("unknown_prompt", f"there is no prompt {name!r}: {PROMPT}", "name")
@@ -254,4 +229,4 @@ def render_prompt(disk: Disk, name: str, arguments: Mapping[str, str]) -> str:
     if not problem or len(problem) > NAME_LENGTH_MAX:
         raise Refused("bad_argument", "name the problem by its slug", "problem")
     gpu = arguments.get("gpu", "").strip()[:NAME_LENGTH_MAX] or "the first GPU type of read_task"
-    return Template(disk.page("optimise.md")).substitute(problem=problem, gpu=gpu)
+    return Template(read_template("optimise.md")).substitute(problem=problem, gpu=gpu)

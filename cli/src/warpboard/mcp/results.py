@@ -8,25 +8,24 @@ from msgspec import Meta
 
 from shared.api.cases import Mismatch, Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
-from shared.api.submissions import FullSubmission
+from shared.api.submissions import FullSubmission, Ranking
 from shared.errors import Refused
 from shared.presentation.outcome import outcome_lines
 from shared.presentation.report_parts import submission_progress
 from shared.presentation.responses import AnyRun
+from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,
     Chars,
     Name,
     Number,
     ToolContext,
-    ToolRequest,
     ToolResponse,
     head,
     shorten,
     tail,
     take_first,
 )
-from warpboard.service.ports import Api
 
 CASES_MAX = 24
 TIMED_MAX = 64
@@ -36,39 +35,6 @@ REPORT_BYTES_MAX = 4 * 1024 * 1024
 GOOD = ("passed", "skipped")
 LOG = "log.txt"
 READABLE = (".txt", ".csv", ".md", ".json", ".log")
-
-
-class ReadResultRequest(ToolRequest, frozen=True, kw_only=True):
-    """The submission."""
-
-    number: Number
-
-
-class ReadLogRequest(ToolRequest, frozen=True, kw_only=True):
-    """The submission, and which end of its log."""
-
-    number: Number
-    end: Annotated[Literal["head", "tail"], Meta(description="The log's beginning or its end.")] = (
-        "tail"
-    )
-    chars_max: Chars = TEXT_CHARS
-
-
-class ReadProfileRequest(ToolRequest, frozen=True, kw_only=True):
-    """The submission, and which file of its profile."""
-
-    number: Number
-    file: Annotated[
-        Name | None, Meta(description="A name from files; none is the first report in text.")
-    ] = None
-    chars_max: Chars = TEXT_CHARS
-
-
-class CompareRequest(ToolRequest, frozen=True, kw_only=True):
-    """Two submissions to the same problem."""
-
-    a: Number
-    b: Number
 
 
 class FailedCase(ToolResponse, frozen=True, kw_only=True):
@@ -94,30 +60,6 @@ class TimedCase(ToolResponse, frozen=True, kw_only=True):
     vs_baseline: dict[str, float] = {}
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """The rank of a finished submission, or why it has none.
-
-    Units: `delta_to_best` and `delta_to_next` are the seconds to the first and to the next place.
-    """
-
-    status: str
-    is_eligible: bool | None = None
-    code: str | None = None
-    reason: str | None = None
-    rank: int | None = None
-    is_tied: bool = False
-    tied_with: int | None = None
-    best_number: int | None = None
-    delta_to_best: float | None = None
-    delta_to_next: float | None = None
-    own_best_us: float | None = None
-    score_us: float | None = None
-    run_us: float | None = None
-    pooled_over: list[int] = []
-    problem_version: int = 0
-    interval_us: tuple[float, float] | None = None
-
-
 class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
     """How a submission ended, or where it is."""
 
@@ -135,7 +77,7 @@ class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
     reason: str | None = None
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
-    ranking: Placement | None = None
+    ranking: Ranking | None = None
     cases_count: int = 0
     failing: list[FailedCase] = []
     timed: list[TimedCase] = []
@@ -169,9 +111,11 @@ class CompareResult(ToolResponse, frozen=True, kw_only=True):
     cut: list[str] = []
 
 
-async def read_result(context: ToolContext, request: ReadResultRequest) -> SubmissionResult:
-    """Return how a submission ended, or where it is. Raises Refused and Failed."""
-    submission = await _submission(context.api, request.number)
+async def read_result(context: ToolContext, number: Number) -> SubmissionResult:
+    """Read how a submission ended: verdict, failing cases with messages and wrong elements, times
+    with intervals, rank or why it has none.
+    """
+    submission = await _submission(context.api, number)
     failed_cases, cut = failing(submission)
     timed_cases, timed_cut = timed(submission)
     ranking = submission.ranking
@@ -192,9 +136,7 @@ async def read_result(context: ToolContext, request: ReadResultRequest) -> Submi
         reason=shorten(submission.reason or "") or None,
         score_us=ranking.score_us if ranking and ranking.score_us else submission.score_us,
         interval_us=ranking.interval_us if ranking else None,
-        ranking=msgspec.convert(ranking, Placement, from_attributes=True)
-        if ranking and submission.is_over
-        else None,
+        ranking=ranking if submission.is_over else None,
         cases_count=len(submission.cases),
         failing=failed_cases,
         timed=timed_cases,
@@ -235,22 +177,10 @@ def timed(run: AnyRun) -> tuple[list[TimedCase], list[str]]:
     reported, cut = take_first(
         [case for case in run.cases if case.time_us], TIMED_MAX, "timed cases"
     )
-    return [
-        TimedCase(
-            name=case.name,
-            time_us=case.time_us or 0.0,
-            interval_us=case.interval_us,
-            samples=case.samples,
-            grade=case.grade,
-            roofline=case.roofline,
-            vs_baseline=case.vs_baseline,
-        )
-        for case in reported
-    ], cut
+    return msgspec.convert(reported, list[TimedCase], from_attributes=True), cut
 
 
 def _next_step(submission: FullSubmission) -> str:
-    """Return the best next step."""
     if not submission.is_over:
         return f"call follow with number {submission.number} until is_over"
     if submission.outcome == "infra_failed":
@@ -264,47 +194,56 @@ def _next_step(submission: FullSubmission) -> str:
     }.get(submission.mode, "call leaderboard to see where it stands")
 
 
-async def read_log(context: ToolContext, request: ReadLogRequest) -> SubmissionText:
-    """Return the beginning or the end of what a submission printed. Raises Refused and Failed."""
-    submission = await _submission(context.api, request.number)
-    names = [file.name for file in submission.files]
+async def read_log(
+    context: ToolContext,
+    number: Number,
+    end: Annotated[
+        Literal["head", "tail"], Meta(description="The log's beginning or its end.")
+    ] = "tail",
+    chars_max: Chars = TEXT_CHARS,
+) -> SubmissionText:
+    """Read what a submission printed, its compiler's messages included."""
+    submission = await _submission(context.api, number)
+    names = [entry.name for entry in submission.files]
     if LOG in names:
-        text = await _download_text(context.api, request.number, LOG)
+        text = await _download_text(context.api, number, LOG)
     else:
         text = "\n".join(part for part in (submission.log_head, submission.log_tail) if part)
-    truncate = head if request.end == "head" else tail
-    excerpt, cut_note = truncate(text, request.chars_max)
+    truncate = head if end == "head" else tail
+    excerpt, cut_note = truncate(text, chars_max)
     cut = [cut_note] if cut_note else []
     if not text:
         cut = ["it printed nothing" if submission.is_over else "it is not over: follow it first"]
-    return SubmissionText(number=request.number, name=LOG, text=excerpt, files=names, cut=cut)
+    return SubmissionText(number=number, name=LOG, text=excerpt, files=names, cut=cut)
 
 
-async def read_profile(context: ToolContext, request: ReadProfileRequest) -> SubmissionText:
-    """Return a report of a profile as text. Raises Refused and Failed."""
-    submission = await _submission(context.api, request.number)
-    names = [file.name for file in submission.files]
-    name = request.file or _find_report(submission, names)
+async def read_profile(
+    context: ToolContext,
+    number: Number,
+    file: Annotated[
+        Name | None, Meta(description="A name from files; none is the first report in text.")
+    ] = None,
+    chars_max: Chars = TEXT_CHARS,
+) -> SubmissionText:
+    """Read the report of a submission of mode profile as text, to see where time goes."""
+    submission = await _submission(context.api, number)
+    names = [entry.name for entry in submission.files]
+    name = file or _find_report(submission, names)
     if name not in names:
         known = ", ".join(names) or "none"
-        reason = f"submission {request.number} has no file {name!r}: {known}"
+        reason = f"submission {number} has no file {name!r}: {known}"
         raise Refused("unknown_file", reason, "file")
     if not name.endswith(READABLE):
-        texts = ", ".join(file for file in names if file.endswith(READABLE)) or "none"
+        texts = ", ".join(known for known in names if known.endswith(READABLE)) or "none"
         raise Refused("not_text", f"{name} is not a text file; the text files are: {texts}", "file")
-    text = await _download_text(context.api, request.number, name)
-    excerpt, cut_note = head(text, request.chars_max)
+    text = await _download_text(context.api, number, name)
+    excerpt, cut_note = head(text, chars_max)
     return SubmissionText(
-        number=request.number,
-        name=name,
-        text=excerpt,
-        files=names,
-        cut=[cut_note] if cut_note else [],
+        number=number, name=name, text=excerpt, files=names, cut=[cut_note] if cut_note else []
     )
 
 
 def _find_report(submission: FullSubmission, names: Iterable[str]) -> str:
-    """Return the first text report. Raises Refused if there is none, and says what to do."""
     for name in names:
         if name.startswith("profile") and name.endswith(READABLE):
             return name
@@ -331,31 +270,29 @@ async def _download_text(api: Api, number: int, name: str) -> str:
     return data.decode(errors="replace")
 
 
-async def compare(context: ToolContext, request: CompareRequest) -> CompareResult:
-    """Compare two submissions. Raises Refused and Failed."""
-    comparison = (await context.api.get(Comparison, "compare", a=request.a, b=request.b)).value
+async def compare(context: ToolContext, a: Number, b: Number) -> CompareResult:
+    """Compare two submissions: source diff and each case's ratio of times with its interval; a
+    ratio whose interval holds 1 is no difference.
+    """
+    comparison = (await context.api.get(Comparison, "compare", a=a, b=b)).value
     diff, cut_note = head(comparison.diff or "", DIFF_CHARS_MAX)
     cases, cut = take_first(comparison.cases, TIMED_MAX, "cases")
+    score = comparison.score
+    if score.ratio is None:
+        summary = "no time of both is known: compare two of mode benchmark or ranked"
+    else:
+        summary = f"b takes {score.ratio:.3f} times as long as a"
+    if score.ratio is not None and score.ci95 is not None:
+        low, high = score.ci95
+        is_clear = not low <= 1 <= high
+        verdict = "a difference" if is_clear else "no difference that these runs show"
+        summary = f"{summary} (95 %: {low:.3f} to {high:.3f}): {verdict}"
     return CompareResult(
-        a=request.a,
-        b=request.b,
-        summary=_summary(comparison),
+        a=a,
+        b=b,
+        summary=summary,
         cases=cases,
-        score=comparison.score,
+        score=score,
         diff=None if comparison.diff is None else diff,
         cut=[*([f"diff: {cut_note}"] if cut_note else []), *cut],
     )
-
-
-def _summary(comparison: Comparison) -> str:
-    """Say whether b is faster, as far as the intervals show."""
-    score = comparison.score
-    if score.ratio is None:
-        return "no time of both is known: compare two of mode benchmark or ranked"
-    ratio_text = f"b takes {score.ratio:.3f} times as long as a"
-    if score.ci95 is None:
-        return ratio_text
-    low, high = score.ci95
-    is_clear = not low <= 1 <= high
-    verdict = "a difference" if is_clear else "no difference that these runs show"
-    return f"{ratio_text} (95 %: {low:.3f} to {high:.3f}): {verdict}"

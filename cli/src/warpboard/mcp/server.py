@@ -3,9 +3,8 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -13,10 +12,14 @@ from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from msgspec import structs
 
 from shared.errors import Failed, Refused
 from shared.presentation.units import about_text, one_line
+from warpboard.api import Unavailable
+from warpboard.context import AppContext
 from warpboard.domain.exit_codes import OK
+from warpboard.local_run import LocalHarness
 from warpboard.mcp.context import Tool, ToolContext
 from warpboard.mcp.leaderboards import leaderboard, my_submissions, quota
 from warpboard.mcp.problems import (
@@ -32,8 +35,7 @@ from warpboard.mcp.problems import (
 )
 from warpboard.mcp.results import compare, read_log, read_profile, read_result
 from warpboard.mcp.submissions import cancel, follow, run_locally, submit
-from warpboard.mcp.wire import LineReader, LineWriter, OpenRequests, claim_stdio
-from warpboard.service.ports import Api, Disk, Harness, Unavailable
+from warpboard.mcp.wire import StdioWire
 
 NAME, VERSION = "warpboard", "1"
 ABOUT = (
@@ -66,56 +68,19 @@ FIELD = re.compile(r"field `(\w+)`")
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 # In the order of a typical session.
 TOOLS = (
-    Tool(
-        list_problems,
-        "List the problems you can write kernels for, with their GPU types and deadlines.",
-    ),
-    Tool(
-        read_task,
-        "Read everything needed to solve a problem: statement, reference, starter file, "
-        "rules, cases, GPU types and time budgets.",
-    ),
-    Tool(
-        submit,
-        "Submit a kernel and get its number at once; call follow next. Use mode test until "
-        "it is correct, then benchmark, and ranked only when it beats your best.",
-        is_reading=False,
-    ),
-    Tool(
-        follow,
-        "Wait for a submission to end, at most wait_s seconds, and get what happened to it "
-        "since `after`; call it again with next_after until is_over.",
-        is_slow=True,
-    ),
-    Tool(
-        cancel,
-        "Cancel your submission; its quota is refunded if no run had begun.",
-        is_reading=False,
-    ),
-    Tool(
-        run_locally,
-        "Run a kernel on this machine's CPU in the platform's own harness: no quota, no "
-        "queue, but no GPU and no score that counts.",
-        is_slow=True,
-    ),
-    Tool(
-        read_result,
-        "Read how a submission ended: verdict, failing cases with messages and wrong "
-        "elements, times with intervals, rank or why it has none.",
-    ),
-    Tool(read_log, "Read what a submission printed, its compiler's messages included."),
-    Tool(
-        read_profile,
-        "Read the report of a submission of mode profile as text, to see where time goes.",
-    ),
-    Tool(
-        compare,
-        "Compare two submissions: source diff and each case's ratio of times with its "
-        "interval; a ratio whose interval holds 1 is no difference.",
-    ),
-    Tool(leaderboard, "Show a problem's leaderboards, best first: the times to beat."),
-    Tool(my_submissions, "List your own submissions, newest first, with verdicts and scores."),
-    Tool(quota, "Show how many submissions you have left, and until when."),
+    Tool(list_problems),
+    Tool(read_task),
+    Tool(submit, is_reading=False),
+    Tool(follow, is_slow=True),
+    Tool(cancel, is_reading=False),
+    Tool(run_locally, is_slow=True),
+    Tool(read_result),
+    Tool(read_log),
+    Tool(read_profile),
+    Tool(compare),
+    Tool(leaderboard),
+    Tool(my_submissions),
+    Tool(quota),
 )
 
 
@@ -126,9 +91,8 @@ class RequestHandlers:
     A user who logs in or starts the platform need not restart this server.
     """
 
-    opening: Callable[[], AbstractAsyncContextManager[Api]]
-    disk: Disk
-    harness: Harness
+    context: AppContext
+    harness: LocalHarness
     tools: dict[str, Tool]
 
     async def list_tools(self, _: Context, __: Page) -> types.ListToolsResult:
@@ -137,12 +101,10 @@ class RequestHandlers:
             types.Tool(
                 name=tool.name,
                 description=tool.about,
-                input_schema=build_schema(tool.ask),
-                output_schema=build_schema(tool.tell),
+                input_schema=build_schema(tool.request_type),
+                output_schema=build_schema(tool.response_type),
                 annotations=types.ToolAnnotations(
-                    read_only_hint=tool.is_reading,
-                    destructive_hint=False,
-                    open_world_hint=False,
+                    read_only_hint=tool.is_reading, destructive_hint=False, open_world_hint=False
                 ),
             )
             for tool in self.tools.values()
@@ -158,19 +120,20 @@ class RequestHandlers:
             reason = f"there is no tool {params.name!r}: {', '.join(self.tools)}"
             raise MCPError(code=types.INVALID_PARAMS, message=reason)
         try:
-            request = parse_arguments(tool.name, tool.ask, params.arguments or {})
-            async with self.opening() as api:
+            request = parse_arguments(tool.name, tool.request_type, params.arguments or {})
+            async with self.context.api() as api:
                 # It does nothing if the caller asked for no progress.
                 report = context.session.report_progress
-                tool_context = ToolContext(api, self.disk, self.harness, report)
-                response = await tool.run(tool_context, request)
+                tool_context = ToolContext(api, self.harness, report)
+                response = await tool.run(tool_context, **structs.asdict(request))
         except (Refused, Failed) as end:
-            message = types.TextContent(text=_error_text(end))
+            text = format_refusal(end) if isinstance(end, Refused) else format_failure(end)
+            message = types.TextContent(text=text)
             return types.CallToolResult(content=[message], is_error=True)
-        text = msgspec.json.encode(response)
+        document = msgspec.json.encode(response)
         return types.CallToolResult(
-            content=[types.TextContent(text=text.decode())],
-            structured_content=msgspec.json.decode(text),
+            content=[types.TextContent(text=document.decode())],
+            structured_content=msgspec.json.decode(document),
         )
 
     async def list_resources(self, _: Context, __: Page) -> types.ListResourcesResult:
@@ -194,7 +157,7 @@ class RequestHandlers:
     ) -> types.ReadResourceResult:
         """Return a resource of a problem."""
         uri = str(params.uri)
-        text, kind = await self._load(lambda hands: read_resource(hands, uri))
+        text, kind = await self._load(lambda tool_context: read_resource(tool_context, uri))
         content = types.TextResourceContents(uri=uri, text=text, mime_type=kind)
         return types.ReadResourceResult(contents=[content])
 
@@ -212,25 +175,21 @@ class RequestHandlers:
     ) -> types.GetPromptResult:
         """Return the prompt for a problem."""
         try:
-            text = render_prompt(self.disk, params.name, params.arguments or {})
+            text = render_prompt(params.name, params.arguments or {})
         except Refused as end:
-            raise MCPError(code=types.INVALID_PARAMS, message=_error_text(end)) from end
+            raise MCPError(code=types.INVALID_PARAMS, message=format_refusal(end)) from end
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=PROMPT_ABOUT, messages=[message])
 
     async def _load(self, load: Callable[[ToolContext], Any]) -> Any:
         """Load a resource. Raises MCPError with the same text as a tool."""
         try:
-            async with self.opening() as api:
-                return await load(ToolContext(api, self.disk, self.harness, _ignore_progress))
+            async with self.context.api() as api:
+                return await load(ToolContext(api, self.harness, _ignore_progress))
         except Refused as end:
-            raise MCPError(code=types.INVALID_PARAMS, message=_error_text(end)) from end
+            raise MCPError(code=types.INVALID_PARAMS, message=format_refusal(end)) from end
         except Failed as end:
-            raise MCPError(code=types.INTERNAL_ERROR, message=_error_text(end)) from end
-
-
-def _error_text(end: Refused | Failed) -> str:
-    return format_refusal(end) if isinstance(end, Refused) else format_failure(end)
+            raise MCPError(code=types.INTERNAL_ERROR, message=format_failure(end)) from end
 
 
 async def _ignore_progress(done: float, total: float, sentence: str) -> None:
@@ -251,11 +210,9 @@ def _check_gone(group: BaseExceptionGroup[BaseException]) -> None:
         raise others
 
 
-async def serve(
-    opening: Callable[[], AbstractAsyncContextManager[Api]], disk: Disk, harness: Harness
-) -> int:
+async def serve(context: AppContext) -> int:
     """Serve one client on stdio until it leaves; return the exit code. Raises Refused."""
-    handlers = RequestHandlers(opening, disk, harness, {tool.name: tool for tool in TOOLS})
+    handlers = RequestHandlers(context, context.harness, {tool.name: tool for tool in TOOLS})
     server = Server(
         NAME,
         version=VERSION,
@@ -269,15 +226,10 @@ async def serve(
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
     )
-    lines_in, lines_out = claim_stdio()
-    requests = OpenRequests({tool.name for tool in handlers.tools.values() if tool.is_slow})
-    lines, writer = LineReader(lines_in, requests), LineWriter(lines_out, requests)
+    wire: Any = StdioWire({tool.name for tool in TOOLS if tool.is_slow})
     try:
-        # The SDK expects files, but uses only what these two classes have.
-        async with stdio_server(cast("Any", lines), cast("Any", writer)) as (
-            read_stream,
-            write_stream,
-        ):
+        # The SDK expects files, but uses only what the wire has.
+        async with stdio_server(wire, wire) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
     except BaseExceptionGroup as group:
         _check_gone(group)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from shared.api.problems import FullProblem
@@ -22,6 +23,8 @@ from shared.errors import Refused
 from shared.presentation.report_parts import run_progress, submission_progress
 from shared.presentation.responses import JsonObject, Run, parse_response
 from shared.ranking_rules import score_us
+from warpboard.api import Api, StreamMessage, Unavailable
+from warpboard.files import ProblemFiles, compile_files
 from warpboard.mcp.context import (
     TEXT_CHARS,
     Gpus,
@@ -31,7 +34,6 @@ from warpboard.mcp.context import (
     Slug,
     Source,
     ToolContext,
-    ToolRequest,
     ToolResponse,
     load_kernel,
     shorten,
@@ -39,18 +41,15 @@ from warpboard.mcp.context import (
 )
 from warpboard.mcp.problems import load_problem
 from warpboard.mcp.results import FailedCase, TimedCase, failing, timed
-from warpboard.service.answers import END, event_line, notice_progress
-from warpboard.service.compilation import compile_files
-from warpboard.service.local_run import local_lines, with_roofline
-from warpboard.service.ports import (
-    Api,
-    LocalRunTerms,
-    ProblemFiles,
-    StreamMessage,
-    Unavailable,
+from warpboard.service.answers import (
+    END,
+    event_line,
+    local_lines,
+    notice_progress,
+    retry_until_available,
+    with_roofline,
 )
 from warpboard.service.starters import starter_files
-from warpboard.service.waiting import retry_until_available
 
 FOLLOW_S_MAX = 50
 Mode = Annotated[
@@ -68,21 +67,6 @@ REFERENCES = ("reference.py", "reference.cuh")
 FILES_MAX = 64
 
 
-class RunLocallyRequest(ToolRequest, frozen=True, kw_only=True):
-    """A kernel to run on this machine's CPU."""
-
-    problem: Slug
-    source: Source = None
-    path: KernelPath = None
-    language: Language = "python"
-    mode: Annotated[
-        Literal["test", "benchmark"], Meta(description="test: is it right; benchmark: how fast.")
-    ] = "test"
-    within_s: Annotated[
-        float, Meta(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
-    ] = 45.0
-
-
 class LocalRunResult(ToolResponse, frozen=True, kw_only=True):
     """How a run on this machine ended; it does not count."""
 
@@ -96,42 +80,6 @@ class LocalRunResult(ToolResponse, frozen=True, kw_only=True):
     timed: list[TimedCase] = []
     log: str = ""
     cut: list[str] = []
-
-
-class SubmitRequest(ToolRequest, frozen=True, kw_only=True):
-    """A kernel for a problem."""
-
-    problem: Slug
-    source: Source = None
-    path: KernelPath = None
-    language: Language = "python"
-    mode: Mode = "test"
-    gpus: Annotated[
-        Gpus,
-        Meta(description="One submission each; none means all that the file's directives name."),
-    ] = []
-
-
-class FollowRequest(ToolRequest, frozen=True, kw_only=True):
-    """The submission, the place to continue from, and how long to wait."""
-
-    number: Number
-    after: Annotated[
-        int, Meta(ge=0, description="Only events after this place: next_after of the last call.")
-    ] = 0
-    wait_s: Annotated[
-        float,
-        Meta(
-            ge=0, le=FOLLOW_S_MAX, description="How long to wait for its end, at most 50 seconds."
-        ),
-    ] = 25.0
-
-
-class CancelRequest(ToolRequest, frozen=True, kw_only=True):
-    """The submission to cancel, and the reason."""
-
-    number: Number
-    reason: Annotated[str, Meta(max_length=500, description="For the record.")] = ""
 
 
 class SubmitReceipt(ToolResponse, frozen=True, kw_only=True):
@@ -182,10 +130,24 @@ class CancelResult(ToolResponse, frozen=True, kw_only=True):
     next: str
 
 
-async def submit(context: ToolContext, request: SubmitRequest) -> SubmitResult:
-    """Submit a kernel once, however often the request is sent. Raises Refused and Failed."""
-    name, source = load_kernel(context, request.source, request.path, request.language)
-    submission = SubmissionRequest(name, source, request.problem, request.mode, tuple(request.gpus))
+async def submit(
+    context: ToolContext,
+    *,
+    problem: Slug,
+    source: Source = None,
+    path: KernelPath = None,
+    language: Language = "python",
+    mode: Mode = "test",
+    gpus: Annotated[
+        Gpus,
+        Meta(description="One submission each; none means all that the file's directives name."),
+    ] = (),
+) -> SubmitResult:
+    """Submit a kernel and get its number at once; call follow next. Use mode test until it is
+    correct, then benchmark, and ranked only when it beats your best.
+    """
+    name, data = load_kernel(source, path, language)
+    submission = SubmissionRequest(name, data, problem, mode, tuple(gpus))
     key = new_id()
     answer = await retry_until_available(
         lambda: context.api.submit(submission, key),
@@ -195,12 +157,9 @@ async def submit(context: ToolContext, request: SubmitRequest) -> SubmitResult:
     receipts = answer.value.submissions
     numbers = ", ".join(str(receipt.number) for receipt in receipts)
     return SubmitResult(
-        problem=request.problem,
-        mode=request.mode,
-        submissions=[
-            SubmitReceipt(number=receipt.number, gpu=receipt.gpu, quota=receipt.quota)
-            for receipt in receipts
-        ],
+        problem=problem,
+        mode=mode,
+        submissions=msgspec.convert(receipts, list[SubmitReceipt], from_attributes=True),
         next=f"call follow with number {numbers} until is_over, then read_result",
     )
 
@@ -211,7 +170,6 @@ class EventBatch:
 
     place: int
     events: list[FollowedEvent] = field(default_factory=list)
-    is_end: bool = False
     at: float = field(default_factory=time.monotonic)
 
     @property
@@ -228,64 +186,69 @@ class EventBatch:
         self.events.append(FollowedEvent(place=place, type=kind, line=line))
 
 
-async def follow(context: ToolContext, request: FollowRequest) -> FollowResult:
-    """Return what happened since a place, after a bounded wait for the end. Raises Refused and
-    Failed.
+async def follow(
+    context: ToolContext,
+    number: Number,
+    after: Annotated[
+        int, Meta(ge=0, description="Only events after this place: next_after of the last call.")
+    ] = 0,
+    wait_s: Annotated[
+        float,
+        Meta(
+            ge=0, le=FOLLOW_S_MAX, description="How long to wait for its end, at most 50 seconds."
+        ),
+    ] = 25.0,
+) -> FollowResult:
+    """Wait for a submission to end, at most wait_s seconds, and get what happened to it since
+    `after`; call it again with next_after until is_over.
     """
-    batch = EventBatch(request.after)
-    if request.wait_s > 0:
+    batch = EventBatch(after)
+    if wait_s > 0:
         with suppress(TimeoutError):
-            async with asyncio.timeout(request.wait_s):
-                await _listen(context, request, batch)
+            async with asyncio.timeout(wait_s):
+                await _listen(context, number, wait_s, batch)
     if not batch.events:
-        for event in await context.api.history(request.number):
+        for event in await context.api.history(number):
             batch.take(int(event.get("id", 0)), event)
-    submission = (await context.api.get(FullSubmission, "submissions", request.number)).value
+    submission = (await context.api.get(FullSubmission, "submissions", number)).value
+    next_step = f"call follow again with number {number} and after {batch.place}"
     return FollowResult(
-        number=request.number,
+        number=number,
         state=submission.state,
         is_over=submission.is_over,
         news=submission_progress(submission).whole,
         events=batch.events,
         next_after=batch.place,
-        next=_next_step(submission, batch.place),
+        next=f"call read_result with number {number}" if submission.is_over else next_step,
         verdict=submission.verdict,
         outcome=submission.outcome,
         cut=[f"events after place {batch.place}: call again"] if batch.is_full else [],
     )
 
 
-def _next_step(submission: FullSubmission, place: int) -> str:
-    if submission.is_over:
-        return f"call read_result with number {submission.number}"
-    return f"call follow again with number {submission.number} and after {place}"
-
-
-async def _listen(context: ToolContext, request: FollowRequest, batch: EventBatch) -> None:
+async def _listen(context: ToolContext, number: int, wait_s: float, batch: EventBatch) -> None:
     """Collect events until the end, over reconnections, and report progress.
 
     Raises Refused, Failed, and Unavailable if the platform is silent for too long.
     """
     began = time.monotonic()
-    while not batch.is_end:
+    while True:
         try:
-            async for message in context.api.events(request.number, batch.place):
+            async for message in context.api.events(number, batch.place):
                 batch.at = time.monotonic()
-                if sentence := _collect(message, batch):
-                    await context.report_progress(batch.at - began, request.wait_s, sentence)
+                if message.kind == END:
+                    return
+                if sentence := _describe_message(message, batch):
+                    await context.report_progress(batch.at - began, wait_s, sentence)
         except Unavailable as trouble:
             if time.monotonic() - batch.at > REPEAT_S_MAX:
                 raise
-            await context.report_progress(time.monotonic() - began, request.wait_s, str(trouble))
-        if not batch.is_end:
-            await asyncio.sleep(PAUSE_S)
+            await context.report_progress(time.monotonic() - began, wait_s, str(trouble))
+        await asyncio.sleep(PAUSE_S)
 
 
-def _collect(message: StreamMessage, batch: EventBatch) -> str:
-    """Add a message of the stream to the batch; return it as a sentence, "" if it says nothing."""
-    if message.kind == END:
-        batch.is_end = True
-        return ""
+def _describe_message(message: StreamMessage, batch: EventBatch) -> str:
+    """Describe a message, and add an event to the batch; "" if the message says nothing."""
     if notice := notice_progress(message.kind, message.data):
         return notice.whole
     if message.place is None:
@@ -294,44 +257,59 @@ def _collect(message: StreamMessage, batch: EventBatch) -> str:
     return event_line(message.data, UTC)
 
 
-async def cancel(context: ToolContext, request: CancelRequest) -> CancelResult:
-    """Cancel a submission. Raises Refused and Failed."""
-    body = {"reason": request.reason}
-    answer = await context.api.act(
-        CancelledSubmission, "POST", "submissions", request.number, "cancel", body=body
-    )
+async def cancel(
+    context: ToolContext,
+    number: Number,
+    reason: Annotated[str, Meta(max_length=500, description="For the record.")] = "",
+) -> CancelResult:
+    """Cancel your submission; its quota is refunded if no run had begun."""
+    path, body = ("submissions", number, "cancel"), {"reason": reason}
+    answer = await context.api.act(CancelledSubmission, "POST", *path, body=body)
     return CancelResult(
-        number=request.number,
+        number=number,
         state=answer.value.state,
-        next=f"call follow with number {request.number}: it is over within seconds",
+        next=f"call follow with number {number}: it is over within seconds",
     )
 
 
-async def run_locally(context: ToolContext, request: RunLocallyRequest) -> LocalRunResult:
-    """Run a kernel on this machine's CPU with seeds of our own. Raises Refused and Failed."""
-    name, source = load_kernel(context, request.source, request.path, request.language)
-    problem = await load_problem(context.api, request.problem)
-    files = await _compile_problem_files(context.api, problem)
-    submission = SubmissionRequest(name, source, problem.slug, request.mode)
+async def run_locally(
+    context: ToolContext,
+    *,
+    problem: Slug,
+    source: Source = None,
+    path: KernelPath = None,
+    language: Language = "python",
+    mode: Annotated[
+        Literal["test", "benchmark"], Meta(description="test: is it right; benchmark: how fast.")
+    ] = "test",
+    within_s: Annotated[
+        float, Meta(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
+    ] = 45.0,
+) -> LocalRunResult:
+    """Run a kernel on this machine's CPU in the platform's own harness: no quota, no queue, but no
+    GPU and no score that counts.
+    """
+    name, data = load_kernel(source, path, language)
+    details = await load_problem(context.api, problem)
+    files = await _compile_problem_files(context.api, details)
+    submission = SubmissionRequest(name, data, details.slug, mode)
     began = time.monotonic()
 
     async def report_progress(progress: Progress) -> None:
-        await context.report_progress(
-            time.monotonic() - began, request.within_s, run_progress(progress).whole
-        )
+        sentence = run_progress(progress).whole
+        await context.report_progress(time.monotonic() - began, within_s, sentence)
 
     try:
-        async with asyncio.timeout(request.within_s):
-            answer = await context.harness.run(files, submission, report_progress, LocalRunTerms())
+        async with asyncio.timeout(within_s):
+            answer = await context.harness.run(files, submission, report_progress)
     except TimeoutError as late:
-        reason = f"not over after {request.within_s:g} s: allow more by within_s, or submit it"
+        reason = f"not over after {within_s:g} s: allow more by within_s, or submit it"
         raise Refused("too_slow", reason, "within_s") from late
     answer = with_roofline(answer, files.manifest)
     return _build_result(files, submission, parse_response(answer, Run))
 
 
 async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles:
-    """Compile the problem from the files that participants may read."""
     names = [file.name for file in problem.files][:FILES_MAX]
     files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
     if not any(name in files for name in (*REFERENCES, problem.main)):

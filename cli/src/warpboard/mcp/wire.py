@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -39,31 +39,33 @@ class MessageHeader(msgspec.Struct, frozen=True):
     params: Params | None = None
 
 
-def claim_stdio() -> tuple[int, int]:
-    """Take over stdin and stdout; other code here gets an empty stdin, and stderr as stdout.
+class StdioWire:
+    """Takes over stdin and stdout: the SDK iterates it like a file of lines, and writes to it.
 
-    Raises Refused if one of them was closed from the start.
+    Other code here gets an empty stdin, and stderr as stdout. At the end of stdin the iteration
+    waits for open requests, except those of slow tools. Raises Refused if stdin or stdout was
+    closed from the start.
     """
-    try:
-        lines_in, lines_out = os.dup(0), os.dup(1)
-        null_fd = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null_fd, 0)
-        os.close(null_fd)
-        os.dup2(2, 1)
-    except OSError as error:
-        reason = f"a client speaks on stdin and stdout, but one of them is closed: {error}"
-        raise Refused("no_client", reason) from error
-    return lines_in, lines_out
 
-
-class LineReader:
-    """The incoming lines, iterated by the SDK like a file; the end waits for open requests."""
-
-    def __init__(self, fd: int, requests: "OpenRequests") -> None:
+    def __init__(self, slow_tools: Collection[str]) -> None:
+        self._slow_tools = slow_tools
         self._loop = asyncio.get_running_loop()
         self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_MAX)
-        self._requests = requests
-        threading.Thread(target=self._read, args=(fd,), daemon=True).start()
+        self._outgoing: queue.Queue[tuple[bytes, asyncio.Future[None]]] = queue.Queue()
+        self._open_requests: set[int | str] = set()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+        try:
+            input_fd, output_fd = os.dup(0), os.dup(1)
+            null_fd = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null_fd, 0)
+            os.close(null_fd)
+            os.dup2(2, 1)
+        except OSError as error:
+            reason = f"a client speaks on stdin and stdout, but one of them is closed: {error}"
+            raise Refused("no_client", reason) from error
+        for target, fd in ((self._read, input_fd), (self._write, output_fd)):
+            threading.Thread(target=target, args=(fd,), daemon=True).start()
 
     def __aiter__(self) -> Self:
         return self
@@ -71,10 +73,30 @@ class LineReader:
     async def __anext__(self) -> str:
         line = await self._incoming.get()
         if line is None:
-            await self._requests.settled(DRAIN_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN_S):
+                    await self._all_answered.wait()
             raise StopAsyncIteration
-        self._requests.came(line)
+        header = _parse_header(line)
+        name = header.params.name if header.params else None
+        if header.id is not None and header.method is not None and name not in self._slow_tools:
+            self._open_requests.add(header.id)
+            self._all_answered.clear()
         return line.decode("utf-8", "replace")
+
+    async def write(self, text: str) -> None:
+        """Write a line. Raises BrokenPipeError when nobody reads any more."""
+        line, written = text.encode(), self._loop.create_future()
+        self._outgoing.put((line, written))
+        await written
+        header = _parse_header(line)
+        if header.id is not None and header.method is None:
+            self._open_requests.discard(header.id)
+            if not self._open_requests:
+                self._all_answered.set()
+
+    async def flush(self) -> None:
+        """Do nothing; lines are written at once."""
 
     def _read(self, fd: int) -> None:
         for line in _read_lines(fd):
@@ -89,6 +111,24 @@ class LineReader:
                 asyncio.run_coroutine_threadsafe(putting, self._loop).result()
             finally:
                 putting.close()
+
+    def _write(self, fd: int) -> None:
+        while True:
+            line, written = self._outgoing.get()
+            trouble: OSError | None = None
+            try:
+                remaining = memoryview(line)
+                while remaining:
+                    remaining = remaining[os.write(fd, remaining) :]
+            except OSError as error:
+                trouble = BrokenPipeError(error.errno, error.strerror)
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(_finish_write, written, trouble)
+
+
+def _finish_write(written: "asyncio.Future[None]", trouble: OSError | None) -> None:
+    if not written.done():
+        written.set_result(None) if trouble is None else written.set_exception(trouble)
 
 
 def _read_lines(fd: int) -> Iterator[bytes]:
@@ -117,82 +157,7 @@ def _read_lines(fd: int) -> Iterator[bytes]:
         yield bytes(buffer)
 
 
-class LineWriter:
-    """The SDK's output; each line is written before the next begins."""
-
-    def __init__(self, fd: int, requests: "OpenRequests") -> None:
-        self._loop = asyncio.get_running_loop()
-        self._outgoing: queue.Queue[tuple[bytes, asyncio.Future[None]]] = queue.Queue()
-        self._requests = requests
-        threading.Thread(target=self._write, args=(fd,), daemon=True).start()
-
-    async def write(self, text: str) -> None:
-        """Write a line. Raises BrokenPipeError when nobody reads any more."""
-        line, written = text.encode(), self._loop.create_future()
-        self._outgoing.put((line, written))
-        await written
-        self._requests.went(line)
-
-    async def flush(self) -> None:
-        """Do nothing; lines are written at once."""
-
-    def _write(self, fd: int) -> None:
-        while True:
-            line, written = self._outgoing.get()
-            trouble: OSError | None = None
-            try:
-                remaining = memoryview(line)
-                while remaining:
-                    remaining = remaining[os.write(fd, remaining) :]
-            except OSError as error:
-                trouble = error
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(_finish_write, written, trouble)
-
-
-def _finish_write(written: "asyncio.Future[None]", trouble: OSError | None) -> None:
-    if written.done():
-        return
-    if trouble is None:
-        written.set_result(None)
-    else:
-        written.set_exception(BrokenPipeError(trouble.errno, trouble.strerror))
-
-
-class OpenRequests:
-    """The requests that wait for their answers, except those of slow tools."""
-
-    def __init__(self, slow: Collection[str] = ()) -> None:
-        self._slow = slow
-        self._open: set[int | str] = set()
-        self._none = asyncio.Event()
-        self._none.set()
-
-    def came(self, line: bytes) -> None:
-        """Record a line from the client."""
-        header = _parse_header(line)
-        name = header.params.name if header.params else None
-        if header.id is not None and header.method is not None and name not in self._slow:
-            self._open.add(header.id)
-            self._none.clear()
-
-    def went(self, line: bytes) -> None:
-        """Record a line to the client."""
-        header = _parse_header(line)
-        if header.id is not None and header.method is None:
-            self._open.discard(header.id)
-            if not self._open:
-                self._none.set()
-
-    async def settled(self, within_s: float) -> None:
-        """Wait until all are answered, or the time is over."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._none.wait()
-
-
 def _parse_header(line: bytes) -> MessageHeader:
-    header: Any = None
     with suppress(msgspec.MsgspecError):
-        header = msgspec.json.decode(line, type=MessageHeader)
-    return header or MessageHeader()
+        return msgspec.json.decode(line, type=MessageHeader)
+    return MessageHeader()

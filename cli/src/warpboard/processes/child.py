@@ -18,7 +18,7 @@ from shared.servers import process as processes
 from shared.servers.lock import FolderInUse
 from shared.servers.process import Steps
 from warpboard.processes.services import HOST, Service
-from warpboard.service.machine import Row
+from warpboard.processes.state import ProcessRow
 
 # The machine may be slow or busy.
 READY_S_MAX = 120.0
@@ -99,14 +99,13 @@ class ServiceProcess:
                 ailing_since = (ailing_since or at) if parts else None
                 is_ailing_long = ailing_since is not None and at - ailing_since >= AILING_S_MAX
                 is_up = parts == {} or is_ailing_long
-                if not is_up:
-                    if process.poll() is not None or at > deadline:
-                        failed = processes.startup_failure(
-                            self.name, process, self.log, READY_S_MAX
-                        )
-                        reasons = (f"\n{part}: {reason}" for part, reason in (parts or {}).items())
-                        raise Failed(f"{failed}{''.join(reasons)}")
-                    yield
+                if is_up:
+                    return
+                if process.poll() is not None or at > deadline:
+                    failed = processes.startup_failure(self.name, process, self.log, READY_S_MAX)
+                    reasons = (f"\n{part}: {reason}" for part, reason in (parts or {}).items())
+                    raise Failed(f"{failed}{''.join(reasons)}")
+                yield
         finally:
             if not is_up:
                 processes.kill(process)
@@ -134,11 +133,11 @@ class Child:
         self._in_a_row = 0
 
     @property
-    def row(self) -> Row:
+    def row(self) -> ProcessRow:
         """Its current state."""
         process = self.managed.process
         pid = process.pid if process is not None and self.is_alive() else None
-        return Row(self.managed.name, self.state, pid, self.restarts, self.managed.address)
+        return ProcessRow(self.managed.name, self.state, pid, self.restarts, self.managed.address)
 
     def is_alive(self) -> bool:
         """Return whether its process runs."""
@@ -163,13 +162,10 @@ class Child:
 
     async def death(self) -> None:
         """Wait until its process is dead, and kill what it left in its process group."""
-        await self._drive(self._until_dead())
+        while self.is_alive():  # noqa: ASYNC110  (nothing tells of it)
+            await asyncio.sleep(STEP_S)
         self.kill()
         self.managed.process = None
-
-    def _until_dead(self) -> Steps:
-        while self.is_alive():
-            yield
 
     def pause_s(self) -> float:
         """Count a death, and return how long to wait before the next start.
@@ -182,8 +178,10 @@ class Child:
         self._died_at.append(now)
         self._in_a_row += 1
         recent = sum(now - died_at < DEATHS_WITHIN_S for died_at in self._died_at)
+        reason = self.trouble or processes.tail(self.managed.log)
+        died = f"{self.managed.name} died {recent} times in {DEATHS_WITHIN_S:.0f} s"
         if self.is_essential and recent >= DEATHS_MAX:
-            raise Failed(f"{self._death_count_text(recent)}:\n{self._failure_text}")
+            raise Failed(f"{died}:\n{reason}")
         self.restarts += 1
         self.state = "waiting"
         deaths = recent if self.is_essential else self._in_a_row
@@ -191,17 +189,8 @@ class Child:
             return min(PAUSE_S_MIN * 2.0 ** (deaths - 1), PAUSE_S_MAX)
         if self._in_a_row == DEATHS_MAX:
             retry_note = f"it is started again every {LONG_PAUSE_S:.0f} s"
-            _log.error(
-                "%s; %s:\n%s", self._death_count_text(recent), retry_note, self._failure_text
-            )
+            _log.error("%s; %s:\n%s", died, retry_note, reason)
         return LONG_PAUSE_S
-
-    def _death_count_text(self, times: int) -> str:
-        return f"{self.managed.name} died {times} times in {DEATHS_WITHIN_S:.0f} s"
-
-    @property
-    def _failure_text(self) -> str:
-        return self.trouble or processes.tail(self.managed.log)
 
     async def restart(self) -> None:
         """Start it again; a failed start counts as one more death."""

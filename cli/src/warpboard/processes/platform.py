@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 
@@ -30,8 +30,7 @@ from warpboard.processes.services import (
     local_services,
     with_discord,
 )
-from warpboard.processes.state import PortClaims, choose_ports, read_state, write_state
-from warpboard.service.machine import Row
+from warpboard.processes.state import PortClaims, ProcessRow, choose_ports, read_state, write_state
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
@@ -107,9 +106,7 @@ class Platform:
             server.log = self._log_path(server.name)
             await self._start(self._add_child(server))
         token = load_password(self.folder / "operator_token")
-        reader_key = load_password(self.folder / "reader_key")
         has_edge = BOT in self._environ or self._table is with_discord
-        edge_token = load_password(self.folder / "edge_token") if has_edge else ""
         config = PlatformConfig(
             folder=self.folder,
             nats_url=nats.url,
@@ -117,16 +114,23 @@ class Platform:
             postgres_dsn=postgres.dsn,
             ports=ports,
             operator_token=token,
-            reader_key=reader_key,
-            edge_token=edge_token,
+            reader_key=load_password(self.folder / "reader_key"),
+            edge_token=load_password(self.folder / "edge_token") if has_edge else "",
         )
         table = self._table(config)
-        services = [self._add_service(service, self._lock) for service in table]
+        services = [
+            self._add_child(
+                ServiceProcess(
+                    service, self._log_path(service.name), self._environ_of(service), self._lock
+                )
+            )
+            for service in table
+        ]
         self._nats_restart = NatsRestart(
             nats, [service.ops_port for service in table if service.name in WRITERS]
         )
         enrolled = [
-            enrol(EnrolmentTarget(self.url, token), service.command, self._environ_of(service))
+            enrol(self.url, token, service.command, self._environ_of(service))
             for service in table
             if service.name == AGENT
         ]
@@ -156,10 +160,6 @@ class Platform:
     def _add_child(self, managed: ManagedProcess) -> Child:
         self.children.append(Child(managed, is_essential=managed.name in ESSENTIAL))
         return self.children[-1]
-
-    def _add_service(self, service: Service, lock: int) -> Child:
-        log, environ = self._log_path(service.name), self._environ_of(service)
-        return self._add_child(ServiceProcess(service, log, environ, lock))
 
     def _environ_of(self, service: Service) -> dict[str, str]:
         return {**self._environ, **service.environ, **self._overrides}
@@ -221,7 +221,7 @@ class Platform:
             child.kill()
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProcessRow]:
         """The current state of each process."""
         return [child.row for child in self.children]
 
@@ -252,12 +252,6 @@ async def _start_and_work(platform: Platform, work: Work) -> None:
             raise end
 
 
-def _ending_signals() -> list[signal.Signals]:
-    """Return the signals that end us; SIGHUP only if it is not ignored, as under nohup."""
-    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
-    return [signal.SIGINT, signal.SIGTERM, *hangup]
-
-
 async def supervise(platform: Platform, work: Work) -> signal.Signals | None:
     """Start the platform, do the work and stop everything; return the signal that ended it, if any.
 
@@ -275,7 +269,10 @@ async def supervise(platform: Platform, work: Work) -> signal.Signals | None:
         else:
             platform.kill()
 
-    signals = _ending_signals()
+    signals = [signal.SIGINT, signal.SIGTERM]
+    # It is ignored under nohup.
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
     for number in signals:
         loop.add_signal_handler(number, handle_signal, number)
     try:
@@ -290,36 +287,22 @@ async def supervise(platform: Platform, work: Work) -> signal.Signals | None:
     return received[0] if received else None
 
 
-class EnrolmentTarget(NamedTuple):
-    """The platform on which to enrol agents."""
-
-    url: str
-    operator_token: str
-
-
 async def enrol(
-    target: EnrolmentTarget, command: Sequence[str], environ: Mapping[str, str]
+    url: str, operator_token: str, command: Sequence[str], environ: Mapping[str, str]
 ) -> None:
     """Enrol the agent of this command with its own key; repeating it is harmless. Raises Failed."""
     agent = environ["WARPBOARD_GPU_AGENT_ID"]
     key = await _read_key((*command, "key"), environ)
-    headers = {
-        "Authorization": f"Bearer {target.operator_token}",
-        "Warpboard-Operator": "warpboard-up",
-    }
+    headers = {"Authorization": f"Bearer {operator_token}", "Warpboard-Operator": "warpboard-up"}
     body = {"sign_key": key, "owner": "local", "reason": "it runs on the platform's own machine"}
-    url = f"{target.url}/v1/admin/agents/{agent}/enroll"
     async with httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False) as http:
-        answer = await _post_until_ready(http, url, body)
-    if not answer.is_success and _error_code(answer) != REVOKED:
-        raise Failed(f"agent {agent} was not enrolled: {answer.status_code} {answer.text}")
-
-
-def _error_code(answer: httpx.Response) -> str:
+        answer = await _post_until_ready(http, f"{url}/v1/admin/agents/{agent}/enroll", body)
     try:
-        return str(answer.json()["code"])
+        code = "" if answer.is_success else answer.json()["code"]
     except (ValueError, KeyError, TypeError):
-        return ""
+        code = ""
+    if not answer.is_success and code != REVOKED:
+        raise Failed(f"agent {agent} was not enrolled: {answer.status_code} {answer.text}")
 
 
 async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:

@@ -7,15 +7,8 @@ from typing import NamedTuple
 
 HOST = "127.0.0.1"
 PORTS = (
-    "nats",
-    "ingest",
-    "ingest_ops",
-    "ranker",
-    "ranker_ops",
-    "scheduler_ops",
-    "gpu_agent_ops",
-    "discord_edge_ops",
-    "discord_sim",
+    *("nats", "ingest", "ingest_ops", "ranker", "ranker_ops", "scheduler_ops", "gpu_agent_ops"),
+    *("discord_edge_ops", "discord_sim"),
 )
 AGENT = "gpu-agent"
 AGENT_ID = "local"
@@ -63,7 +56,6 @@ class Service(NamedTuple):
 
 
 def _build_service(config: PlatformConfig, name: str, specific: Mapping[str, str]) -> Service:
-    """Return one of our services: its module, and its settings under its own prefix."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
     settings = {"NATS_URL": config.nats_url, **specific, "OPS_LISTEN": config.at(f"{module}_ops")}
@@ -81,16 +73,18 @@ def _build_service(config: PlatformConfig, name: str, specific: Mapping[str, str
 def local_services(config: PlatformConfig) -> Sequence[Service]:
     """Return the services in their order of start; passwords are passed by the environment only."""
     postgres = {"POSTGRES_DSN": config.postgres_dsn}
-    seal_key = str(config.folder / "seal.key")
-    ranker = {**postgres, "LISTEN": config.at("ranker"), "SEAL_KEY": seal_key}
-    # Webhooks may lead to this machine itself.
-    ranker["WEBHOOKS_LOCAL"] = "true"
-    ranker["READER_KEY"] = config.reader_key
-    ranker_url = f"http://{config.at('ranker')}"
+    ranker = {
+        **postgres,
+        "LISTEN": config.at("ranker"),
+        "SEAL_KEY": str(config.folder / "seal.key"),
+        # Webhooks may lead to this machine itself.
+        "WEBHOOKS_LOCAL": "true",
+        "READER_KEY": config.reader_key,
+    }
     ingest = {
         **postgres,
         "LISTEN": config.at("ingest"),
-        "RANKER_URL": ranker_url,
+        "RANKER_URL": f"http://{config.at('ranker')}",
         "READER_KEY": config.reader_key,
         "OPERATOR_TOKEN": config.operator_token,
         # On a local machine participants are believed without a token.

@@ -10,13 +10,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.errors import Failed
 from shared.servers import lock as locks
 from warpboard.processes.services import HOST
-from warpboard.service.machine import Row
 
 FILE = "state.json"
 DOWN_S_MAX = 90.0
@@ -26,6 +26,16 @@ DOWN_STEP_S = 0.05
 # while that service restarts.
 PORT_MIN, PORT_MAX = 20_000, 32_000
 PORT_TRIES_MAX = 1000
+
+
+class ProcessRow(NamedTuple):
+    """One process of the platform on this machine; `pid` is None while it does not run."""
+
+    name: str
+    state: str
+    pid: int | None
+    restarts: int
+    address: str
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -84,34 +94,25 @@ class PortClaims:
         os.close(self._file)
 
 
-Take = Callable[[object], bool]
-
-
-def _choose_port(taken: Iterable[int], take: Take) -> int:
-    for _ in range(PORT_TRIES_MAX):
-        port = PORT_MIN + secrets.randbelow(PORT_MAX - PORT_MIN)
-        if port not in taken and take(port):
-            return port
-    raise Failed(f"no free port was found between {PORT_MIN} and {PORT_MAX}")
-
-
 def choose_ports(
-    previous: Mapping[str, object], names: Iterable[str], take: Take = _is_free
+    previous: Mapping[str, object], names: Iterable[str], take: Callable[[object], bool] = _is_free
 ) -> dict[str, int]:
     """Return a port for each name: the previous one, unless it is taken now."""
     chosen: dict[str, int] = {}
     for name in names:
-        port = previous.get(name)
-        is_usable = isinstance(port, int) and port not in chosen.values() and take(port)
-        chosen[name] = (
-            port if isinstance(port, int) and is_usable else _choose_port(chosen.values(), take)
-        )
+        drawn = (PORT_MIN + secrets.randbelow(PORT_MAX - PORT_MIN) for _ in range(PORT_TRIES_MAX))
+        for port in chain([previous.get(name)], drawn):
+            if isinstance(port, int) and port not in chosen.values() and take(port):
+                chosen[name] = port
+                break
+        else:
+            raise Failed(f"no free port was found between {PORT_MIN} and {PORT_MAX}")
     return chosen
 
 
-def describe(folder: Path) -> list[Row]:
+def describe(folder: Path) -> list[ProcessRow]:
     """Return the state of the processes of a folder's platform; empty if it never ran there."""
-    rows = [Row(**row) for row in read_state(folder).get("processes", [])]
+    rows = [ProcessRow(**row) for row in read_state(folder).get("processes", [])]
     if not locks.is_held(folder):
         return [row._replace(state="stopped", pid=None) for row in rows]
     if locks.holder(folder) is None:  # It was killed, and its processes are ending.

@@ -1,18 +1,32 @@
-"""What the commands and the MCP tools share in reading the platform's answers."""
+"""What the commands and the MCP tools share: waiting for the platform, and describing answers."""
 
+import asyncio
+import json
 import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from datetime import datetime, tzinfo
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from shared.api.problems import FullProblem
 from shared.api.queues import Queue
-from shared.api.submissions import Balance, Progress
-from shared.presentation.report_parts import ProgressText, queue_text, run_progress
-from shared.presentation.responses import JsonObject
-from shared.presentation.units import NO_VALUE, instant_text, one_line
-from warpboard.service.ports import ReadApi
+from shared.api.submissions import Balance, FullSubmission, Progress
+from shared.errors import Failed
+from shared.presentation.outcome import failure_lines
+from shared.presentation.report_parts import (
+    ProgressText,
+    queue_text,
+    run_progress,
+    submission_progress,
+)
+from shared.presentation.responses import JsonObject, Run
+from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
+from warpboard.api import Api, Response, Unavailable
+from warpboard.screen import Screen, ShowProgress
 
 # Transient notices are not part of the history and have no place in it.
 QUEUE, PROGRESS, END = "queue", "progress", "end"
@@ -23,10 +37,19 @@ DIGEST = re.compile(r"[0-9a-f]{32,}\Z")
 DIGEST_CHARS = 12
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 FRACTION = re.compile(r"\.\d+")
+# Local runs use the processor, whichever GPU types a problem is for.
+HERE = "CPU"
+PAUSE_S_MIN = 0.2
+PAUSE_S_MAX = 2.0
+# Progress inside a run is no event, so the server holds an answer no longer than this.
+HOLD_S = 1.0
+PACE_S = 0.1
+SILENCE_S_MAX = 60.0
+T = TypeVar("T")
 
 
 async def resolve_gpus(
-    api: ReadApi, problem: str, gpu: str | None = None, *, are_open: bool = False
+    api: Api, problem: str, gpu: str | None = None, *, are_open: bool = False
 ) -> list[str]:
     """Return the named GPU type, else all of a problem's; with `are_open` only open ones.
 
@@ -122,3 +145,109 @@ def notice_progress(kind: str, data: JsonObject) -> ProgressText | None:
     except msgspec.ValidationError:
         pass
     return None
+
+
+def run_heading(subject: str, mode: str, run: Run) -> str:
+    """Describe in one line how a local run ended, and under which isolation."""
+    took = f" in {seconds_text(run.took_s)}" if run.took_s is not None else ""
+    tier = f", tier {run.tier}" if run.tier else ""
+    return f"{subject}: {run.verdict or 'no verdict'} ({mode}, isolation {run.level}{tier}){took}"
+
+
+def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[str]:
+    """Describe the end of a run without a server."""
+    head = run_heading(name, mode, run)
+    lines = [head] if run.verdict == "passed" else [head, *failure_lines(run)]
+    return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines
+
+
+def with_roofline(answer: JsonObject, manifest: bytes, gpu: str = HERE) -> JsonObject:
+    """Add to a local run what share of the GPU type's limit each time reaches.
+
+    It stays as it is if the problem declares no work. The server does the same for submissions.
+    """
+    from shared.problems.roofline import compare_to_roofline, read_works
+
+    works = {work.case: work for work in read_works(json.loads(manifest))}
+    cases = []
+    for case in answer["cases"] if works else ():
+        work, time_us = works.get(case["name"]), case.get("time_us")
+        if work and time_us and case["stage"] == "time" and (work.bytes or work.flops):
+            roofline = compare_to_roofline(work, gpu, time_us)
+            case = case if roofline is None else case | {"roofline": asdict(roofline)}  # noqa: PLW2901
+        cases.append(case)
+    return answer | {"cases": cases} if works else answer
+
+
+async def retry_until_available(
+    send_request: Callable[[], Awaitable[T]], within_s: float, report_trouble: Callable[[str], None]
+) -> T:
+    """Return the answer of a repeated request; `report_trouble` is called with each failure.
+
+    Raises Unavailable after `within_s`; all other errors at once.
+    """
+    deadline = time.monotonic() + within_s
+    pause_s = PAUSE_S_MIN
+    while True:
+        try:
+            return await send_request()
+        except Unavailable as trouble:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                raise
+            report_trouble(f"{trouble}; trying for {remaining_s:.0f} s more")
+            wait_s = max(pause_s, trouble.wait_s or 0.0)
+        await asyncio.sleep(min(wait_s, remaining_s))
+        pause_s = min(2 * pause_s, PAUSE_S_MAX)
+
+
+async def wait_until_over(
+    apis: Mapping[int, Api], screen: Screen, within_s: float
+) -> list[Response[FullSubmission]]:
+    """Return each submission once all are over; each is read through the API given for it.
+
+    Raises Failed after `within_s`.
+    """
+    with screen.live([_key(number) for number in apis]) as show:
+        waits = {
+            number: asyncio.create_task(_wait_for(api, show, number))
+            for number, api in apis.items()
+        }
+        try:
+            async with asyncio.timeout(within_s):
+                return await asyncio.gather(*waits.values())
+        except TimeoutError as late:
+            open_numbers = [
+                number for number, task in waits.items() if not task.done() or task.cancelled()
+            ]
+            names = ", ".join(map(str, open_numbers))
+            raise Failed(
+                f"not over after {seconds_text(within_s)}: {names}; it goes on without you, "
+                f"warpboard submission show {open_numbers[0]} --wait waits again"
+            ) from late
+        finally:
+            for wait in waits.values():
+                wait.cancel()
+            await asyncio.gather(*waits.values(), return_exceptions=True)
+
+
+def _key(number: int) -> str:
+    return f"submission {number}"
+
+
+async def _wait_for(api: Api, show: ShowProgress, number: int) -> Response[FullSubmission]:
+    """Poll until a submission is over; each request asks for a newer version than the last."""
+    key, after = _key(number), -1
+    while True:
+        asked_at = time.monotonic()
+        answer = await retry_until_available(
+            partial(api.get, FullSubmission, "submissions", number, after=after, wait_s=HOLD_S),
+            SILENCE_S_MAX,
+            lambda trouble: show(key, ProgressText(trouble)),
+        )
+        submission = answer.value
+        show(key, submission_progress(submission))
+        if submission.is_over:
+            return answer
+        after = submission.version
+        await asyncio.sleep(max(0.0, PACE_S - (time.monotonic() - asked_at)))

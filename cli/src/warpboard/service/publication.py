@@ -1,42 +1,110 @@
-"""Publish problems that passed a check here, or that an operator publishes unchecked."""
+"""Publish problems and contest files, checked here first or unchecked by an operator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from shared.api.leaderboards import Leaderboards
+from shared.api.leaderboards import Leaderboard, Leaderboards
 from shared.api.moderation import RequestedRejudge
-from shared.api.problems import PublishedVersion
+from shared.api.problems import FullProblem, PublishedVersion
+from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text
-from warpboard.domain.checks import CheckResult
+from shared.problems.contest import ContestProblem, parse_deadline
+from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
+from warpboard.api import Api, Fields, Response
+from warpboard.context import AppContext
+from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.names import kernelbench_slug
+from warpboard.files import (
+    ProblemFiles,
+    compile_files,
+    list_kernelbench,
+    load_contest,
+    load_problem,
+)
 from warpboard.screen import Screen
+from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check
-from warpboard.service.compilation import ProblemOptions, compile_folder
-from warpboard.service.context import AppContext
-from warpboard.service.ports import NO_FIELDS, Api, Fields, ProblemFiles, PublishApproval, Response
-from warpboard.service.waiting import retry_until_available
 
 REPEAT_S_MAX = 30.0
-
+CREATED, UPDATED, SKIPPED, ERROR = "created", "updated", "skipped", "error"
+SAME = "no changes"
+UNKNOWN = "unknown_problem"
+DEADLINE, GPU = "deadline", "gpu"
 FolderProblems = Sequence[tuple[Path, ProblemFiles]]
 
 
-async def publish_problems(
-    api: Api, context: AppContext, options: ProblemOptions, fields: Fields = NO_FIELDS
-) -> int:
-    """Publish each problem after all were checked. Raises Refused and Failed."""
+@dataclass(frozen=True)
+class ProblemOptions:
+    """Which problems, the name if it is a single one, and GPU types for problems without any.
+
+    `unchecked` is an operator's reason to publish without a check, `is_strict` turns warnings into
+    errors, `is_rejudged` runs the entries of the leaderboards again, and `is_forced` may drop GPU
+    types with entries and accepts a deadline that is over. `settings` are written into the files;
+    `fields` are settings of the leaderboards.
+    """
+
+    folders: Sequence[Path]
+    slug: str | None = None
+    gpus: tuple[str, ...] = ()
+    unchecked: str = ""
+    is_rejudged: bool = False
+    is_dry: bool = False
+    is_forced: bool = False
+    settings: PublishSettings = NO_SETTINGS
+    fields: Fields = field(default_factory=dict)
+
+    @property
+    def all_fields(self) -> Fields:
+        """The form fields of every problem; one permits dropping GPU types and old deadlines."""
+        return {**self.fields, **({"force": "true"} if self.is_forced else {})}
+
+
+def compile_folder(
+    folder: Path, slug: str | None, gpus: tuple[str, ...], settings: PublishSettings = NO_SETTINGS
+) -> ProblemFiles:
+    """Compile a problem, on these GPU types if it names none. Raises Refused and names the folder.
+
+    If its files name GPU types, others only concern its leaderboards, not its version.
+    """
+    try:
+        return compile_for_gpus(folder, slug, (), settings)
+    except Refused as refused:
+        if refused.field != "gpus" or not gpus:
+            raise
+    return compile_for_gpus(folder, slug, gpus, settings)
+
+
+def compile_for_gpus(
+    folder: Path, slug: str | None, gpus: tuple[str, ...], settings: PublishSettings
+) -> ProblemFiles:
+    """Compile a problem for the GPU types of its contest. Raises Refused and names the folder."""
+    try:
+        problem = load_problem(folder, slug, gpus)
+        if settings == NO_SETTINGS:
+            return problem
+        return compile_files(problem.slug, apply_settings(problem.files, settings))
+    except Refused as refused:
+        raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
+
+
+async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) -> int:
+    """Publish problems, and all problems of contest files. Raises Refused and Failed."""
+    _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), options)
+    entries = [(path, load_contest(path)) for path in options.folders]
+    if options.is_dry or any(problems for _, problems in entries):
+        return await _publish_contests(api, context, entries, options)
     if options.slug is not None and len(options.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
-    compile_options = (options.slug, options.gpus, options.settings)
     problems = [
-        (folder, compile_folder(context.disk, folder, *compile_options))
+        (folder, compile_folder(folder, options.slug, options.gpus, options.settings))
         for folder in options.folders
     ]
-    return await publish_all(api, context, problems, options, {**options.fields, **fields})
+    return await _publish_all(api, context, problems, options)
 
 
 async def publish_kernelbench(
@@ -44,29 +112,23 @@ async def publish_kernelbench(
 ) -> int:
     """Publish a level of KernelBench after all of it was checked. Raises Refused and Failed."""
     (folder,) = options.folders
-    files = {kernelbench_slug(level, path.stem): path for path in context.disk.level(folder, level)}
-    problems = [
-        (path, compile_folder(context.disk, path, slug, options.gpus))
-        for slug, path in files.items()
-    ]
-    return await publish_all(api, context, problems, options)
+    files = {kernelbench_slug(level, path.stem): path for path in list_kernelbench(folder, level)}
+    problems = [(path, compile_folder(path, slug, options.gpus)) for slug, path in files.items()]
+    return await _publish_all(api, context, problems, options)
 
 
-async def publish_all(
-    api: Api,
-    context: AppContext,
-    problems: FolderProblems,
-    options: ProblemOptions,
-    fields: Fields = NO_FIELDS,
+async def _publish_all(
+    api: Api, context: AppContext, problems: FolderProblems, options: ProblemOptions
 ) -> int:
     """Publish all problems, or none if a check finds errors. Raises Refused and Failed."""
     screen = context.screen
     approvals = await approve_problems(context, problems, options)
     answers = []
-    with screen.live(["publish"]) as live:
+    with screen.live(["publish"]) as show:
         for index, ((_, problem), approval) in enumerate(zip(problems, approvals, strict=True)):
-            live.show("publish", ProgressText(problem.slug, index, len(problems)))
-            answers.append(await publish(api, screen, problem, approval, fields))
+            show("publish", ProgressText(problem.slug, index, len(problems)))
+            fields = {**approval, **options.all_fields}
+            answers.append(await publish(api, screen, problem, fields))
     for (_, problem), answer in () if context.as_json else zip(problems, answers, strict=True):
         published = answer.value
         for warning in published.warnings:
@@ -85,6 +147,55 @@ async def publish_all(
         "rejudges": [rejudge.document for rejudge in rejudges],
     }
     return context.show(document, lines)
+
+
+async def publish(
+    api: Api, screen: Screen, problem: ProblemFiles, fields: Fields
+) -> Response[PublishedVersion]:
+    """Publish one problem; the request is repeated while the platform does not answer."""
+    return await retry_until_available(
+        lambda: api.publish(problem.slug, problem.files, fields),
+        REPEAT_S_MAX,
+        lambda trouble: screen.note(f"warpboard: {trouble}"),
+    )
+
+
+def published_line(published: PublishedVersion) -> str:
+    """Describe in one line what happened to a problem."""
+    if published.is_new:
+        return f"{published.slug} version {published.problem_version} published"
+    return f"{published.slug} unchanged: version {published.problem_version}"
+
+
+async def approve_problems(
+    context: AppContext, problems: FolderProblems, options: ProblemOptions
+) -> list[Fields]:
+    """Return for each problem the field that approves it: its check report, or a reason for none.
+
+    Raises Refused `check_failed` after all are checked.
+    """
+    note = context.screen.note
+    if options.unchecked:
+        for folder, problem in problems:
+            for warning in problem.warnings:
+                note(f"{folder}: {warning}")
+        return [{"unchecked": options.unchecked} for _ in problems]
+    known = [load_known_check(context, folder, problem) for folder, problem in problems]
+    results = [result for result in known if result is not None]
+    if len(results) < len(problems):
+        async with context.harness.warm() as harness:
+            results = [
+                result or await examine_problem(context, harness, folder, problem)
+                for result, (folder, problem) in zip(known, problems, strict=True)
+            ]
+    for line in (line for result in results for line in result.lines):
+        note(line)
+    if failed := [result for result in results if not result.is_good]:
+        errors = count_text(sum(result.errors for result in failed), "error")
+        slugs = ", ".join(result.slug for result in failed)
+        reason = f"the check of {slugs} found {errors}: fix what it reports"
+        raise Refused("check_failed", f"{reason}; nothing was published")
+    return [{"report": result.report.model_dump_json()} for result in results if result.report]
 
 
 def rejudge_started_lines(rejudge: RequestedRejudge) -> list[str]:
@@ -125,7 +236,6 @@ async def _offer_rejudge(api: Api, screen: Screen, published: PublishedVersion) 
 async def _start_rejudges(
     api: Api, answers: Sequence[Response[PublishedVersion]]
 ) -> list[Response[RequestedRejudge]]:
-    """Rejudge the entries of the previous version of each problem. Raises Refused and Failed."""
     started = []
     for published in (answer.value for answer in answers):
         if await _count_old_entries(api, published):
@@ -135,59 +245,214 @@ async def _start_rejudges(
     return started
 
 
-async def approve_problems(
-    context: AppContext, problems: FolderProblems, options: ProblemOptions
-) -> list[PublishApproval]:
-    """Return the approval for each problem. Raises Refused `check_failed` after all are checked."""
-    if options.unchecked:
-        for folder, problem in problems:
-            for warning in problem.warnings:
-                context.screen.note(f"{folder}: {warning}")
-        return [PublishApproval(unchecked=options.unchecked) for _ in problems]
-    results = [load_known_check(context, folder, problem) for folder, problem in problems]
-    if None in results:
-        async with context.harness.warm() as warm:
-            warm_context = replace(context, load_harness=lambda: warm)
-            for index, (folder, problem) in enumerate(problems):
-                results[index] = results[index] or await examine_problem(
-                    warm_context, folder, problem
-                )
-    return list(
-        _approve_results(context.screen, [result for result in results if result is not None])
-    )
+@dataclass(frozen=True)
+class PublishItem:
+    """A problem to publish, its entry in the contest file, if any, and the fields of the options.
+
+    The contest file takes precedence over the options.
+    """
+
+    folder: Path
+    problem: ProblemFiles
+    entry: ContestProblem | None
+    options: Fields
+
+    @property
+    def slug(self) -> str:
+        """The slug of the problem."""
+        return self.problem.slug
+
+    @property
+    def set_gpus(self) -> Sequence[str]:
+        """The GPU types for its leaderboards, if given apart from its files."""
+        return (self.entry.gpus if self.entry else ()) or self.options.get(GPU, ())
+
+    @property
+    def gpus(self) -> Sequence[str]:
+        """The GPU types that it is to have."""
+        return self.set_gpus or self.problem.parse_manifest()["gpus"]
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """The deadline that it is to have; None leaves it as it is."""
+        entry_at = self.entry.deadline_at if self.entry else None
+        return entry_at or parse_deadline(str(self.options.get(DEADLINE, "")))
+
+    @property
+    def other_names(self) -> list[str]:
+        """The names of further settings, the deadline included if it is removed."""
+        lifted = [DEADLINE] if self.options.get(DEADLINE) and not self.deadline_at else []
+        return [*lifted, *sorted(self.options.keys() - {DEADLINE, GPU})]
+
+    def fields(self) -> Fields:
+        """Return its form fields."""
+        at = self.deadline_at
+        deadline = {DEADLINE: f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if at else {}
+        return {**self.options, **deadline, **({GPU: list(self.gpus)} if self.set_gpus else {})}
 
 
-def _approve_results(screen: Screen, results: Sequence[CheckResult]) -> Iterator[PublishApproval]:
-    for result in results:
-        for line in result.lines:
-            screen.note(line)
-    if failed := [result for result in results if not result.is_good]:
-        errors = count_text(sum(result.errors for result in failed), "error")
-        slugs = ", ".join(result.slug for result in failed)
-        reason = f"the check of {slugs} found {errors}: fix what it reports"
-        raise Refused("check_failed", f"{reason}; nothing was published")
-    for result in results:
-        assert result.report is not None
-        yield PublishApproval(report=result.report.model_dump_json())
+@dataclass(frozen=True)
+class PublishPlan:
+    """What happens to a problem, why, and whether its files are new to the platform."""
+
+    slug: str
+    head: str
+    summary: str
+    is_new_version: bool = False
 
 
-async def publish(
+def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime) -> PublishPlan:
+    """Decide what to do about a problem by comparing it with the published one."""
+    gpus, deadline = ", ".join(item.gpus), _deadline_text(item.deadline_at, at)
+    if published is None:
+        return PublishPlan(item.slug, CREATED, f"new, on {gpus}, {deadline}", is_new_version=True)
+    changes = []
+    is_new = published.digest != item.problem.digest
+    if is_new:
+        version = published.problem_version
+        changes.append(f"version {version + 1} in the place of {version}")
+    if (is_new or item.set_gpus) and sorted(item.gpus) != sorted(published.gpus):
+        changes.append(f"on {gpus}; it was on {', '.join(published.gpus)}")
+    if item.deadline_at is not None and item.deadline_at != published.deadline_at:
+        changes.append(f"{deadline}; it was {_deadline_text(published.deadline_at, at)}")
+    changes += [f"{', '.join(item.other_names)} as asked"] if item.other_names else []
+    head = UPDATED if changes else SKIPPED
+    return PublishPlan(item.slug, head, ", ".join(changes) or SAME, is_new_version=is_new)
+
+
+def _deadline_text(until: datetime | None, at: datetime) -> str:
+    if until is None:
+        return "without a deadline"
+    suffix = ", which is over" if until <= at else ""
+    return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC{suffix}"
+
+
+async def _publish_contests(
     api: Api,
-    screen: Screen,
-    problem: ProblemFiles,
-    approval: PublishApproval,
-    fields: Fields = NO_FIELDS,
-) -> Response[PublishedVersion]:
-    """Publish one problem; the request is repeated while the platform does not answer."""
-    return await retry_until_available(
-        lambda: api.publish(problem.slug, problem.files, approval, fields),
-        REPEAT_S_MAX,
-        lambda trouble: screen.note(f"warpboard: {trouble}"),
-    )
+    context: AppContext,
+    entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
+    options: ProblemOptions,
+) -> int:
+    if options.slug is not None:
+        raise Refused(
+            "usage", "--slug names one problem, but a contest file names its own problems"
+        )
+    items = _compile_all(context, entries, options)
+    pairs = [(item, await _plan_item(api, item, options)) for item in items]
+    outcomes = [plan for _, plan in pairs]
+    if not options.is_dry:
+        outcomes = await _publish_items(api, context, pairs, options)
+    errors = [{"name": plan.slug, "error": plan.summary} for plan in outcomes if plan.head == ERROR]
+    document = {
+        "is_dry_run": options.is_dry,
+        "created": [plan.slug for plan in outcomes if plan.head == CREATED],
+        "updated": [plan.slug for plan in outcomes if plan.head == UPDATED],
+        "skipped": [
+            {"name": plan.slug, "reason": plan.summary} for plan in outcomes if plan.head == SKIPPED
+        ],
+        "errors": errors,
+    }
+    lines = [f"{plan.head:<7}  {plan.slug}: {plan.summary}" for plan in outcomes]
+    note = "nothing was published, nor checked: leave --dry-run out to do it"
+    context.show(document, lines, note if options.is_dry else "")
+    return FAILED if errors else OK
 
 
-def published_line(published: PublishedVersion) -> str:
-    """Describe in one line what happened to a problem."""
-    if published.is_new:
-        return f"{published.slug} version {published.problem_version} published"
-    return f"{published.slug} unchanged: version {published.problem_version}"
+def _compile_all(
+    context: AppContext,
+    entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
+    options: ProblemOptions,
+) -> list[PublishItem]:
+    """Compile all problems; report each that does not compile, and then publish none."""
+    sources: list[tuple[Path, ContestProblem | None]] = []
+    for path, problems in entries:
+        sources += [(Path(entry.directory), entry) for entry in problems] or [(path, None)]
+    items, invalid = [], []
+    for folder, entry in sources:
+        if entry and entry.warning:
+            context.screen.note(f"{entry.slug}: {entry.warning}")
+        try:
+            slug, gpus = (entry.slug, entry.gpus) if entry else (None, ())
+            compile_problem = compile_for_gpus if gpus else compile_folder
+            problem = compile_problem(folder, slug, gpus or options.gpus, options.settings)
+            items.append(PublishItem(folder, problem, entry, options.fields))
+        except Refused as refused:
+            context.screen.note(f"error: {refused.reason}")
+            invalid.append(entry.slug if entry else folder.name)
+    if invalid:
+        count = count_text(len(sources), "problem")
+        reason = f"{', '.join(invalid)} of {count} do not compile: fix what is reported of each"
+        raise Refused("bad_problem", f"{reason}; nothing was published")
+    slugs = [item.slug for item in items]
+    if repeated := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
+        raise Refused("usage", f"{', '.join(repeated)}: named twice; each is published once")
+    return items
+
+
+async def _plan_item(api: Api, item: PublishItem, options: ProblemOptions) -> PublishPlan:
+    """Plan a problem. Raises Refused if that would take something away."""
+    try:
+        published = (await api.get(FullProblem, "problems", item.slug)).value
+    except Refused as refused:
+        if refused.code != UNKNOWN:
+            raise
+        published = None
+    if published is None or published.deadline_at != item.deadline_at:
+        _check_ahead(item.slug, item.deadline_at, options)
+    plan = plan_problem(item, published, now())
+    if published and (item.set_gpus or plan.is_new_version) and not options.is_forced:
+        desired_gpus = {name.lower() for name in item.gpus}
+        for gpu in published.gpus:
+            if gpu.lower() in desired_gpus:
+                continue
+            board = await api.get(Leaderboard, "leaderboards", item.slug, gpu, limit=1)
+            if board.value.items:
+                reason = f"{item.slug}: GPU type {gpu} would be dropped, and has entries"
+                raise Refused(
+                    "gpu_has_entries", f"{reason}: --force drops it; nothing was published"
+                )
+    return plan
+
+
+def _check_ahead(slug: str, deadline_at: datetime | None, options: ProblemOptions) -> None:
+    """Refuse a new deadline that is over. Raises Refused."""
+    if deadline_at is not None and deadline_at <= now() and not options.is_forced:
+        subject = f"{slug}: the" if slug else "the"
+        reason = f"{subject} deadline {deadline_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC is over"
+        hint = "name one ahead, or say --force; nothing was published"
+        raise Refused("deadline_over", f"{reason}: {hint}", DEADLINE)
+
+
+async def _publish_items(
+    api: Api,
+    context: AppContext,
+    pairs: Sequence[tuple[PublishItem, PublishPlan]],
+    options: ProblemOptions,
+) -> list[PublishPlan]:
+    """Publish what changes, in order, after everything was checked; return what was done.
+
+    Nothing is published after a refusal. Raises Refused and Failed.
+    """
+    new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
+    fields_of_new = await approve_problems(context, new, options) if new else []
+    approvals = {
+        problem.slug: fields for (_, problem), fields in zip(new, fields_of_new, strict=True)
+    }
+    outcomes, refused_slug = [], ""
+    with context.screen.live(["publish"]) as show:
+        for index, (item, plan) in enumerate(pairs):
+            outcome = plan
+            if refused_slug:
+                reason = f"{refused_slug} was refused before it"
+                outcome = replace(plan, head=SKIPPED, summary=reason)
+            elif plan.head != SKIPPED:
+                show("publish", ProgressText(plan.slug, index, len(pairs)))
+                approval = approvals.get(plan.slug, {})
+                fields = {**approval, **options.all_fields, **item.fields()}
+                try:
+                    await publish(api, context.screen, item.problem, fields)
+                except Refused as refused:
+                    outcome = replace(plan, head=ERROR, summary=refused.reason)
+                    refused_slug = plan.slug
+            outcomes.append(outcome)
+    return outcomes

@@ -1,20 +1,19 @@
 """Commands for your account: its permissions, tokens, identities and notifications."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import tzinfo
 
 import click
 from click import IntRange
 
-from shared.api.accounts import CurrentAccount, Identity, IssuedToken, Participant, Token, Tokens
+from shared.api.accounts import CurrentAccount, IssuedToken, Participant, Token, Tokens
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, instant_text, one_line
-from warpboard.domain.tables import Table
-from warpboard.service.context import AppContext, send_action
-from warpboard.service.ports import Api
+from warpboard.api import Api
+from warpboard.context import AppContext, send_action
+from warpboard.domain.tables import Table, make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, api_command, local_command
+from warpboard.terminal.command_types import api_command, local_command
 
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")
@@ -32,18 +31,16 @@ PREFERENCE_CHOICES = {
 @api_command("auth status --json")
 async def show_account(context: AppContext, api: Api) -> int:
     """Show the current account and its permissions."""
-    url = context.url(context.place)
+    url = context.url
     answer = await api.get(CurrentAccount, "me")
-    return context.show(answer.document | {"url": url}, account_lines(answer.value, url))
-
-
-def account_lines(account: CurrentAccount, url: str) -> Iterator[str]:
-    """Describe the current account and its permissions."""
-    yield f"{account.name} at {url}" + (f", {', '.join(account.roles)}" if account.roles else "")
-    yield from profile_lines(account)
-    yield "may: " + (" ".join(sorted(account.scopes)) or NO_VALUE)
-    if account.problems:
-        yield f"for {', '.join(account.problems)} alone"
+    account = answer.value
+    lines = [
+        f"{account.name} at {url}" + (f", {', '.join(account.roles)}" if account.roles else ""),
+        *profile_lines(account),
+        f"may: {' '.join(sorted(account.scopes)) or NO_VALUE}",
+    ]
+    lines += [f"for {', '.join(account.problems)} alone"] if account.problems else []
+    return context.show(answer.document | {"url": url}, lines)
 
 
 def profile_lines(profile: CurrentAccount | Participant) -> Iterator[str]:
@@ -51,14 +48,13 @@ def profile_lines(profile: CurrentAccount | Participant) -> Iterator[str]:
     if profile.ban is not None:
         yield f"banned {one_line(profile.ban.removeprefix('you are banned, '), 300)}"
     if profile.identities:
-        yield "identities: " + ", ".join(map(_identity_text, profile.identities))
+        texts = (
+            f"{identity.provider}:{identity.subject}" + (f" ({identity.id})" if identity.id else "")
+            for identity in profile.identities
+        )
+        yield "identities: " + ", ".join(one_line(text, 200) for text in texts)
     if profile.leaderboards:
         yield f"closed leaderboards: {', '.join(profile.leaderboards)}"
-
-
-def _identity_text(identity: Identity) -> str:
-    id_suffix = f" ({identity.id})" if identity.id else ""
-    return one_line(f"{identity.provider}:{identity.subject}{id_suffix}", 200)
 
 
 async def resolve_name(api: Api, known_name: str | None) -> str:
@@ -75,22 +71,21 @@ async def list_tokens(context: AppContext, api: Api) -> int:
     return context.show(answer.document, [token_table(answer.value.items)])
 
 
-def token_table(tokens: Sequence[Token], zone: tzinfo | None = None) -> Table:
+def token_table(tokens: Sequence[Token]) -> Table:
     """List the caller's tokens without their secrets."""
     rows = [
-        (
-            str(token.id),
-            one_line(token.name, 40) or NO_VALUE,
-            f"{token.prefix}…" if token.prefix else NO_VALUE,
-            instant_text(token.created_at, zone),
-            instant_text(token.last_used_at, zone),
-            instant_text(token.expires_at, zone),
-            " ".join(token.scopes) or NO_VALUE,
-        )
+        {
+            "number": token.id,
+            "name": one_line(token.name, 40) or None,
+            "begins": f"{token.prefix}…" if token.prefix else None,
+            "created": token.created_at,
+            "last used": token.last_used_at,
+            "expires": token.expires_at,
+            "scopes": token.scopes,
+        }
         for token in tokens
     ]
-    columns = ("number", "name", "begins", "created", "last used", "expires", "scopes")
-    return Table("tokens", columns, rows)
+    return make_table("tokens", rows)
 
 
 @api_command(
@@ -134,18 +129,8 @@ async def issue_token(context: AppContext, api: Api, *path: str, body: Mapping[s
     return context.show(answer.document, [created.token], note)
 
 
-revoke_token = ActionCommand(
-    "DELETE tokens/{number}",
-    "Revoke your token NUMBER; it stops working within a second.",
-    "auth token revoke 31",
-    (options.NUMBER,),
-    access=options.platform_options,
-)
-
-
 @api_command(
-    "auth unlink github:583231",
-    parameters=(click.argument("identity_name", metavar="IDENTITY"),),
+    "auth unlink github:583231", parameters=(click.argument("identity_name", metavar="IDENTITY"),)
 )
 async def unlink(context: AppContext, api: Api, identity_name: str) -> int:
     """Remove an IDENTITY from your account.
@@ -159,21 +144,11 @@ async def unlink(context: AppContext, api: Api, identity_name: str) -> int:
             for identity in account.identities
         }
         if identity_name not in ids:
-            reason = (
-                f"you are not known as {identity_name!r}: warpboard auth status says where you are"
-            )
+            advice = "warpboard auth status says where you are"
+            reason = f"you are not known as {identity_name!r}: {advice}"
             raise Refused("unknown_identity", reason, "identity")
         identity_name = ids[identity_name]
     return await send_action(context, api, "DELETE", "me", "identities", identity_name)
-
-
-appeal_ban = ActionCommand(
-    "POST me/appeal",
-    "Appeal your ban.",
-    'auth appeal "the other account is my brother\'s"',
-    (click.argument("text"),),
-    access=options.platform_options,
-)
 
 
 @api_command("notification list")
@@ -189,7 +164,7 @@ async def list_notifications(context: AppContext, api: Api) -> int:
         click.argument("event", metavar="EVENT", type=click.Choice(tuple(PREFERENCE_CHOICES))),
         click.argument("how", required=False),
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 async def set_notification(context: AppContext, event: str, how: str | None) -> int:
     """Choose HOW Discord notifies you of an EVENT.
@@ -203,7 +178,7 @@ async def set_notification(context: AppContext, event: str, how: str | None) -> 
     if how is None or how not in choices:
         mistake = "is missing" if how is None else f"is {how!r}"
         raise click.UsageError(f"HOW for {event} {mistake}: expected one of {', '.join(choices)}")
-    async with context.api(context.place) as api:
+    async with context.api() as api:
         body = {event.replace("-", "_"): how}
         answer = await api.act(Preferences, "PUT", *PREFERENCES, body=body)
     return context.show(answer.document, _preference_lines(answer.value))

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -15,12 +14,12 @@ from click import Path as PathType
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text
+from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
-from warpboard.service import checks, contests, publication
-from warpboard.service.compilation import ProblemOptions
-from warpboard.service.context import AppContext
-from warpboard.service.local_run import HERE
-from warpboard.service.ports import Api
+from warpboard.files import load_problem, read_template, write_files
+from warpboard.service import checks, publication
+from warpboard.service.answers import HERE
+from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import leaderboard_settings, options
 from warpboard.terminal.command_types import local_command
 
@@ -92,16 +91,16 @@ def new(context: AppContext, folder: Path, form: str) -> int:
     file by file: the reference and the statement, the sizes in task.yml, then the solutions that
     show what its check accepts.
     """
-    slug, disk, names = checked_slug(folder.name), context.disk, DRAFT_FILES[form]
-    if disk.exists(folder):
+    slug, names = checked_slug(folder.name), DRAFT_FILES[form]
+    if folder.exists():
         reason = f"{folder} is there already: take another name, or remove it first"
         raise Refused("exists", reason, "NAME")
     title = slug.replace("-", " ").replace("_", " ").strip().capitalize() or slug
     files = {}
     for name in names:
-        page = disk.page(f"{TEMPLATE_FOLDER}/{form}/{name}{DRAFT_SUFFIX}")
+        page = read_template(f"{TEMPLATE_FOLDER}/{form}/{name}{DRAFT_SUFFIX}")
         files[name] = Template(page).substitute(title=title).encode()
-    disk.lay_out(folder, files)
+    write_files(folder, files)
     return context.show(
         {"folder": str(folder), "slug": slug, "files": sorted(names)},
         [str(folder / name) for name in names],
@@ -135,7 +134,9 @@ def checked_slug(name: str) -> str:
         ),
     ),
 )
-async def check(context: AppContext, folders: tuple[Path, ...], **values: Any) -> int:
+async def check(
+    context: AppContext, folders: tuple[Path, ...], gpus: tuple[str, ...], *, is_strict: bool
+) -> int:
     """Inspect each problem's own code and run its solutions here.
 
     Nothing is published. A PATH is a directory with a task.yml, a problem in a single Python file,
@@ -147,7 +148,7 @@ async def check(context: AppContext, folders: tuple[Path, ...], **values: Any) -
     than CPU does not run. If a problem names only GPUs, a failure that a missing GPU may explain is
     reported as not shown here, or as a warning, and does not change the exit code.
     """
-    return await checks.check(context, ProblemOptions(folders, None, **values))
+    return await checks.check(context, folders, gpus, is_strict=is_strict)
 
 
 @local_command(
@@ -162,7 +163,7 @@ def eval_code(context: AppContext, path: Path) -> int:
     code: agents report theirs with each run, as `harness_code`, and the platform has the files
     under /v1/harnesses.
     """
-    problem = context.disk.problem(path, None, (HERE,))
+    problem = load_problem(path, None, (HERE,))
     parts = describe_evaluation(problem.slug, problem.manifest, context.harness.code(), path)
     document = {name.replace(" ", "_").replace("'", ""): text for name, text in parts.items()}
     return context.show(document, [f"{name + ':':<15}{text}" for name, text in parts.items()])
@@ -185,8 +186,8 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "problem": slug,
         "defines": f"what {main} calls" if main else entry_point,
         "called by": THEIRS.format(main=main) if main else OURS,
-        "checked": f"{_count_cases(problem['tests'] or timed)}, {calls} calls each",
-        "timed": f"{_count_cases(timed)}, scored by {problem['ranking_by']}",
+        "checked": f"{count_text(len(problem['tests'] or timed), 'case')}, {calls} calls each",
+        "timed": f"{count_text(len(timed), 'case')}, scored by {problem['ranking_by']}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
         "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in _STAGES.items()),
         "author's code": ", ".join(sorted(problem["files"])),
@@ -195,12 +196,9 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "the same here": f"warpboard run FILE --problem {path} --mode ranked",
     }
     if main:
-        parts["checked"] = f"{_count_cases(problem['tests'])}, as {main} calls them"
+        count = count_text(len(problem["tests"]), "case")
+        parts["checked"] = f"{count}, as {main} calls them"
     return parts
-
-
-def _count_cases(cases: Sequence[Any]) -> str:
-    return count_text(len(cases), "case")
 
 
 @local_command(
@@ -214,7 +212,7 @@ def _count_cases(cases: Sequence[Any]) -> str:
             "--slug", metavar="NAME", help="The problem's name; default: the directory's."
         ),
         options.gpus("A GPU type; default: those that the files name."),
-        leaderboard_settings.publish_options,
+        *leaderboard_settings.PUBLISH_OPTIONS,
         UNCHECKED,
         click.option(
             *("--rejudge", "is_rejudged"),
@@ -228,7 +226,7 @@ def _count_cases(cases: Sequence[Any]) -> str:
         ),
         leaderboard_settings.FORCE,
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any) -> int:
     """Publish each PATH as its problem's newest version.
@@ -241,9 +239,10 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
     Options that describe the problem apply from the start. `leaderboard edit` changes deadline, GPU
     types, quotas and visibility later; changing the others makes a new version.
     """
-    problem_options = ProblemOptions(folders, **values)
-    async with _open_for_author(context, problem_options) as api:
-        return await contests.publish_paths(api, context, problem_options)
+    problem_options = ProblemOptions(folders, **leaderboard_settings.split_publish_options(values))
+    # Only operators publish without a check.
+    async with context.operator_api() if problem_options.unchecked else context.api() as api:
+        return await publication.publish_paths(api, context, problem_options)
 
 
 @local_command(
@@ -254,7 +253,7 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
         options.gpus("A GPU type.", is_required=True),
         UNCHECKED,
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 async def import_kernelbench(context: AppContext, checkout: Path, level: int, **values: Any) -> int:
     """Publish a level of a KernelBench checkout.
@@ -262,13 +261,6 @@ async def import_kernelbench(context: AppContext, checkout: Path, level: int, **
     Each of its files becomes a problem. Submissions define ModelNew. Each problem is checked first,
     with its model as the solution. Level 4 needs weights that no machine here has.
     """
-    problem_options = ProblemOptions((checkout,), None, **values)
-    async with _open_for_author(context, problem_options) as api:
+    problem_options = ProblemOptions((checkout,), **values)
+    async with context.operator_api() if problem_options.unchecked else context.api() as api:
         return await publication.publish_kernelbench(api, context, level, problem_options)
-
-
-def _open_for_author(
-    context: AppContext, problem_options: ProblemOptions
-) -> AbstractAsyncContextManager[Api]:
-    """Open the API, as an operator if the problems are unchecked."""
-    return (context.office if problem_options.unchecked else context.api)(context.place)

@@ -1,111 +1,59 @@
-"""How commands are declared: by a function, or by the request that they send."""
+"""How commands are declared: functions with options and examples, whose docstrings are the help."""
 
 import asyncio
 import inspect
 import signal
 import string
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from warpboard.service.context import AppContext, PlatformTarget, send_action
-from warpboard.service.ports import Api
+from warpboard.api import Api
+from warpboard.context import AppContext, PlatformTarget, send_action
 from warpboard.terminal import options
+from warpboard.terminal.options import Decorator
 from warpboard.terminal.program import Stopped, create_context
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Decorator = Callable[[Any], Any]
-Handler = Callable[..., Coroutine[Any, Any, int]]
+Handler = Callable[..., int | Coroutine[Any, Any, int]]
 
 
-class LocalCommand(click.Command):
-    """A command that calls one function with the AppContext and its parameters.
+def build_command(
+    handler: Handler,
+    help_text: str,
+    examples: Sequence[str],
+    parameters: Sequence[Decorator],
+    access: Sequence[Decorator] | None,
+) -> click.Command:
+    """Make a command of a function that gets the AppContext and the command's parameters.
 
-    Its order of options is: its own, --json, then those that `access` adds.
+    The help lists `parameters`, --json, then `access`: the options that name a platform.
     """
 
-    def __init__(
-        self,
-        handler: Callable[..., int | Coroutine[Any, Any, int]],
-        help_text: str,
-        examples: Sequence[str],
-        parameters: Sequence[Decorator],
-        access: Decorator | None = None,
-    ) -> None:
-        def call(*, as_json: bool, place: PlatformTarget | None = None, **values: Any) -> int:
-            context = replace(create_context(), place=place or PlatformTarget(), as_json=as_json)
-            result = handler(context, **values)
-            return result if isinstance(result, int) else run(result)
+    def call(*, as_json: bool, **values: Any) -> int:
+        place = PlatformTarget()
+        if access is not None:
+            place = PlatformTarget(*(values.pop(name, None) for name in options.TARGET_NAMES))
+        context = replace(create_context(), place=place, as_json=as_json)
+        result = handler(context, **values)
+        return result if isinstance(result, int) else run(result)
 
-        callback: Callable[..., Any] = access(call) if access else call
-        for add in (options.as_json, *reversed(parameters)):
-            callback = add(callback)
-        decorated = click.command()(callback)
-        lines = "".join(f"\n  warpboard {example}" for example in examples)
-        super().__init__(
-            None,
-            callback=decorated.callback,
-            params=decorated.params,
-            help=f"{inspect.cleandoc(help_text)}\n\n\b\nExample:{lines}",
-        )
-
-
-class ApiCommand(LocalCommand):
-    """A command that awaits one function with the AppContext, the API and its parameters.
-
-    `access` adds the options that say who asks; operators must show a token.
-    """
-
-    def __init__(
-        self,
-        handler: Handler,
-        help_text: str,
-        examples: Sequence[str],
-        parameters: Sequence[Decorator],
-        access: Decorator,
-    ) -> None:
-        async def call(context: AppContext, **values: Any) -> int:
-            is_operator = access is options.operator_options
-            opened = (context.office if is_operator else context.api)(context.place)
-            async with opened as api:
-                return await handler(context, api, **values)
-
-        super().__init__(call, help_text, examples, parameters, access)
-
-
-class ActionCommand(ApiCommand):
-    """A command that sends one request, by default as an operator.
-
-    `route` is the method and the path under /v1; parameters that it does not name make the
-    request's body.
-    """
-
-    def __init__(
-        self,
-        route: str,
-        help_text: str,
-        example: str,
-        parameters: Sequence[Decorator],
-        access: Decorator = options.operator_options,
-    ) -> None:
-        method, _, path = route.partition(" ")
-        path_names = {name for _, name, _, _ in string.Formatter().parse(path) if name}
-
-        async def send(context: AppContext, api: Api, **values: Any) -> int:
-            body = {name: value for name, value in values.items() if name not in path_names}
-            parts = [part.format_map(values) for part in path.split("/")]
-            return await send_action(context, api, method, *parts, body=body)
-
-        super().__init__(send, help_text, [example], parameters, access)
+    callback: Callable[..., Any] = call
+    for add in reversed((*parameters, options.AS_JSON, *(access or ()))):
+        callback = add(callback)
+    lines = "".join(f"\n  warpboard {example}" for example in examples)
+    help_text = f"{inspect.cleandoc(help_text)}\n\n\b\nExample:{lines}"
+    return click.command(help=help_text)(callback)
 
 
 def local_command(
-    *examples: str, parameters: Sequence[Decorator] = (), access: Decorator | None = None
-) -> Callable[[Callable[..., int | Coroutine[Any, Any, int]]], LocalCommand]:
-    """Make a command of a function that gets the AppContext; its docstring is the help."""
-    return lambda handler: LocalCommand(
+    *examples: str, parameters: Sequence[Decorator] = (), access: Sequence[Decorator] | None = None
+) -> Callable[[Handler], click.Command]:
+    """Make a command of a function that gets the AppContext."""
+    return lambda handler: build_command(
         handler, handler.__doc__ or "", examples, parameters, access
     )
 
@@ -113,10 +61,53 @@ def local_command(
 def api_command(
     *examples: str,
     parameters: Sequence[Decorator] = (),
-    access: Decorator = options.platform_options,
-) -> Callable[[Handler], ApiCommand]:
-    """Make a command of a function that gets the AppContext and the API."""
-    return lambda handler: ApiCommand(handler, handler.__doc__ or "", examples, parameters, access)
+    access: Sequence[Decorator] = options.PLATFORM,
+) -> Callable[[Handler], click.Command]:
+    """Make a command of a coroutine function that gets the AppContext and the API.
+
+    With the options of operators, it is called as an operator, who must show a token.
+    """
+
+    def decorate(handler: Callable[..., Any]) -> click.Command:
+        async def call(context: AppContext, **values: Any) -> int:
+            is_operator = access is options.OPERATOR
+            async with context.operator_api() if is_operator else context.api() as api:
+                code: int = await handler(context, api, **values)
+                return code
+
+        return build_command(call, handler.__doc__ or "", examples, parameters, access)
+
+    return decorate
+
+
+def action_command(
+    route: str,
+    help_text: str,
+    example: str,
+    parameters: Sequence[Decorator],
+    access: Sequence[Decorator],
+) -> click.Command:
+    """Make a command that sends one request.
+
+    `route` is the method and the path under /v1; parameters that it does not name make the
+    request's body.
+    """
+    method, _, path = route.partition(" ")
+    path_names = {name for _, name, _, _ in string.Formatter().parse(path) if name}
+
+    async def send(context: AppContext, api: Api, **values: Any) -> int:
+        body = {name: value for name, value in values.items() if name not in path_names}
+        parts = [part.format_map(values) for part in path.split("/")]
+        return await send_action(context, api, method, *parts, body=body)
+
+    send.__doc__ = help_text
+    return api_command(example, parameters=parameters, access=access)(send)
+
+
+def read_stdin_line(chars_max: int) -> str:
+    """Return the first line of stdin, which `-` stands for; "" if there is none."""
+    stdin: Any = sys.stdin
+    return stdin.readline(chars_max).strip() if stdin else ""
 
 
 def run(command: Coroutine[Any, Any, int]) -> int:

@@ -1,7 +1,6 @@
 """Commands for the settings of leaderboards, and the options that describe these."""
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from shared.presentation.units import NO_VALUE, one_line
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.warpboard_yml import PublishSettings
 from shared.ranking_rules import RANKING_TEXTS
-from warpboard.service.context import AppContext, send_action
-from warpboard.service.ports import Api
+from warpboard.api import Api
+from warpboard.context import AppContext, send_action
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
 from warpboard.terminal.problems import local_instant_text
@@ -31,8 +30,6 @@ QUOTA = click.option(
 )
 # Settings of a version, which are written into its files.
 OF_VERSIONS = ("title", "ranking_by", "source_visible", "publish")
-
-
 SOURCE_VISIBILITY = {
     "owner": "by their owners alone",
     "after_close": "by their owners, and by all once the deadline is over",
@@ -66,8 +63,6 @@ class Deadline(click.ParamType[str]):
 DEADLINE = click.option(
     *("--deadline", "deadline"), type=Deadline(), help="When submissions close; UTC."
 )
-
-
 FORCE = click.option(
     *("--force", "is_forced"),
     is_flag=True,
@@ -75,44 +70,35 @@ FORCE = click.option(
 )
 
 
-def publish_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe a problem, as arguments `settings` and `fields`.
+def split_publish_options(values: dict[str, Any]) -> dict[str, Any]:
+    """Replace the values of PUBLISH_OPTIONS by `settings` of the version and `fields`.
 
-    `settings` belong to its version, `fields` to its leaderboards.
+    The fields are settings of the leaderboards, which are sent beside the files.
     """
-
-    @functools.wraps(function)
-    def with_options(*args: Any, **values: Any) -> Any:
-        licence = {name: values.pop(f"licence_{name}", None) for name in ("problem", "submissions")}
-        consent: Path | None = values.pop("consent")
-        settings = PublishSettings(
-            **{name: values.pop(name) for name in OF_VERSIONS},
-            licence={name: spdx for name, spdx in licence.items() if spdx} or None,
-            consent=None if consent is None else consent.read_bytes(),
-        )
-        fields = {
-            "visibility": values.pop("visibility"),
-            "deadline": values.pop("deadline"),
-            "quota": list(values.pop("quotas")),
-            "gpu": list(values["gpus"]),
-        }
-        given_fields = {name: value for name, value in fields.items() if value}
-        return function(*args, settings=settings, fields=given_fields, **values)
-
-    for option in reversed(_OPTIONS):
-        with_options = option(with_options)
-    return with_options
+    licence = {name: values.pop(f"licence_{name}", None) for name in ("problem", "submissions")}
+    consent: Path | None = values.pop("consent")
+    settings = PublishSettings(
+        **{name: values.pop(name) for name in OF_VERSIONS},
+        licence={name: spdx for name, spdx in licence.items() if spdx} or None,
+        consent=None if consent is None else consent.read_bytes(),
+    )
+    fields = {
+        "visibility": values.pop("visibility"),
+        "deadline": values.pop("deadline"),
+        "quota": list(values.pop("quotas")),
+        "gpu": list(values["gpus"]),
+    }
+    given_fields = {name: value for name, value in fields.items() if value}
+    return values | {"settings": settings, "fields": given_fields}
 
 
-_OPTIONS = (
+PUBLISH_OPTIONS = (
     click.option("--title", metavar="TEXT", help="The problem's title."),
     DEADLINE,
     VISIBILITY,
     QUOTA,
     click.option(
-        "--ranking-by",
-        type=Choice(tuple(RANKING_TEXTS)),
-        help="How times combine into a score.",
+        "--ranking-by", type=Choice(tuple(RANKING_TEXTS)), help="How times combine into a score."
     ),
     click.option(
         "--source-visible",
@@ -132,8 +118,6 @@ _OPTIONS = (
         help="A text that participants must accept before they submit.",
     ),
 )
-
-
 EDIT_OPTIONS = (
     options.PROBLEM,
     VISIBILITY,
@@ -160,14 +144,12 @@ def _edit_body(
     is_forced: bool,
     reason: str,
 ) -> dict[str, Any]:
-    """Return the body of a change of settings. Raises UsageError if nothing is to be changed."""
     fields = {"visibility": visibility, "gpus": gpus, "quotas": quotas}
     body: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if deadline is not None:
         body["deadline_at"] = None if deadline == NEVER else deadline
     if not body:
-        choices = "--visibility, --deadline, --gpu or --quota"
-        raise click.UsageError(f"nothing to change: give {choices}")
+        raise click.UsageError("nothing to change: give --visibility, --deadline, --gpu or --quota")
     if is_forced:
         body["force"] = True
     return body | {"reason": reason}
@@ -177,7 +159,7 @@ def _edit_body(
     'leaderboard edit matmul --deadline "2026-12-24 18:00" --reason "a week longer"',
     'leaderboard edit matmul --gpu H100 --gpu B200 --reason "B200 is here"',
     parameters=EDIT_OPTIONS,
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of your leaderboards.
@@ -187,7 +169,7 @@ async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> in
     entries stay.
     """
     body = _edit_body(**values)
-    async with context.api(context.place) as api:
+    async with context.api() as api:
         return await send_action(context, api, "PUT", *LEADERBOARDS, slug, body=body)
 
 
@@ -195,7 +177,7 @@ async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> in
     'admin leaderboard edit matmul --visibility closed --reason "a class"',
     'admin leaderboard edit matmul --deadline 2027-01-31T23:00:00Z --reason "longer"',
     parameters=EDIT_OPTIONS,
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
 async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of a PROBLEM's leaderboards.
@@ -204,13 +186,11 @@ async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -
     shows it.
     """
     body = _edit_body(**values)
-    async with context.office(context.place) as api:
+    async with context.operator_api() as api:
         return await send_action(context, api, "PUT", *LEADERBOARDS, slug, body=body)
 
 
-@api_command(
-    "leaderboard settings matmul", parameters=(options.PROBLEM,), access=options.viewer_options
-)
+@api_command("leaderboard settings matmul", parameters=(options.PROBLEM,), access=options.VIEWER)
 async def show_settings(context: AppContext, api: Api, slug: str) -> int:
     """Show the settings of a PROBLEM's leaderboards.
 
@@ -224,7 +204,12 @@ def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) ->
     """Describe all settings, one line each; `zone` defaults to this machine's."""
     yield f"{settings.slug}, version {settings.problem_version}: {one_line(settings.title, 100)}"
     yield f"seen by {'everybody' if settings.visibility == 'public' else 'who was invited'}"
-    yield _deadline_line(settings, zone)
+    if settings.is_archived:
+        yield "archived: it takes nothing in any more"
+    elif settings.deadline_at is None:
+        yield "takes submissions in without a deadline"
+    else:
+        yield f"takes submissions in until {local_instant_text(settings.deadline_at, zone)}"
     closed = ", ".join(settings.gpus_closed)
     closed_note = f"; {closed} no more, whose entries stay" if closed else ""
     yield f"GPU types: {', '.join(settings.gpus) or NO_VALUE}{closed_note}"
@@ -236,11 +221,3 @@ def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) ->
         yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"
     if settings.consent:
         yield f"consent: {one_line(settings.consent, 100)}, accepted before one submits"
-
-
-def _deadline_line(settings: LeaderboardSettings, zone: tzinfo | None) -> str:
-    if settings.is_archived:
-        return "archived: it takes nothing in any more"
-    if settings.deadline_at is None:
-        return "takes submissions in without a deadline"
-    return f"takes submissions in until {local_instant_text(settings.deadline_at, zone)}"

@@ -1,6 +1,5 @@
 """Commands for leaderboards: show, chart and join them, and their records and histories."""
 
-import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -9,14 +8,8 @@ from typing import Any
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestone, OwnMilestones
-from shared.api.leaderboards import (
-    Entry,
-    History,
-    Leaderboard,
-    Record,
-    Records,
-)
+from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestones
+from shared.api.leaderboards import Entry, History, Leaderboard, Records
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import share_text, speedups_text
@@ -31,21 +24,22 @@ from shared.presentation.units import (
     rank_text,
     time_text,
 )
-from warpboard.domain.tables import Table, insert_column
+from warpboard.api import Api
+from warpboard.context import AppContext
+from warpboard.domain.tables import Table, make_table
 from warpboard.service.answers import resolve_gpus
-from warpboard.service.context import AppContext
-from warpboard.service.ports import Api
 from warpboard.terminal import options, plots
 from warpboard.terminal.accounts import resolve_name
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
 from warpboard.terminal.problems import show_problems
 
 CODE_LENGTH_MAX = 1024
 MARK = "baseline"
+OPTIONAL_COLUMNS = ("pooled over", "roofline", "duel", "confirmation", "speed-up")
 
 
 # A problem has a leaderboard for each of its GPU types.
-@api_command("leaderboard list", access=options.viewer_options)
+@api_command("leaderboard list", access=options.VIEWER)
 async def list_leaderboards(context: AppContext, api: Api) -> int:
     """List every problem with its GPU types and deadline."""
     return await show_problems(context, api)
@@ -77,7 +71,7 @@ async def list_leaderboards(context: AppContext, api: Api) -> int:
             help="Draw into a PNG file instead of here.",
         ),
     ),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def show_leaderboards(
     context: AppContext,
@@ -96,16 +90,14 @@ async def show_leaderboards(
     """
     if png is not None and not is_plotted and samples is None:
         raise click.UsageError("--png needs --plot or --samples")
-    async with context.api(context.place) as api:
+    async with context.api() as api:
         if samples is not None:
             return plots.show_chart(context, await plots.load_spread(api, samples), png)
         if is_plotted:
             chart = await plots.load_progress(context, api, problem, gpu, version)
             return plots.show_chart(context, chart, png)
-        filters = {"as_of": as_of, "version": version}
-        given_filters = {name: value for name, value in filters.items() if value is not None}
         answers = [
-            await api.get(Leaderboard, "leaderboards", problem, name, **given_filters)
+            await api.get(Leaderboard, "leaderboards", problem, name, as_of=as_of, version=version)
             for name in await resolve_gpus(api, problem, gpu)
         ]
     boards = [answer.value for answer in answers]
@@ -153,11 +145,8 @@ def _other_version_line(board: Leaderboard) -> str:
 
 @local_command(
     "leaderboard history matmul",
-    parameters=(
-        click.argument("problem", required=False, type=options.SLUG),
-        options.VERSION,
-    ),
-    access=options.platform_options,
+    parameters=(click.argument("problem", required=False, type=options.SLUG), options.VERSION),
+    access=options.PLATFORM,
 )
 async def history(context: AppContext, problem: str | None, version: int | None) -> int:
     """Show your ranked submissions.
@@ -166,9 +155,8 @@ async def history(context: AppContext, problem: str | None, version: int | None)
     """
     if version and not problem:
         raise click.UsageError("--version needs a PROBLEM")
-    known_name = context.participant(context.place)
-    filters = {"version": version} if version else {}
-    async with context.api(context.place) as api:
+    known_name = context.participant
+    async with context.api() as api:
         name = await resolve_name(api, known_name)
         if problem:
             slugs = [problem]
@@ -176,7 +164,7 @@ async def history(context: AppContext, problem: str | None, version: int | None)
             slugs = [item.slug for item in (await api.get(Problems, "problems")).value.items]
         answers = [
             await api.get(
-                History, "participants", name, "history", problem=slug, gpu=gpu, **filters
+                History, "participants", name, "history", problem=slug, gpu=gpu, version=version
             )
             for slug in slugs
             for gpu in await resolve_gpus(api, slug)
@@ -191,64 +179,70 @@ async def history(context: AppContext, problem: str | None, version: int | None)
 @api_command(
     "leaderboard records matmul CPU",
     parameters=(click.argument("problem", type=options.SLUG), click.argument("gpu")),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def records(context: AppContext, api: Api, problem: str, gpu: str) -> int:
     """Show the records of a PROBLEM on a GPU type."""
     answer = await api.get(Records, "leaderboards", problem, gpu, "records")
-    return context.show(answer.document, [record_table(problem, gpu, answer.value.items)])
+    rows = [
+        {
+            "when": record.at,
+            "participant": record.participant or None,
+            "score": time_text(record.score_us),
+            "before": time_text(record.previous_us),
+            "number": record.number,
+            "state": "stands" if record.is_standing else "taken away",
+        }
+        for record in answer.value.items
+    ]
+    return context.show(answer.document, [make_table(f"records of {problem} on {gpu}", rows)])
 
 
 @local_command(
     "leaderboard join 3p8uCz0wq1mVYk2nqkq1Jw",
     parameters=(click.argument("code"),),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 def join(context: AppContext, code: str) -> Coroutine[Any, Any, int]:
     """Accept the invite CODE to closed leaderboards.
 
     `-` reads the code from stdin.
     """
-    stdin: Any = sys.stdin
-    invite_code = stdin.readline(CODE_LENGTH_MAX).strip() if code == "-" and stdin else code
+    invite_code = read_stdin_line(CODE_LENGTH_MAX) if code == "-" else code
     if not invite_code:
         raise Refused(
             "invalid_invite", "stdin has no code: pipe the invite code into this command", "code"
         )
-    return _join(context, invite_code)
+
+    async def send() -> int:
+        async with context.api() as api:
+            answer = await api.join(invite_code)
+        opened = answer.value.leaderboards
+        line = f"{count_text(len(opened), 'leaderboard')} open to you: {', '.join(opened)}"
+        return context.show(answer.document, [line])
+
+    return send()
 
 
-async def _join(context: AppContext, invite_code: str) -> int:
-    async with context.api(context.place) as api:
-        answer = await api.join(invite_code)
-    opened = answer.value.leaderboards
-    line = f"{count_text(len(opened), 'leaderboard')} open to you: {', '.join(opened)}"
-    return context.show(answer.document, [line])
-
-
-def history_table(answer: History, zone: tzinfo | None = None) -> Table:
+def history_table(answer: History) -> Table:
     """List a participant's ranked submissions on one leaderboard, newest first."""
     rows = [
-        (
-            str(item.number),
-            instant_text(item.received_at, zone),
-            one_line(item.name, 40),
-            item.verdict or item.outcome or NO_VALUE,
-            time_text(item.score_us),
-            interval_text(item.interval_us),
-            time_text(item.run_us),
-            numbers_text(item.pooled_over) or NO_VALUE,
-            item.grade or NO_VALUE,
-            _standing_text(item.counts, item.was_best, item.code),
-        )
+        {
+            "number": item.number,
+            "when": item.received_at,
+            "file": one_line(item.name, 40),
+            "verdict": item.verdict or item.outcome,
+            "score": time_text(item.score_us),
+            "interval": interval_text(item.interval_us),
+            "this run": time_text(item.run_us),
+            "pooled over": numbers_text(item.pooled_over) or None,
+            "grade": item.grade or None,
+            "standing": _standing_text(item.counts, item.was_best, item.code),
+        }
         for item in answer.items
     ]
-    columns = (
-        *("number", "when", "file", "verdict", "score", "interval"),
-        *("this run", "pooled over", "grade", "standing"),
-    )
-    title = f"{answer.participant} in {answer.problem} on {answer.gpu}, version"
-    return Table(f"{title} {answer.problem_version}", columns, rows)
+    place = f"{answer.participant} in {answer.problem} on {answer.gpu}"
+    return make_table(f"{place}, version {answer.problem_version}", rows)
 
 
 def _standing_text(counts: bool, was_best: bool, code: str | None) -> str:
@@ -264,105 +258,73 @@ def _standing_text(counts: bool, was_best: bool, code: str | None) -> str:
     return "best so far" if was_best else "counts"
 
 
-def record_table(
-    problem: str, gpu: str, records: Sequence[Record], zone: tzinfo | None = None
-) -> Table:
-    """List the records of a leaderboard, newest first."""
-    rows = [
-        (
-            instant_text(record.at, zone),
-            record.participant or NO_VALUE,
-            time_text(record.score_us),
-            time_text(record.previous_us),
-            str(record.number),
-            "stands" if record.is_standing else "taken away",
-        )
-        for record in records
-    ]
-    columns = ("when", "participant", "score", "before", "number", "state")
-    return Table(f"records of {problem} on {gpu}", columns, rows)
-
-
 def leaderboard_table(answer: Leaderboard, zone: tzinfo | None = None) -> Table:
-    """Build the table of a leaderboard, best first; `zone` defaults to this machine's."""
-    lines = _merge_baselines(answer)
-    rows = [
-        _baseline_row(row, zone) if isinstance(row, Baseline) else _entry_row(row, zone)
-        for row in lines
-    ]
-    columns = (
-        *("rank", "participant", "score", "interval", "number", "when"),
-        *("tier", "isolation", "grade"),
-    )
-    moment = f", as of {instant_text(answer.as_of_at, zone)}" if answer.as_of_at else ""
-    title = f"{answer.problem} on {answer.gpu}, version {answer.problem_version}{moment}"
-    entries = [row if isinstance(row, Entry) else None for row in lines]
-    shares = [share_text(entry.roofline_fraction) if entry else NO_VALUE for entry in entries]
-    ratios = [speedups_text(entry.vs_baseline) if entry else NO_VALUE for entry in entries]
-    pools = [(numbers_text(entry.pooled_over) if entry else "") or NO_VALUE for entry in entries]
-    table = insert_column(Table(title, columns, rows), "pooled over", pools)
-    table = insert_column(table, "roofline", shares)
-    duels = [(entry.duel if entry else "") or NO_VALUE for entry in entries]
-    table = insert_column(table, "duel", duels)
-    confirmations = [(entry.confirmation if entry else "") or NO_VALUE for entry in entries]
-    table = insert_column(table, "confirmation", confirmations)
-    return insert_column(table, "speed-up", ratios)
+    """Build the table of a leaderboard, best first; `zone` defaults to this machine's.
 
-
-def _merge_baselines(answer: Leaderboard) -> list[Entry | Baseline]:
-    """Merge the baselines, which have no rank, into the entries by time."""
+    Baselines, which have no rank, stand between the entries by their times.
+    """
     lines: list[Entry | Baseline] = list(answer.items)
     for baseline in answer.baselines:
         if baseline.score_us is not None:
             faster = [line for line in lines if (line.score_us or 0.0) <= baseline.score_us]
             lines.insert(lines.index(faster[-1]) + 1 if faster else 0, baseline)
-    return lines
+    rows = [
+        _baseline_row(line) if isinstance(line, Baseline) else _entry_row(line) for line in lines
+    ]
+    moment = f", as of {instant_text(answer.as_of_at, zone)}" if answer.as_of_at else ""
+    title = f"{answer.problem} on {answer.gpu}, version {answer.problem_version}{moment}"
+    return make_table(title, rows, zone, OPTIONAL_COLUMNS)
 
 
-def _entry_row(entry: Entry, zone: tzinfo | None) -> tuple[str, ...]:
-    return (
-        rank_text(entry.rank, is_tied=entry.is_tied),
-        entry.participant or NO_VALUE,
-        time_text(entry.score_us),
-        interval_text(entry.interval_us),
-        str(entry.number),
-        instant_text(entry.received_at, zone),
-        entry.tier or NO_VALUE,
-        entry.level or NO_VALUE,
-        _grade_text(entry.grade, entry.is_provisional),
-    )
+def _entry_row(entry: Entry) -> dict[str, Any]:
+    return {
+        "rank": rank_text(entry.rank, is_tied=entry.is_tied),
+        "participant": entry.participant or None,
+        "score": time_text(entry.score_us),
+        "interval": interval_text(entry.interval_us),
+        "number": entry.number,
+        "when": entry.received_at,
+        "tier": entry.tier or None,
+        "isolation": entry.level or None,
+        "pooled over": numbers_text(entry.pooled_over) or None,
+        "roofline": share_text(entry.roofline_fraction),
+        "duel": entry.duel or None,
+        "confirmation": entry.confirmation or None,
+        "speed-up": speedups_text(entry.vs_baseline),
+        "grade": _grade_text(entry.grade, entry.is_provisional),
+    }
 
 
-def _baseline_row(baseline: Baseline, zone: tzinfo | None) -> tuple[str, ...]:
+def _baseline_row(baseline: Baseline) -> dict[str, Any]:
     """Return a baseline's row: no rank, and its name in brackets, unlike any participant's."""
-    return (
-        NO_VALUE,
-        f"[{MARK} {baseline.name}]",
-        time_text(baseline.score_us),
-        interval_text(baseline.interval_us),
-        NO_VALUE,
-        instant_text(baseline.measured_at, zone),
-        baseline.tier or NO_VALUE,
-        baseline.level or NO_VALUE,
-        one_line(baseline.note, 40) or NO_VALUE,
-    )
+    return {
+        "rank": None,
+        "participant": f"[{MARK} {baseline.name}]",
+        "score": time_text(baseline.score_us),
+        "interval": interval_text(baseline.interval_us),
+        "number": None,
+        "when": baseline.measured_at,
+        "tier": baseline.tier or None,
+        "isolation": baseline.level or None,
+        **dict.fromkeys(OPTIONAL_COLUMNS),
+        "grade": one_line(baseline.note, 40) or None,
+    }
 
 
-def milestone_table(answer: Leaderboard, zone: tzinfo | None = None) -> Table:
+def milestone_table(answer: Leaderboard) -> Table:
     """List the milestones of a leaderboard, and how many participants reached each."""
     rows = [
-        (
-            one_line(milestone.title, 60),
-            condition_text(milestone.when),
-            str(milestone.reached),
-            f"with {milestone.number}, {instant_text(milestone.reached_at, zone)}"
+        {
+            "milestone": one_line(milestone.title, 60),
+            "when": condition_text(milestone.when),
+            "reached": milestone.reached,
+            "by you": f"with {milestone.number}, {instant_text(milestone.reached_at)}"
             if milestone.is_reached
-            else NO_VALUE,
-        )
+            else None,
+        }
         for milestone in answer.milestones
     ]
-    title = f"milestones of {answer.problem} on {answer.gpu}"
-    return Table(title, ("milestone", "when", "reached", "by you"), rows)
+    return make_table(f"milestones of {answer.problem} on {answer.gpu}", rows)
 
 
 def _grade_text(grade: str, is_provisional: bool) -> str:
@@ -389,28 +351,22 @@ def condition_text(condition: MilestoneCondition) -> str:
     return f"{condition.metric} {condition.op} {value}"
 
 
-@api_command("leaderboard milestones", access=options.viewer_options)
+@api_command("leaderboard milestones", access=options.VIEWER)
 async def milestones(context: AppContext, api: Api) -> int:
     """List the milestones that you reached.
 
     The newest is first.
     """
     answer = await api.get(OwnMilestones, "me", "milestones")
-    return context.show(answer.document, [own_milestone_table(answer.value.items)])
-
-
-def own_milestone_table(reached: Sequence[OwnMilestone], zone: tzinfo | None = None) -> Table:
-    """List the caller's milestones, newest first."""
     rows = [
-        (
-            milestone.problem,
-            milestone.gpu,
-            one_line(milestone.title, 60),
-            str(milestone.problem_version),
-            str(milestone.number),
-            instant_text(milestone.reached_at, zone),
-        )
-        for milestone in reached
+        {
+            "problem": milestone.problem,
+            "GPU type": milestone.gpu,
+            "milestone": one_line(milestone.title, 60),
+            "version": milestone.problem_version,
+            "number": milestone.number,
+            "when": milestone.reached_at,
+        }
+        for milestone in answer.value.items
     ]
-    columns = ("problem", "GPU type", "milestone", "version", "number", "when")
-    return Table("milestones", columns, rows)
+    return context.show(answer.document, [make_table("milestones", rows)])

@@ -1,6 +1,6 @@
 """Commands for work on this machine: start on a problem, run a file, and time two of them."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from string import Template
 
@@ -9,18 +9,19 @@ import msgspec
 from click import Path as PathType
 
 from shared.api.problems import FullProblem
-from shared.api.submissions import Progress
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.outcome import failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import Run, parse_response
 from shared.presentation.units import difference_text, one_line
 from shared.ranking_rules import score_us
+from warpboard.api import Api
+from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
-from warpboard.screen import LiveProgress
-from warpboard.service.context import AppContext
-from warpboard.service.local_run import HERE, local_lines, run_heading, with_roofline
-from warpboard.service.ports import Api, LocalRunTerms, SubmissionRequest
+from warpboard.files import load_problem, read_source, read_template, write_files
+from warpboard.screen import ShowProgress
+from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
@@ -61,22 +62,31 @@ async def init(
     The folder also has the problem to read, and AGENTS.md, which tells a program that writes
     kernels how to proceed.
     """
-    folder, disk = folder_ or Path(problem), context.disk
+    folder = folder_ or Path(problem)
     details = (await api.get(FullProblem, "problems", problem)).value
     types = choose_gpus(details, gpus)
     starter = choose_starter(details, language)
     text = await api.file("problems", details.slug, "templates", starter.language, gpu=types)
     problem_files = starter_files(details, await _fetch_files(api, details), types)
-    url = context.url(context.place)
-    page = agents_page(disk.page("agents.md"), details, starter.name, types, url)
+    values = {
+        "slug": details.slug,
+        "title": one_line(details.title, 100) or details.slug,
+        "version": str(details.problem_version),
+        "kernel": starter.name,
+        "gpu": types[0] if types else "GPU",
+        "gpus": ", ".join(types),
+        "url": context.url,
+        "bytes_max": f"{details.source_bytes_max or 1_000_000:,}",
+    }
+    page = Template(read_template("agents.md")).substitute(values)
     files = {starter.name: text, AGENTS: page.encode()}
     files |= {f"{READ_FOLDER}/{name}": data for name, data in problem_files.items()}
     names = sorted(files)
-    existing = [name for name in names if disk.exists(folder / name)]
+    existing = [name for name in names if (folder / name).exists()]
     if existing and not is_forced:
         reason = f"{folder} has {', '.join(existing[:4])} already: --force overwrites them"
         raise Refused("exists", reason, "--force")
-    disk.lay_out(folder, files)
+    write_files(folder, files)
     return context.show(
         {"folder": str(folder), "kernel": starter.name, "files": names},
         [str(folder / name) for name in names],
@@ -85,7 +95,6 @@ async def init(
 
 
 async def _fetch_files(api: Api, problem: FullProblem) -> dict[str, bytes]:
-    """Return the files of the problem that participants may read, by name."""
     names = [file.name for file in problem.files if _is_inside(file.name)][:FILES_MAX]
     files = {name: await api.file("problems", problem.slug, "files", name) for name in names}
     if "statement.md" not in files:
@@ -97,21 +106,6 @@ def _is_inside(name: str) -> bool:
     """Return whether a name from the platform stays inside the folder."""
     parts = Path(name).parts
     return bool(parts) and not Path(name).is_absolute() and ".." not in parts
-
-
-def agents_page(page: str, problem: FullProblem, kernel: str, gpus: Sequence[str], url: str) -> str:
-    """Return AGENTS.md: how a program that writes kernels works on this problem."""
-    values: Mapping[str, str] = {
-        "slug": problem.slug,
-        "title": one_line(problem.title, 100) or problem.slug,
-        "version": str(problem.problem_version),
-        "kernel": kernel,
-        "gpu": gpus[0] if gpus else "GPU",
-        "gpus": ", ".join(gpus),
-        "url": url,
-        "bytes_max": f"{problem.source_bytes_max:,}" if problem.source_bytes_max else "1,000,000",
-    }
-    return Template(page).substitute(values)
 
 
 @local_command(
@@ -136,11 +130,13 @@ async def run_file(
     save: Path | None,
 ) -> int:
     """Run FILE here, in the agents' own harness, without a server."""
-    files = context.disk.problem(problem, None, (HERE,))
-    request = SubmissionRequest(file.name, context.disk.source(file), files.slug, mode)
-    terms = LocalRunTerms(level_min or "none", save)
-    with context.screen.live([file.name]) as live:
-        answer = await context.harness.run(files, request, _show_on(live, file.name), terms)
+    files = load_problem(problem, None, (HERE,))
+    request = SubmissionRequest(file.name, read_source(file), files.slug, mode)
+    with context.screen.live([file.name]) as show:
+        show_progress = _show_on(show, file.name)
+        answer = await context.harness.run(
+            files, request, show_progress, level_min=level_min or "none", save=save
+        )
     answer = with_roofline(answer, files.manifest)
     run_result = parse_response(answer, Run)
     timed = [case.time_us or 0.0 for case in run_result.cases if case.stage == "time"]
@@ -154,9 +150,9 @@ async def run_file(
     return local_exit_code(run_result)
 
 
-def _show_on(live: LiveProgress, key: str) -> Callable[[Progress], Awaitable[None]]:
+def _show_on(show: ShowProgress, key: str) -> Callable[[Progress], Awaitable[None]]:
     async def show_progress(progress: Progress) -> None:
-        live.show(key, run_progress(progress))
+        show(key, run_progress(progress))
 
     return show_progress
 
@@ -199,15 +195,19 @@ async def duel(
     from 0.15 % on, if the interval allows. The exit code tells how it ended: 0 both passed, 1 one
     did not, 3 infrastructure.
     """
-    files = context.disk.problem(problem, None, (HERE,))
+    files = load_problem(problem, None, (HERE,))
     submission, rival = (
-        SubmissionRequest(file.name, context.disk.source(file), files.slug, "duel")
+        SubmissionRequest(file.name, read_source(file), files.slug, "duel")
         for file in (first, second)
     )
-    terms = LocalRunTerms(level_min or "none", save)
-    with context.screen.live([files.slug]) as live:
-        show_progress = _show_on(live, files.slug)
-        answer = await context.harness.run(files, submission, show_progress, terms, rival)
+    with context.screen.live([files.slug]) as show:
+        show_progress = _show_on(show, files.slug)
+        answer = await context.harness.run(
+            *(files, submission, show_progress),
+            rival=rival,
+            level_min=level_min or "none",
+            save=save,
+        )
     run_result = parse_response(answer, DuelRun)
     lines = duel_lines(distinct_names(first, second), run_result)
     context.show(answer, [*lines, *_saved_lines(save, run_result)])
@@ -250,15 +250,12 @@ def duel_lines(names: tuple[str, str], run: DuelRun) -> list[str]:
     duel, head = run.duel, run_heading(f"A {names[0]}, B {names[1]}", "duel", run)
     if duel is None or duel.ratio is None or duel.interval is None:
         return [head, *failure_lines(run)]
+    if duel.winner == "equal":
+        result = f"{names[0]} and {names[1]} cannot be told apart"
+    else:
+        first, second = names if duel.winner == "A" else names[::-1]
+        difference = difference_text(duel.ratio, duel.interval)
+        result = f"{first} is faster than {second}: {difference}"
     low, high = duel.interval
     ratio = f"time of A over time of B {duel.ratio:.4f} ({low:.4f} to {high:.4f}, 95 %)"
-    return [head, _duel_result_line(names, duel), f"{ratio}, {len(duel.pairs_us)} pairs of blocks"]
-
-
-def _duel_result_line(names: tuple[str, str], duel: Duel) -> str:
-    assert duel.ratio is not None, "called only for a duel that both sides passed"
-    assert duel.interval is not None, "called only for a duel that both sides passed"
-    if duel.winner == "equal":
-        return f"{names[0]} and {names[1]} cannot be told apart"
-    first, second = names if duel.winner == "A" else names[::-1]
-    return f"{first} is faster than {second}: {difference_text(duel.ratio, duel.interval)}"
+    return [head, result, f"{ratio}, {len(duel.pairs_us)} pairs of blocks"]

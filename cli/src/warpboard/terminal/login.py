@@ -4,7 +4,7 @@ import asyncio
 import platform
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,9 +14,9 @@ from shared.api.accounts import CurrentAccount
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import escape_control_characters, seconds_text
+from warpboard.api import Api, Unavailable
+from warpboard.context import AppContext, RecordedEvent
 from warpboard.domain.names import checked_token
-from warpboard.service.context import AppContext, RecordedEvent
-from warpboard.service.ports import Api, Unavailable
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
 
@@ -61,7 +61,7 @@ class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
         ),
         options.TOKEN_SCOPES,
     ),
-    access=options.url_options,
+    access=options.URL,
 )
 def login(
     context: AppContext,
@@ -83,28 +83,29 @@ def login(
 async def _login(
     context: AppContext, token: str | None, body: Mapping[str, str], is_opened: bool
 ) -> int:
-    url = context.url(context.place)
+    url = context.url
     if token is None:
         async with context.connect(url) as api:
             device_login = (await api.act(DeviceLogin, "POST", "auth", "device", body=body)).value
-            for line in login_lines(device_login):
-                context.screen.note(line)
+            uri, whole_uri = device_login.verification_uri, device_login.verification_uri_complete
+            page = escape_control_characters(uri)
+            context.screen.note(f"open {page} and enter the code {device_login.user_code}")
+            if whole_uri:
+                context.screen.note(f"or open {escape_control_characters(whole_uri)}")
+            context.screen.note("allow it only if you started this login yourself")
             # Without a terminal nobody could see the page.
             if is_opened and sys.stderr is not None and sys.stderr.isatty():
-                click.launch(
-                    device_login.verification_uri_complete or device_login.verification_uri
-                )
+                click.launch(whole_uri or uri)
             token = await _wait_for_token(context, api, device_login)
     async with context.connect(url, token=token) as api:
         answer = await api.get(CurrentAccount, "me")
-    context.keys.keep(url, token)
-    document = {"url": url, "kept_in": context.keys.place, **answer.document}
+    context.tokens.keep(url, token)
+    document = {"url": url, "kept_in": context.tokens.place, **answer.document}
     line = f"logged in to {url} as {answer.value.name}"
-    return context.show(document, [line], f"the token is kept in {context.keys.place}")
+    return context.show(document, [line], f"the token is kept in {context.tokens.place}")
 
 
 def _read_token(value: str) -> str:
-    """Return the token from stdin, which `-` stands for."""
     if value != "-":
         reason = "other users can see command lines: --token - reads the token from stdin"
         raise click.UsageError(reason)
@@ -112,24 +113,13 @@ def _read_token(value: str) -> str:
     return checked_token(stdin.read(TOKEN_LENGTH_MAX).strip() if stdin else "", "--token")
 
 
-def login_lines(login: DeviceLogin) -> Iterator[str]:
-    """Tell a person how to finish a login."""
-    uri = escape_control_characters(login.verification_uri)
-    yield f"open {uri} and enter the code {login.user_code}"
-    if login.verification_uri_complete:
-        yield f"or open {escape_control_characters(login.verification_uri_complete)}"
-    yield "allow it only if you started this login yourself"
-
-
 async def _wait_for_token(context: AppContext, api: Api, login: DeviceLogin) -> str:
     deadline = time.monotonic() + login.expires_in
     pause_s = min(max(login.interval, INTERVAL_S_MIN), INTERVAL_S_MAX)
-    with context.screen.live(["login"]) as live:
+    with context.screen.live(["login"]) as show:
         while (remaining_s := deadline - time.monotonic()) > 0:
-            live.show(
-                "login",
-                ProgressText("waiting for you", estimate=f", {seconds_text(remaining_s)} left"),
-            )
+            estimate = f", {seconds_text(remaining_s)} left"
+            show("login", ProgressText("waiting for you", estimate=estimate))
             await asyncio.sleep(min(pause_s, remaining_s))
             result = await _poll_grant(api, login)
             if isinstance(result, TokenGrant):
@@ -152,12 +142,12 @@ async def _poll_grant(api: Api, login: DeviceLogin) -> TokenGrant | float:
         raise Refused(refused.code, f"no login: {reason}") if reason else refused from refused
 
 
-@api_command("logout", access=options.url_options)
+@api_command("logout", access=options.URL)
 async def logout(context: AppContext, api: Api) -> int:
     """Revoke the stored token of a platform, and forget it."""
-    url = context.url(context.place)
-    is_revoked = context.keys.token(url) is not None and await _revoke_token(context, api)
-    was_kept = context.keys.forget(url)
+    url = context.url
+    is_revoked = context.tokens.token(url) is not None and await _revoke_token(context, api)
+    was_kept = context.tokens.forget(url)
     if was_kept:
         line = f"logged out of {url}" + ("; the token is revoked" if is_revoked else "")
     else:

@@ -1,32 +1,47 @@
 """Maintenance of a platform on this machine: replay, audit, backup, restore, repair and gc."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from click import IntRange
 
-from shared.api.audits import AuditReport, AuditRequest
+from shared.api.audits import AuditReport
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.responses import JsonObject, parse_response
+from shared.presentation.units import (
+    count_text,
+    instant_text,
+    one_line,
+    pooled_text,
+    rank_text,
+    time_text,
+)
+from warpboard.context import AppContext, RecordedEvent
 from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.service.context import AppContext, RecordedEvent
-from warpboard.service.machine import AuditOptions, RepairOptions, ReplayOptions
-from warpboard.service.maintenance import (
-    collection_lines,
-    export_lines,
-    import_lines,
-    repair_lines,
-    replay_lines,
-    report_lines,
-    scrub_lines,
+from warpboard.processes.maintenance import (
+    run_alone,
+    run_beside_platform,
+    run_beside_servers,
+    run_in_folder,
 )
 from warpboard.terminal import options
 from warpboard.terminal.command_types import local_command
 
 TARGET_LENGTH_MAX = 500
+FINDINGS_MAX = 20
+
+
+def _option_words(values: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in values.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return words
 
 
 @local_command(
@@ -47,19 +62,16 @@ TARGET_LENGTH_MAX = 500
             help="Where to read the events.",
         ),
         click.option("--file", type=options.FILE, help="A backup of the log, for --source file."),
-        click.option(
-            "--switch", "is_switched", is_flag=True, help="Let readers see the rebuilt one."
-        ),
+        click.option("--switch", is_flag=True, help="Let readers see the rebuilt one."),
     ),
-    access=options.folder_options,
+    access=options.DATA_FOLDER,
 )
 async def replay(context: AppContext, **values: Any) -> int:
     """Rebuild a projection from event 1 and compare.
 
     Exit code 0 if both are equal, else 1.
     """
-    folder = context.folder(context.place)
-    comparison = context.books.replay(folder, ReplayOptions(**values))
+    comparison = run_beside_platform(context.folder, "replay", *_option_words(values))
     answer = await _show_while(context, "folding again", comparison)
     context.show(answer, replay_lines(answer))
     return OK if answer["is_equal"] else FAILED
@@ -83,17 +95,25 @@ async def replay(context: AppContext, **values: Any) -> int:
             "--seals", type=options.FILE, help="Seals that you saved from GET /v1/audit/seals."
         ),
     ),
-    access=options.folder_options,
+    access=options.DATA_FOLDER,
 )
-async def audit(context: AppContext, file: Path | None, seals: Path | None, **values: Any) -> int:
+async def audit(
+    context: AppContext, problem: str, gpu: str, keys: tuple[str, ...], **values: Any
+) -> int:
     """Derive a leaderboard again, and check the log behind it.
 
     It is that of a PROBLEM on a GPU type. The report explains every row by its events. Exit code 0
     if everything is correct, else 1.
     """
-    folder = context.folder(context.place)
-    audit_options = AuditOptions(msgspec.convert(values, AuditRequest), file, seals)
-    derivation = context.books.audit(folder, audit_options)
+    arguments = ["audit", problem, gpu, "--json", *_option_words(values)]
+    for key in keys:
+        arguments += ["--key", key]
+    environ = context.settings.environ
+    # An audit of a file needs no server.
+    if values["file"]:
+        derivation = run_alone(environ, *arguments)
+    else:
+        derivation = run_in_folder(context.folder, environ, *arguments)
     answer = await _show_while(context, "deriving again", derivation)
     report = parse_response(answer, AuditReport)
     context.show(answer, report_lines(report))
@@ -117,7 +137,7 @@ async def audit(context: AppContext, file: Path | None, seals: Path | None, **va
         # Blobs are always included now; older scripts still pass this option.
         click.option("--blobs", is_flag=True, hidden=True, expose_value=False),
     ),
-    access=options.folder_options,
+    access=options.DATA_FOLDER,
 )
 async def backup(
     context: AppContext, file: Path, *, without_blobs: bool, without_accounts: bool
@@ -128,7 +148,8 @@ async def backup(
     store lacks a blob that an event names.
     """
     left_out = ["blobs"] * without_blobs + ["accounts"] * without_accounts
-    export = context.books.export(context.folder(context.place), file, left_out)
+    arguments = ["export", str(file), *(f"--without-{part}" for part in left_out)]
+    export = run_in_folder(context.folder, context.settings.environ, *arguments)
     answer = await _show_while(context, "backing up", export)
     context.show(answer, export_lines(answer))
     return FAILED if answer.get("blobs_missing") else OK
@@ -142,7 +163,7 @@ async def backup(
             "--incomplete", is_flag=True, help="Restore what there is, and report what is missing."
         ),
     ),
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
 async def restore(context: AppContext, file: Path, *, incomplete: bool) -> int:
     """Restore a backup FILE into a folder whose log is empty.
@@ -151,22 +172,22 @@ async def restore(context: AppContext, file: Path, *, incomplete: bool) -> int:
     """
     if context.place.url:
         raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
-    actor = f"operator:{context.operator(context.place)}"
-    restoration = context.books.import_(
-        context.folder(context.place), file, actor, is_incomplete_allowed=incomplete
+    words = _option_words({"actor": f"operator:{context.operator}", "incomplete": incomplete})
+    restoration = run_beside_servers(
+        context.folder, context.settings.environ, "import", str(file), *words
     )
     answer = await _show_while(context, "restoring", restoration)
     return context.show(answer, import_lines(answer))
 
 
-@local_command("server scrub", access=options.folder_options)
+@local_command("server scrub", access=options.DATA_FOLDER)
 async def scrub(context: AppContext) -> int:
     """Compare the log with its archive, event by event.
 
     Exit code 0 if nothing is wrong. It lists the events that the log lacks and those that differ,
     whether the platform runs or not.
     """
-    comparison = context.books.scrub(context.folder(context.place))
+    comparison = run_in_folder(context.folder, context.settings.environ, "scrub")
     answer = await _show_while(context, "comparing with the archive", comparison)
     context.show(answer, scrub_lines(answer))
     return OK if answer["is_clean"] else FAILED
@@ -183,9 +204,9 @@ async def scrub(context: AppContext) -> int:
             "--accept-loss", is_flag=True, help="Continue without events that are lost everywhere."
         ),
     ),
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
-async def repair(context: AppContext, **values: Any) -> int:
+async def repair(context: AppContext, file: Path, **values: Any) -> int:
     """Restore events that a log lacks from its archive.
 
     Its platform must be down. It writes the whole log into the new FILE first; if it is
@@ -193,10 +214,9 @@ async def repair(context: AppContext, **values: Any) -> int:
     """
     if context.place.url:
         raise click.UsageError("a log is repaired in a --folder of this machine, not at a --url")
-    actor = f"operator:{context.operator(context.place)}"
-    repairs = context.books.repair(
-        context.folder(context.place), RepairOptions(actor=actor, **values)
-    )
+    words = _option_words({"actor": f"operator:{context.operator}", **values})
+    path = str(file.absolute())  # noqa: ASYNC240  (it reads nothing)
+    repairs = run_beside_servers(context.folder, context.settings.environ, "repair", path, *words)
     answer = await _show_while(context, "repairing the log", repairs)
     return context.show(answer, repair_lines(answer))
 
@@ -207,7 +227,7 @@ async def repair(context: AppContext, **values: Any) -> int:
         click.option("--apply", "is_applied", is_flag=True, help="Remove them."),
         click.option("--reason", metavar="TEXT", help="Why, for the log; needed with --apply."),
     ),
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
 async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> int:
     """List or remove blobs that no event names.
@@ -216,17 +236,18 @@ async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> in
     """
     if context.place.url:
         raise click.UsageError("blobs are collected beside a --folder of this machine")
-    folder, step = context.folder(context.place), "looking for blobs"
+    step = "looking for blobs"
     if is_applied:
         if not reason:
             raise click.UsageError("--apply needs a --reason: it is kept in the log")
         # The log records who asked for it, and why, before anything is removed.
-        target = str(folder)[-TARGET_LENGTH_MAX:]
+        target = str(context.folder)[-TARGET_LENGTH_MAX:]
         body = {"command": "gc --apply", "target": target, "reason": reason}
-        async with context.office(context.place) as api:
+        async with context.operator_api() as api:
             await api.act(RecordedEvent, "POST", "admin", "acted", body=body)
         step = "removing blobs"
-    collection = context.books.collect(folder, is_trial=not is_applied)
+    mode = "--apply" if is_applied else "--dry-run"
+    collection = run_beside_platform(context.folder, "gc", mode)
     answer = await _show_while(context, step, collection)
     return context.show(answer, collection_lines(answer))
 
@@ -234,8 +255,153 @@ async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> in
 async def _show_while(
     context: AppContext, step: str, operation: Awaitable[JsonObject]
 ) -> JsonObject:
-    """Wait, and show the progress."""
-    name = context.folder(context.place).name
-    with context.screen.live([name]) as live:
-        live.show(name, ProgressText(step))
+    name = context.folder.name
+    with context.screen.live([name]) as show:
+        show(name, ProgressText(step))
         return await operation
+
+
+def report_lines(report: AuditReport) -> Iterator[str]:
+    """Describe the audit: what was checked, every row with its events, and the verdict last."""
+    board = report.board
+    moment = f", as of {report.as_of}" if report.as_of else ""
+    name = f"{board.problem} on {board.gpu}, version {board.number}"
+    yield f"{name}{moment}, event {report.seq}"
+    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
+    keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
+    yield f"  seals  {report.seals}, {keys}"
+    yield f"  runs   {report.verified_runs} signed by enrolled agents"
+    if report.live_seq is not None:
+        equal = "NOT equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+    for ignored in report.ignored[:FINDINGS_MAX]:
+        yield f"  ignored event {ignored.seq}: {one_line(ignored.what)}"
+    for row in report.rows:
+        rank = rank_text(row.rank, is_tied=row.is_tied)
+        score = f"{time_text(row.score_us)} by {row.account}"
+        yield f"{rank:>4}  {score}, submission {row.number}{pooled_text(row.pooled_over)}, because"
+        for event in row.because:
+            cause = f"{event.type} by {event.actor}: {one_line(event.sentence)}"
+            yield f"      {event.seq:>6}  {instant_text(event.at)}  {cause}"
+    if report.is_clean:
+        yield "clean: the leaderboard is what the log says, and the log is untouched"
+        return
+    for finding in report.findings[:FINDINGS_MAX]:
+        yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
+    for difference in report.differences[:FINDINGS_MAX]:
+        yield f"NOT EQUAL: {one_line(difference)}"
+
+
+def replay_line(answer: JsonObject) -> str:
+    """Describe how a rebuilt projection compares with the live one.
+
+    >>> replay_line({"is_equal": True, "seq": 90, "entries": 1, "submissions": 4})
+    'rebuilt from event 1: equal (up to event 90: 1 entry, 4 submissions)'
+    >>> replay_line({"is_equal": False, "seq": 9, "rows": {"event_archive": 9}})
+    'rebuilt from event 1: NOT equal (up to event 9: event_archive 9)'
+    """
+    result = "equal" if answer.get("is_equal") else "NOT equal"
+    rows = answer.get("rows", {})
+    if "event_archive" in rows:
+        counts = f"event_archive {rows['event_archive']}"
+    else:
+        entries = count_text(answer.get("entries", 0), "entry", "entries")
+        counts = f"{entries}, {count_text(answer.get('submissions', 0), 'submission')}"
+    return f"rebuilt from event 1: {result} (up to event {answer.get('seq')}: {counts})"
+
+
+def replay_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe the same with each differing row, and whether readers see the result now."""
+    yield replay_line(answer)
+    for difference in answer.get("differences", ()):
+        rows = f"live {difference.get('live')}, rebuilt {difference.get('rebuilt')}"
+        yield f"{difference.get('kind')}: {rows}"
+    if answer.get("is_switched"):
+        yield "switched: readers see the rebuilt rows"
+
+
+def export_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe what was written."""
+    yield f"{count_text(answer['events'], 'event')} in {answer['file']}, chain {answer['chain']}"
+    if "blobs" in answer:
+        yield f"{count_text(answer['blobs'], 'blob')} beside it, in {answer['file']}.blobs.tar"
+    if "participants" in answer:
+        participants = count_text(answer["participants"], "participant")
+        file = f"{answer['file']}.accounts.tar.gz"
+        yield f"{participants} with names and webhooks in {file}: keep it secret"
+    if answer.get("left_out"):
+        yield f"LEFT OUT: {', '.join(answer['left_out'])}; this alone does not restore the platform"
+    if answer.get("blobs_missing"):
+        yield f"MISSING: {count_text(len(answer['blobs_missing']), 'blob')} that events name"
+
+
+def import_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe what was restored."""
+    blobs = count_text(answer["blobs"], "blob")
+    yield f"{count_text(answer['events'], 'event')} and {blobs} imported, chain {answer['chain']}"
+    if answer.get("participants"):
+        participants = count_text(answer["participants"], "participant")
+        yield f"{participants} restored with names and webhooks"
+    if answer.get("lacking"):
+        yield f"NOT RESTORED: {', '.join(answer['lacking'])}"
+    if answer.get("blobs_missing"):
+        yield f"MISSING: {count_text(len(answer['blobs_missing']), 'blob')} that events name"
+    yield f"recorded as event {answer['recorded_seq']}; warpboard up folds the read models again"
+
+
+def scrub_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe how the log compares with its archive.
+
+    >>> nothing = {"count": 0, "ranges": []}
+    >>> said = {"is_clean": False, "last_seq": 9, "log_last_seq": 9, "archive_last_seq": 8}
+    >>> said |= {"missing": {"count": 3, "ranges": [[2, 3], [7, 7]]}, "unarchived": nothing}
+    >>> said |= {"lost": nothing, "differing": nothing, "archive_findings": []}
+    >>> for line in scrub_lines(said):
+    ...     print(line)
+    log: 9 events, archive: 8 events
+    MISSING from the log: 3 events: 2 to 3, 7
+    NOT CLEAN: see docs/operating/log-damaged.md
+    """
+    log, archive = answer["log_last_seq"], answer["archive_last_seq"]
+    yield f"log: {count_text(log, 'event')}, archive: {count_text(archive, 'event')}"
+    for part, description in (
+        ("missing", "MISSING from the log"),
+        ("lost", "LOST from log and archive"),
+        ("differing", "DIFFERENT in log and archive"),
+        ("unarchived", "not archived yet"),
+    ):
+        if answer[part]["count"]:
+            count = count_text(answer[part]["count"], "event")
+            yield f"{description}: {count}: {_ranges_text(answer[part])}"
+    for finding in answer["archive_findings"][:FINDINGS_MAX]:
+        yield f"ARCHIVE NOT CLEAN from event {finding['seq']} on: {one_line(finding['what'])}"
+    if answer["is_clean"]:
+        yield "clean: the log has every event, and the archive has the same ones"
+    else:
+        yield "NOT CLEAN: see docs/operating/log-damaged.md"
+
+
+def _ranges_text(answer: JsonObject) -> str:
+    ranges = answer["ranges"]
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
+    more = ", and more" if len(texts) > FINDINGS_MAX else ""
+    return ", ".join(texts[:FINDINGS_MAX]) + more
+
+
+def repair_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe what was restored from the archive."""
+    yield from (line for line in scrub_lines(answer) if not line.startswith("NOT CLEAN"))
+    if not answer["is_repaired"]:
+        return
+    yield f"repaired: {count_text(answer['events'], 'event')}, chain {answer['chain']}"
+    yield f"recorded as event {answer['recorded_seq']}; all of it is in {answer['file']} too"
+
+
+def collection_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe what a collection of blobs removed, or would remove."""
+    action = "would be removed" if answer["is_trial"] else "removed"
+    size = f"{answer['removed_bytes']:,} bytes"
+    yield f"{count_text(answer['removed'], 'blob')} that no event names {action} ({size})"
+    yield f"of {count_text(answer['blobs'], 'blob')}, {answer['blobs_old']} older than two days"
+    if answer["is_trial"] and answer["removed"]:
+        yield "to remove them: warpboard server gc --apply --reason TEXT"

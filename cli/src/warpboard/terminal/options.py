@@ -1,7 +1,6 @@
 """Arguments and options that several commands share."""
 
 import asyncio
-import functools
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -15,10 +14,10 @@ from click.shell_completion import CompletionItem
 
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
-from warpboard.service.context import AppContext, PlatformTarget
-from warpboard.service.waiting import WAIT_S_MAX
+from warpboard.context import AppContext, PlatformTarget
 from warpboard.terminal.program import JSON, create_context
 
+Decorator = Callable[[Any], Any]
 MODES = ("test", "benchmark", "profile", "ranked")
 GPU_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 # The scopes that a login requests by default: everything that a participant may do.
@@ -32,6 +31,7 @@ SCOPES_KNOWN = (
     *("admin:problems", "admin:operate"),
 )
 LEVELS = ("none", "weak", "medium", "strong")
+WAIT_S_MAX = 3600.0
 # The user waits at the prompt.
 COMPLETION_S_MAX = 1.0
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -52,11 +52,9 @@ class ProblemSlug(click.ParamType[str]):
     ) -> list[CompletionItem]:
         """Return the problems with this prefix; none if the platform does not answer at once."""
         del param
-        place = PlatformTarget(
-            ctx.params.get("url"), ctx.params.get("who"), ctx.params.get("folder")
-        )
+        place = PlatformTarget(*(ctx.params.get(name) for name in TARGET_NAMES[:3]))
         try:
-            slugs = asyncio.run(_fetch_slugs(create_context(ctx), place))
+            slugs = asyncio.run(_fetch_slugs(create_context(ctx).at(place)))
         except (Refused, Failed, TimeoutError):
             return []
         return [CompletionItem(slug) for slug in slugs if slug.startswith(incomplete)]
@@ -67,11 +65,9 @@ SLUG = ProblemSlug()
 PROBLEM = click.argument("slug", type=SLUG, metavar="PROBLEM")
 
 
-async def _fetch_slugs(context: AppContext, place: PlatformTarget) -> list[str]:
-    """Return the slugs of all problems."""
-    async with asyncio.timeout(COMPLETION_S_MAX), context.api(place) as api:
-        problems = await api.get(Problems, "problems")
-    return [problem.slug for problem in problems.value.items]
+async def _fetch_slugs(context: AppContext) -> list[str]:
+    async with asyncio.timeout(COMPLETION_S_MAX), context.api() as api:
+        return [problem.slug for problem in (await api.get(Problems, "problems")).value.items]
 
 
 class GpuType(click.ParamType[str]):
@@ -109,97 +105,56 @@ class Instant(click.ParamType[str]):
         return instant.isoformat()
 
 
-def _add_target_options(
-    function: Callable[..., Any], *names: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Callable[..., Any]:
-    """Add options that name a platform and a caller, as one argument `place`."""
-
-    @functools.wraps(function)
-    def call(
-        *,
-        url: str | None = None,
-        folder: Path | None = None,
-        who: str | None = None,
-        operator: str | None = None,
-        **values: Any,
-    ) -> Any:
-        return function(place=PlatformTarget(url, who, folder, operator), **values)
-
-    decorated: Callable[..., Any] = call
-    for option in names:
-        decorated = option(decorated)
-    return decorated
-
-
-_PARTICIPANT = click.option(
-    "--as",
-    "who",
-    metavar="NAME",
-    help="The participant's name; only a local platform accepts it without a token.",
-)
+# The options below name a platform and a caller. These are their parameters, in the order of the
+# fields of PlatformTarget.
+TARGET_NAMES = ("url", "who", "folder", "operator")
 _URL = click.option("--url", metavar="URL", help="The platform's URL; or WARPBOARD_URL.")
 _FOLDER = click.option(
     "--folder",
     type=NEW_FOLDER,
     help="Data directory of a platform on this machine, to find its URL.",
 )
-
-
-def platform_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --url, --folder and --as as one argument `place`."""
-    return _add_target_options(function, _PARTICIPANT, _FOLDER, _URL)
-
-
-def viewer_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same and --operator, for what operators see more of."""
-    operator_option = click.option(
-        "--operator", metavar="NAME", help="Read as this operator, who sees everything."
-    )
-    return _add_target_options(function, operator_option, _PARTICIPANT, _FOLDER, _URL)
-
-
-def url_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name a platform only."""
-    return _add_target_options(function, _FOLDER, _URL)
-
-
-def operator_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for operators, who use the token of --folder or WARPBOARD_OPERATOR_TOKEN."""
-    operator_option = click.option(
+_PARTICIPANT = click.option(
+    *("--as", "who"),
+    metavar="NAME",
+    help="The participant's name; only a local platform accepts it without a token.",
+)
+URL = (_URL, _FOLDER)
+PLATFORM = (*URL, _PARTICIPANT)
+# For what operators see more of.
+VIEWER = (
+    *PLATFORM,
+    click.option("--operator", metavar="NAME", help="Read as this operator, who sees everything."),
+)
+# For operators, who use the token of --folder or WARPBOARD_OPERATOR_TOKEN.
+OPERATOR = (
+    *URL,
+    click.option(
         "--operator", metavar="NAME", help="Your name for the log; default: the participant's."
-    )
-    return _add_target_options(function, operator_option, _FOLDER, _URL)
+    ),
+)
+# For a platform on this machine.
+DATA_FOLDER = (
+    click.option("--folder", type=NEW_FOLDER, help="Its data; default: the nearest .warpboard."),
+)
 
 
-def folder_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --folder, which names a platform on this machine."""
-    return _add_target_options(
-        function,
-        click.option(
-            "--folder", type=NEW_FOLDER, help="Its data; default: the nearest .warpboard."
-        ),
-    )
+def _record_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    """Record for the main group that errors are to be printed as JSON, too."""
+    ctx.meta[JSON] = value
+    return value
 
 
-def as_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --json, and record for the main group that errors are to be printed as JSON, too."""
-
-    def record(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
-        ctx.meta[JSON] = value
-        return value
-
-    return click.option(
-        *("--json", "as_json"), is_flag=True, callback=record, help="Print JSON on stdout."
-    )(function)
-
-
+AS_JSON = click.option(
+    *("--json", "as_json"), is_flag=True, callback=_record_json, help="Print JSON on stdout."
+)
 REASON = click.option(
     "--reason", required=True, metavar="TEXT", help="The reason, which is logged and shown."
 )
 # The number of a submission or a token.
 NUMBER = click.argument("number", type=IntRange(min=1))
 SUBMISSION_GPUS = click.option(
-    "--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated."
+    *("--gpu", "gpus"), multiple=True, metavar="TYPE", help="GPU type; may be repeated."
 )
 VERSION = click.option(
     "--version",
@@ -227,8 +182,7 @@ SAVE = click.option(
     help="Save the log, the samples and the artefacts in this folder.",
 )
 TIMEOUT = click.option(
-    "--timeout",
-    "timeout_s",
+    *("--timeout", "timeout_s"),
     type=FloatRange(min=0, min_open=True),
     default=WAIT_S_MAX,
     show_default=True,
@@ -237,9 +191,7 @@ TIMEOUT = click.option(
 )
 
 
-def gpus(
-    help_text: str, *, is_required: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def gpus(help_text: str, *, is_required: bool = False) -> Decorator:
     """Return --gpu, which names the GPU types of a problem."""
     return click.option(
         *("--gpu", "gpus"),
@@ -251,7 +203,7 @@ def gpus(
     )
 
 
-def mode(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def mode(default: str) -> Decorator:
     """Return --mode."""
     return click.option(
         "--mode",

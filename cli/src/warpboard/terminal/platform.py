@@ -4,10 +4,10 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -15,17 +15,27 @@ from click.shell_completion import get_completion_class
 from shared.api.agents import Agent, Agents
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import JsonObject, parse_response
+from shared.presentation.responses import parse_response
 from shared.presentation.units import one_line
-from warpboard.domain.demand import Demand, Offer, choose_demand, demand_line, missing_lines
+from warpboard.api import Unavailable
+from warpboard.context import AppContext
+from warpboard.domain.demand import (
+    Demand,
+    Offer,
+    choose_demand,
+    demand_environ,
+    demand_line,
+    missing_lines,
+)
 from warpboard.domain.exit_codes import INTERRUPTED, OK
+from warpboard.processes.state import down as stop_platform
 from warpboard.screen import Screen
-from warpboard.service.context import AppContext
-from warpboard.service.machine import Platform, Row
-from warpboard.service.ports import Harness, Unavailable
 from warpboard.terminal import options
 from warpboard.terminal.command_types import local_command
 from warpboard.terminal.status import process_table
+
+if TYPE_CHECKING:  # It imports httpx, which `completion` does without.
+    from warpboard.processes.platform import Platform
 
 TOKEN = "operator_token"  # noqa: S105  (a file's name)
 SIM = "discord-sim"
@@ -64,7 +74,7 @@ def up(context: AppContext, folder: Path, level_min: str | None, *, has_discord:
 
     Ranked times need the isolation that this machine offers, or that --level-min demands.
     """
-    demand = resolve_demand(context.harness, level_min)
+    demand = resolve_demand(context, level_min)
     # `supervise` handles signals itself, because it has to stop everything in order.
     return asyncio.run(_run_platform(context, folder, demand, has_discord=has_discord))
 
@@ -74,11 +84,16 @@ async def _run_platform(
 ) -> int:
     starting = ExitStack()
 
-    async def work(platform: Platform) -> None:
+    async def work(platform: "Platform") -> None:
         starting.close()
         await announce(context, platform, demand)
-        context.report(*welcome_lines(platform.url), *discord_lines(platform.rows))
+        simulators = [row for row in platform.rows if row.name == SIM]
         context.report(
+            *welcome_lines(platform.url),
+            *(
+                f"a Discord of this machine's own, with the bot, in a browser: {row.address}"
+                for row in simulators
+            ),
             f"operators show the token in {folder / TOKEN}; warpboard admin finds it there",
             "Ctrl-C stops it",
         )
@@ -89,27 +104,51 @@ async def _run_platform(
 
     with starting:
         starting.enter_context(show_platform_progress(context.screen, "starting"))
-        signal_received = await context.machine.supervise(
-            folder, demand, work, has_discord=has_discord
+        signal_received = await supervise_platform(
+            context, folder, demand, work, has_discord=has_discord
         )
     context.screen.note("warpboard: stopped")
     return INTERRUPTED if signal_received == signal.SIGINT else OK
 
 
+async def supervise_platform(
+    context: AppContext,
+    folder: Path,
+    demand: Demand,
+    work: "Callable[[Platform], Awaitable[None]]",
+    *,
+    has_discord: bool = False,
+) -> signal.Signals | None:
+    """Run a platform while `work` lasts; return the signal that ended it, if one did.
+
+    The environment takes precedence over a demand that is not the operator's own. `has_discord`
+    adds a simulated Discord with a bot. Raises Refused if the folder is in use, Failed, and the
+    errors of the work.
+    """
+    from warpboard.processes.platform import Platform, supervise
+    from warpboard.processes.services import local_services, with_discord
+
+    environ, demanded = context.settings.environ, demand_environ(demand)
+    effective = demanded if demand.is_own else demanded | dict(environ)
+    overrides = {name: effective[name] for name in demanded} | dict(context.overrides)
+    table = with_discord if has_discord else local_services
+    return await supervise(Platform(folder, environ, overrides, table), work)
+
+
 @contextmanager
 def show_platform_progress(screen: Screen, step: str) -> Iterator[None]:
     """Show that a step of the platform is under way."""
-    with screen.live(["platform"]) as live:
-        live.show("platform", ProgressText(step))
+    with screen.live(["platform"]) as show:
+        show("platform", ProgressText(step))
         yield
 
 
-def resolve_demand(harness: Harness, level_min: str | None) -> Demand:
+def resolve_demand(context: AppContext, level_min: str | None) -> Demand:
     """Return what a platform here demands of ranked times."""
-    return choose_demand(parse_response(harness.offer(), Offer), level_min)
+    return choose_demand(parse_response(context.harness.offer(), Offer), level_min)
 
 
-async def announce(context: AppContext, platform: Platform, demand: Demand) -> None:
+async def announce(context: AppContext, platform: "Platform", demand: Demand) -> None:
     """Print what runs where, and what to know before submitting."""
     agents: Sequence[Agent] = ()
     with show_platform_progress(context.screen, "waiting for an agent"):
@@ -127,22 +166,26 @@ async def announce(context: AppContext, platform: Platform, demand: Demand) -> N
     context.report(*agent_facts(agents), demand_line(demand))
 
 
-def discord_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """Tell where the simulated Discord is, if there is one."""
-    for row in rows:
-        if row.name == SIM:
-            yield f"a Discord of this machine's own, with the bot, in a browser: {row.address}"
-
-
 def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
-    """Describe what to know before submitting, from what the live agents offer."""
+    """Describe what to know before submitting: what the live agents offer and what they lack."""
     alive = [agent for agent in agents if agent.is_alive]
     if not alive:
         yield "no agent is alive yet: submissions wait"
     if any(agent.gpu == CPU for agent in alive):
         yield "no GPU: the agent offers the device cpu, shown as GPU type CPU"
     for agent in alive:
-        yield from _offer_lines(agent)
+        level = agent.level or "unknown"
+        warning = ": run only code you trust" if level in ("none", "weak") else ""
+        yield f"agent {agent.id}: isolation {level}, timing tier {agent.tier or 'unknown'}{warning}"
+        yield from (f"  {line}" for line in missing_lines(agent.missing))
+        if agent.toolchains:
+            tools = (f"{name} {one_line(text, 40)}" for name, text in agent.toolchains.items())
+            yield f"  toolchains: {', '.join(tools)}"
+        if agent.quarantine:
+            yield f"  in quarantine: {one_line(agent.quarantine)}"
+        if "ranked" not in agent.modes:
+            reason = agent.details.get("ranked_not_offered", "it does not say why")
+            yield f"  mode ranked is not offered: {one_line(reason)}"
 
 
 def welcome_lines(url: str) -> Iterator[str]:
@@ -152,43 +195,17 @@ def welcome_lines(url: str) -> Iterator[str]:
     yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"
 
 
-def _offer_lines(agent: Agent) -> Iterator[str]:
-    """Describe an agent's isolation, and what it lacks with the fix."""
-    level = agent.level or "unknown"
-    warning = ": run only code you trust" if level in ("none", "weak") else ""
-    yield f"agent {agent.id}: isolation {level}, timing tier {agent.tier or 'unknown'}{warning}"
-    yield from (f"  {line}" for line in missing_lines(agent.missing))
-    if agent.toolchains:
-        tools = (f"{name} {one_line(version, 40)}" for name, version in agent.toolchains.items())
-        yield f"  toolchains: {', '.join(tools)}"
-    if agent.quarantine:
-        yield f"  in quarantine: {one_line(agent.quarantine)}"
-    if "ranked" not in agent.modes:
-        reason = agent.details.get("ranked_not_offered", "it does not say why")
-        yield f"  mode ranked is not offered: {one_line(reason)}"
-
-
-@local_command("down", parameters=(options.folder_options,))
+@local_command("down", parameters=options.DATA_FOLDER, access=())
 def down(context: AppContext) -> int:
     """Stop the platform that runs on this machine."""
-    folder = context.folder(context.place)
+    folder = context.folder
     with show_platform_progress(context.screen, "stopping"):
-        was_up = context.machine.down(folder)
+        was_up = stop_platform(folder)
     line = "stopped" if was_up else f"nothing runs in {folder}"
     return context.show({"folder": str(folder), "was_up": was_up}, [line])
 
 
-def _client_config(server_options: Mapping[str, str]) -> JsonObject:
-    """Return the entry of a client's configuration, with the server's options.
-
-    >>> _client_config({"--url": "http://h"})["mcpServers"]["warpboard"]["args"]
-    ['mcp', '--url', 'http://h']
-    """
-    words = [word for name, value in server_options.items() for word in (name, value)]
-    return {"mcpServers": {"warpboard": {"command": "warpboard", "args": ["mcp", *words]}}}
-
-
-@local_command("mcp --json --url https://warpboard.example", access=options.platform_options)
+@local_command("mcp --json --url https://warpboard.example", access=options.PLATFORM)
 def mcp(context: AppContext) -> int | Coroutine[Any, Any, int]:
     """Serve the Model Context Protocol on stdin and stdout.
 
@@ -196,18 +213,27 @@ def mcp(context: AppContext) -> int | Coroutine[Any, Any, int]:
     that you are logged in with. With --json it prints the configuration for a client and exits.
     Ctrl-D or Ctrl-C ends it.
     """
-    place = context.place
     if context.as_json:
+        place = context.place
         # A client may start its servers in any directory.
         folder = place.folder.resolve() if place.folder else None
         server_options = {"--url": place.url, "--folder": folder, "--as": place.participant}
-        given_options = {name: str(value) for name, value in server_options.items() if value}
-        return context.show(_client_config(given_options), [])
+        arguments = ["mcp"]
+        for name, value in server_options.items():
+            arguments += [name, str(value)] if value else []
+        server = {"command": "warpboard", "args": arguments}
+        return context.show({"mcpServers": {"warpboard": server}}, [])
     if sys.stdin is not None and sys.stdin.isatty():
         context.screen.note(
             "this command is for programs: --json prints the configuration for a client"
         )
-    return context.serve(place)
+    try:
+        # It takes as long to load as everything else, and no other command needs it.
+        from warpboard.mcp.server import serve
+    except ModuleNotFoundError as error:
+        reason = f"this needs {error.name}: pip install 'warpboard-cli[mcp]'"
+        raise Refused("no_mcp", reason) from error
+    return serve(context)
 
 
 @local_command(
@@ -220,8 +246,7 @@ def completion(context: AppContext, shell: str) -> int:
     The shell then completes commands, options and problem names.
     """
     kind = get_completion_class(shell)
-    if kind is None:
-        raise Refused("bad_settings", f"no completion is known for {shell}", "shell")
+    assert kind is not None, "click knows these shells"
     program = click.get_current_context().find_root().command
     script = kind(program, {}, "warpboard", COMPLETION_VARIABLE).source()
     if context.as_json:

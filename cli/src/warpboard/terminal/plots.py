@@ -21,9 +21,10 @@ from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import instant_text, one_line, time_text
+from warpboard.api import Api
+from warpboard.context import AppContext
+from warpboard.files import write_file
 from warpboard.service.answers import resolve_gpus
-from warpboard.service.context import AppContext
-from warpboard.service.ports import Api
 from warpboard.terminal.accounts import resolve_name
 
 WIDTH, HEIGHT = 64, 14
@@ -133,7 +134,6 @@ def _chart_row(time_us: float, chart: Progress) -> int:
 
 
 def _draw_steps(grid: list[list[str]], cells: Sequence[tuple[int, int]]) -> None:
-    """Draw the records; each stands until the next one."""
     for index, (x, y) in enumerate(cells):
         end_column = cells[index + 1][0] if index + 1 < len(cells) else WIDTH
         for column in range(x, end_column):
@@ -212,11 +212,6 @@ def _import_matplotlib(name: str) -> Any:
         raise Refused("no_matplotlib", reason, "--png") from error
 
 
-def _format_seconds(axis: Any) -> None:
-    """Label ticks as people read times: 10 ms, 250 µs."""
-    axis.set_major_formatter(_import_matplotlib("ticker").EngFormatter(unit="s"))
-
-
 def _draw_progress(figure: Any, chart: Progress) -> None:
     axes = figure.add_subplot()
     records = [(point.at, point.time_us * US) for point in chart.records]
@@ -238,7 +233,8 @@ def _draw_progress(figure: Any, chart: Progress) -> None:
     places = dates.AutoDateLocator()
     axes.xaxis.set_major_locator(places)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(places))
-    _format_seconds(axes.yaxis)
+    # People read times as 10 ms or 250 µs.
+    axes.yaxis.set_major_formatter(_import_matplotlib("ticker").EngFormatter(unit="s"))
     axes.set_title(chart.title)
     axes.set_xlabel("time in UTC")
     axes.set_ylabel("score, less is better")
@@ -261,19 +257,19 @@ def _draw_spread(figure: Any, chart: Spread) -> None:
         axes.legend(fontsize="small")
         axes.set_title(f"{name}, {len(values):,} calls", loc="left", fontsize="small")
         axes.set_ylabel("calls")
-        _format_seconds(axes.xaxis)
+        axes.xaxis.set_major_formatter(_import_matplotlib("ticker").EngFormatter(unit="s"))
     figure.axes[-1].set_xlabel("time of one call")
 
 
 def show_chart(context: AppContext, chart: Progress | Spread, png: Path | None) -> int:
     """Print a chart, or draw it into a PNG file. Raises Refused."""
     lines = progress_lines(chart) if isinstance(chart, Progress) else spread_lines(chart)
+    document = {"file": None if png is None else str(png)} | _chart_document(chart)
     if png is None:
-        return context.show({"file": None} | _chart_document(chart), lines)
-    with context.screen.live([png.name]) as live:
-        live.show(png.name, ProgressText("drawing"))
-        context.disk.write(png, draw_png(chart))
-    document = {"file": str(png)} | _chart_document(chart)
+        return context.show(document, lines)
+    with context.screen.live([png.name]) as show:
+        show(png.name, ProgressText("drawing"))
+        write_file(png, draw_png(chart))
     return context.show(document, [f"{png} shows {chart.title}"])
 
 
@@ -287,8 +283,7 @@ async def load_progress(
     types = await resolve_gpus(api, problem, gpu)
     if len(types) != 1:
         raise Refused("unknown_gpu", f"name one of {', '.join(types)} after the problem", "gpu")
-    filters = {} if version is None else {"version": version}
-    answer = await api.get(Records, "leaderboards", problem, types[0], "records", **filters)
+    answer = await api.get(Records, "leaderboards", problem, types[0], "records", version=version)
     points = [
         Point(record.at, record.score_us, record.number)
         for record in sorted(answer.value.items, key=lambda record: record.at)
@@ -296,9 +291,12 @@ async def load_progress(
     ]
     owner, own = "", []
     try:
-        owner = await resolve_name(api, context.participant(context.place))
+        owner = await resolve_name(api, context.participant)
         history = await api.get(
-            *(History, "participants", owner, "history"), problem=problem, gpu=types[0], **filters
+            *(History, "participants", owner, "history"),
+            problem=problem,
+            gpu=types[0],
+            version=version,
         )
     except Refused:  # There is no name here.
         owner = ""
@@ -344,10 +342,10 @@ def read_samples(packed: bytes) -> list[tuple[str, list[float]]]:
 
 
 def _counted_times(case: Any) -> list[float]:
-    blocks = (block for process in case["processes"] for block in process["blocks"])
     return [
         float(time_us)
-        for block in blocks
+        for process in case["processes"]
+        for block in process["blocks"]
         if block.get("is_counted", True)
         for time_us in block["time_us"]
         if time_us is not None
@@ -355,17 +353,14 @@ def _counted_times(case: Any) -> list[float]:
 
 
 def _chart_document(chart: Progress | Spread) -> dict[str, Any]:
-    """Return a chart as a JSON document."""
     if isinstance(chart, Spread):
         cases = [{"name": name, "time_us": list(values)} for name, values in chart.cases]
         return {"title": chart.title, "cases": cases}
-    return {
-        "title": chart.title,
-        "records": [_point_document(point) for point in chart.records],
-        "own": [_point_document(point) for point in chart.own],
-        "owner": chart.owner or None,
-    }
-
-
-def _point_document(point: Point) -> dict[str, Any]:
-    return {"at": point.at.isoformat(), "score_us": point.time_us, "number": point.number}
+    records, own = (
+        [
+            {"at": point.at.isoformat(), "score_us": point.time_us, "number": point.number}
+            for point in points
+        ]
+        for points in (chart.records, chart.own)
+    )
+    return {"title": chart.title, "records": records, "own": own, "owner": chart.owner or None}

@@ -13,21 +13,20 @@ from shared.presentation.units import (
     NO_VALUE,
     count_text,
     escape_control_characters,
-    instant_text,
     one_line,
     seconds_text,
 )
 from shared.ranking_rules import RANKING_TEXTS
-from warpboard.domain.tables import Table
-from warpboard.service.context import AppContext, send_action
-from warpboard.service.ports import Api
+from warpboard.api import Api
+from warpboard.context import AppContext, send_action
+from warpboard.domain.tables import Table, make_table
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
 
 ACCEPT, WITHDRAW = "accept", "withdraw"
 
 
-@api_command("problem list", access=options.viewer_options)
+@api_command("problem list", access=options.VIEWER)
 async def list_problems(context: AppContext, api: Api) -> int:
     """List every problem in its newest version."""
     return await show_problems(context, api)
@@ -42,23 +41,21 @@ async def show_problems(context: AppContext, api: Api) -> int:
 def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Table:
     """List every problem in its newest version."""
     rows = [
-        (
-            problem.slug,
-            str(problem.problem_version),
-            one_line(problem.title, 60),
-            " ".join(problem.gpus),
-            instant_text(problem.published_at, zone),
-            " ".join(filter(None, (problem.state, problem.visibility.replace("public", ""))))
-            or NO_VALUE,
-            instant_text(problem.deadline_at, zone),
-        )
+        {
+            "problem": problem.slug,
+            "version": problem.problem_version,
+            "title": one_line(problem.title, 60),
+            "GPU types": " ".join(problem.gpus),
+            "published": problem.published_at,
+            "state": list(filter(None, (problem.state, problem.visibility.replace("public", "")))),
+            "deadline": problem.deadline_at,
+        }
         for problem in versions
     ]
-    columns = ("problem", "version", "title", "GPU types", "published", "state", "deadline")
-    return Table("problems", columns, rows)
+    return make_table("problems", rows, zone)
 
 
-@api_command("problem show matmul", parameters=(options.PROBLEM,), access=options.viewer_options)
+@api_command("problem show matmul", parameters=(options.PROBLEM,), access=options.VIEWER)
 async def show_problem(context: AppContext, api: Api, slug: str) -> int:
     """Show a PROBLEM: what to compute, how it is checked and ranked."""
     answer = await api.get(FullProblem, "problems", slug)
@@ -90,32 +87,25 @@ def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[s
 
 
 def _rule_lines(rules: Rules) -> Iterator[str]:
-    """Describe how it is checked, timed and ranked, one line each."""
     descriptions = {
         "score": rules.formula,
         "correct": rules.tolerances,
         "ties": rules.ties,
         "sources": rules.source_policy,
     }
-    yield from (
-        f"{topic}: {one_line(description, 400)}"
-        for topic, description in descriptions.items()
-        if description
-    )
+    for topic, description in descriptions.items():
+        if description:
+            yield f"{topic}: {one_line(description, 400)}"
     formulas: dict[str, str] = msgspec.to_builtins(rules.roofline)
     if formulas:
-        work = "; ".join(
-            f"{one_line(name, 20)} {one_line(description)}"
-            for name, description in formulas.items()
-        )
-        yield f"least work: {work}"
+        work = (f"{one_line(name, 20)} {one_line(formula)}" for name, formula in formulas.items())
+        yield f"least work: {'; '.join(work)}"
     for kind, cases in (("tests", rules.cases.tests), ("benchmarks", rules.cases.benchmarks)):
         names = "; ".join(one_line(case.name, 100) for case in cases)
         yield f"{kind}: {names or NO_VALUE}"
 
 
 def _licence_lines(problem: FullProblem) -> Iterator[str]:
-    """Describe the licences, and what to accept before submitting."""
     licences: dict[str, str] = msgspec.to_builtins(problem.rules.licence)
     for subject, name in licences.items():
         yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"
@@ -189,8 +179,6 @@ def local_instant_text(at: datetime, zone: tzinfo | None = None) -> str:
     except OverflowError:
         # Some use the last possible day for "never"; east of London it overflows.
         return utc_text
-    return (
-        utc_text
-        if local.utcoffset() == UTC.utcoffset(None)
-        else f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"
-    )
+    if local.utcoffset() == UTC.utcoffset(None):
+        return utc_text
+    return f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"

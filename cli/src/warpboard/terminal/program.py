@@ -26,7 +26,7 @@ from warpboard.domain.exit_codes import (
 from warpboard.terminal.commands import COMMANDS, GROUPS, SECTIONS
 
 if TYPE_CHECKING:
-    from warpboard.service.context import AppContext
+    from warpboard.context import AppContext
 
 NAME = "warpboard"
 JSON = "warpboard.json"
@@ -103,7 +103,6 @@ class CommandGroup(click.Group):
 
 
 def _summaries() -> dict[str, str]:
-    """Return the summary of every command and group, by its words."""
     commands = {words: summary for words, (_, summary) in COMMANDS.items()}
     return commands | {words: text.partition("\n")[0] for words, text in GROUPS.items()}
 
@@ -112,10 +111,9 @@ def load_command(words: str) -> click.Command | None:
     """Import a command; None if the table does not have it."""
     if words not in COMMANDS:
         return None
-    module, _, variable = COMMANDS[words][0].partition(".")
-    command: click.Command = getattr(
-        importlib.import_module(f"warpboard.terminal.{module}"), variable
-    )
+    name, _, variable = COMMANDS[words][0].partition(".")
+    module = importlib.import_module(f"warpboard.terminal.{name}")
+    command: click.Command = getattr(module, variable) if variable else module.build_action(words)
     return command
 
 
@@ -208,10 +206,9 @@ def _flush_stdout() -> bool:
 
 
 def _error_document(end: Refused | Failed) -> dict[str, str | None]:
-    """Return an error as a JSON document."""
     if isinstance(end, Refused):
         return {"code": end.code, "detail": end.reason, "field": end.field}
-    from warpboard.service.ports import Unavailable
+    from warpboard.api import Unavailable
 
     return {"code": "unavailable" if isinstance(end, Unavailable) else "failed", "detail": str(end)}
 

@@ -1,7 +1,6 @@
 """Commands that run again what ran before: rejudges of submissions, and baselines."""
 
 from collections.abc import Iterator, Sequence
-from datetime import tzinfo
 
 import click
 from click import IntRange
@@ -10,7 +9,6 @@ from shared.api.baselines import Baseline, Baselines
 from shared.api.leaderboards import Leaderboard
 from shared.api.moderation import (
     FullRejudge,
-    Item,
     ItemSide,
     Preview,
     Rejudge,
@@ -18,13 +16,13 @@ from shared.api.moderation import (
     RequestedRejudge,
 )
 from shared.presentation.units import NO_VALUE, count_text, instant_text, one_line, time_text
-from warpboard.domain.tables import Table
+from warpboard.api import Api
+from warpboard.context import AppContext
+from warpboard.domain.tables import Table, make_table
 from warpboard.service.answers import resolve_gpus
-from warpboard.service.context import AppContext
-from warpboard.service.ports import Api
 from warpboard.service.publication import rejudge_started_lines
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, api_command
+from warpboard.terminal.command_types import api_command
 
 ID = click.argument("id_", metavar="ID")
 
@@ -45,7 +43,7 @@ ID = click.argument("id_", metavar="ID")
         click.option("--to-version", type=IntRange(min=1), help="Default: the newest."),
         options.REASON,
     ),
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
 async def start_rejudge(context: AppContext, api: Api, **body: object) -> int:
     """Rejudge submissions to a PROBLEM.
@@ -56,61 +54,37 @@ async def start_rejudge(context: AppContext, api: Api, **body: object) -> int:
     return context.show(answer.document, rejudge_started_lines(answer.value))
 
 
-@api_command("problem rejudge list", access=options.operator_options)
+@api_command("problem rejudge list", access=options.OPERATOR)
 async def list_rejudges(context: AppContext, api: Api) -> int:
     """List the rejudges, newest first."""
     answer = await api.get(Rejudges, "rejudges")
-    return context.show(answer.document, [rejudge_table(answer.value.items)])
+    rows = [
+        {
+            "rejudge": rejudge.id,
+            "problem": rejudge.problem,
+            "versions": f"{rejudge.from_version} to {rejudge.to_version}",
+            "judged": f"{rejudge.judged} of {rejudge.count}",
+            "state": rejudge.state,
+            "changed": rejudge.changed_count,
+            "actor": rejudge.actor,
+            "when": rejudge.requested_at,
+            "reason": one_line(rejudge.reason, 60),
+        }
+        for rejudge in answer.value.items
+    ]
+    return context.show(answer.document, [make_table("rejudges", rows)])
 
 
-@api_command("problem rejudge show 01HZX3", parameters=(ID,), access=options.operator_options)
+@api_command("problem rejudge show 01HZX3", parameters=(ID,), access=options.OPERATOR)
 async def show_rejudge(context: AppContext, api: Api, id_: str) -> int:
     """Show rejudge ID and what it would change.
 
     The changes are listed by submission.
     """
     answer = await api.get(FullRejudge, "rejudges", id_)
-    rejudge, tables = answer.value, []
-    if rejudge.preview is not None:
-        tables = [preview_table(rejudge.preview)]
-        if rejudge.preview.moves:
-            tables.append(rank_change_table(rejudge.preview))
+    rejudge = answer.value
+    tables = list(preview_tables(rejudge.preview)) if rejudge.preview else []
     return context.show(answer.document, [*tables, *rejudge_lines(rejudge)])
-
-
-apply_rejudge = ActionCommand(
-    "POST admin/rejudges/{id_}/apply",
-    "Apply rejudge ID: its results count from then on.",
-    'problem rejudge apply 01HZX3 --reason "the preview is as meant"',
-    (ID, options.REASON),
-)
-
-discard_rejudge = ActionCommand(
-    "POST admin/rejudges/{id_}/discard",
-    "Discard rejudge ID: its results never count.",
-    'problem rejudge discard 01HZX3 --reason "version 2 was wrong"',
-    (ID, options.REASON),
-)
-
-
-def rejudge_table(rejudges: Sequence[Rejudge], zone: tzinfo | None = None) -> Table:
-    """List rejudges, newest first."""
-    rows = [
-        (
-            rejudge.id,
-            rejudge.problem,
-            f"{rejudge.from_version} to {rejudge.to_version}",
-            f"{rejudge.judged} of {rejudge.count}",
-            rejudge.state,
-            NO_VALUE if rejudge.changed_count is None else str(rejudge.changed_count),
-            rejudge.actor,
-            instant_text(rejudge.requested_at, zone),
-            one_line(rejudge.reason, 60),
-        )
-        for rejudge in rejudges
-    ]
-    columns = ("rejudge", "problem", "versions", "judged", "state", "changed", "actor", "when")
-    return Table("rejudges", (*columns, "reason"), rows)
 
 
 def rejudge_lines(rejudge: Rejudge) -> Iterator[str]:
@@ -126,43 +100,39 @@ def rejudge_lines(rejudge: Rejudge) -> Iterator[str]:
         yield f"nothing counts yet: warpboard problem rejudge apply {rejudge.id}, or discard"
 
 
-def preview_table(preview: Preview) -> Table:
-    """List what a rejudge changes, by submission, changed ones first."""
+def preview_tables(preview: Preview) -> Iterator[Table]:
+    """List what a rejudge changes, changed submissions first, and whose rank changes."""
     items = sorted(preview.items, key=lambda item: (not item.changed, item.gpu, item.number))
-    columns = ("number", "GPU type", "verdict", "eligible", "score", "place", "")
-    return Table(
-        f"preview: {preview.changed_count} of {count_text(len(items), 'submission')} change",
-        columns,
-        [_change_cells(change) for change in items],
-    )
+    rows = []
+    for change in items:
+        old, new = _result_cells(change.old), _result_cells(change.new)
+        pairs = {
+            name: old[name] if old[name] == new[name] else f"{old[name]} → {new[name]}"
+            for name in old
+        }
+        mark = "changes" if change.changed else ""
+        rows.append({"number": change.number, "GPU type": change.gpu, **pairs, "": mark})
+    count = count_text(len(items), "submission")
+    yield make_table(f"preview: {preview.changed_count} of {count} change", rows)
+    if preview.moves:
+        moves = [
+            {
+                "GPU type": move.gpu,
+                "account": move.participant_id,
+                "place": f"{move.old_rank or NO_VALUE} → {move.new_rank or NO_VALUE}",
+            }
+            for move in preview.moves
+        ]
+        yield make_table("moves", moves)
 
 
-def _change_cells(change: Item) -> tuple[str, ...]:
-    old, new = _result_cells(change.old), _result_cells(change.new)
-    pairs = (
-        before if before == after else f"{before} → {after}"
-        for before, after in zip(old, new, strict=True)
-    )
-    return (str(change.number), change.gpu, *pairs, "changes" if change.changed else "")
-
-
-def _result_cells(side: ItemSide) -> tuple[str, ...]:
-    eligible = {True: "yes", False: f"no ({side.code})", None: NO_VALUE}[side.is_eligible]
-    rank = NO_VALUE if side.rank is None else str(side.rank)
-    return (side.verdict or NO_VALUE, eligible, time_text(side.score_us), rank)
-
-
-def rank_change_table(preview: Preview) -> Table:
-    """List the participants whose rank changes."""
-    rows = [
-        (
-            move.gpu,
-            move.participant_id,
-            f"{move.old_rank or NO_VALUE} → {move.new_rank or NO_VALUE}",
-        )
-        for move in preview.moves
-    ]
-    return Table("moves", ("GPU type", "account", "place"), rows)
+def _result_cells(side: ItemSide) -> dict[str, str]:
+    return {
+        "verdict": side.verdict or NO_VALUE,
+        "eligible": {True: "yes", False: f"no ({side.code})", None: NO_VALUE}[side.is_eligible],
+        "score": time_text(side.score_us),
+        "place": NO_VALUE if side.rank is None else str(side.rank),
+    }
 
 
 @api_command(
@@ -171,7 +141,7 @@ def rank_change_table(preview: Preview) -> Table:
         click.argument("problems", type=options.SLUG, nargs=-1, required=True),
         options.REASON,
     ),
-    access=options.operator_options,
+    access=options.OPERATOR,
 )
 async def run_baselines(context: AppContext, api: Api, problems: Sequence[str], reason: str) -> int:
     """Run the baselines of PROBLEMS again.
@@ -197,9 +167,7 @@ def _runs_line(runs: Baselines) -> str:
     return f"{runs.slug}: {new_note}{waiting_note}"
 
 
-@api_command(
-    "problem baseline list matmul", parameters=(options.PROBLEM,), access=options.viewer_options
-)
+@api_command("problem baseline list matmul", parameters=(options.PROBLEM,), access=options.VIEWER)
 async def list_baselines(context: AppContext, api: Api, slug: str) -> int:
     """List a PROBLEM's baselines and their state.
 

@@ -1,4 +1,4 @@
-"""Commands for single submissions: follow, compare, export, cancel, withdraw and appeal them."""
+"""Commands for single submissions: follow, compare, export and delete them."""
 
 import asyncio
 import csv
@@ -28,14 +28,15 @@ from shared.presentation.units import (
     seconds_text,
     time_text,
 )
+from warpboard.api import Api, Unavailable
+from warpboard.context import AppContext, send_action
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.domain.tables import Table
-from warpboard.screen import LiveProgress
+from warpboard.files import write_file
+from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
-from warpboard.service.context import AppContext, send_action
-from warpboard.service.ports import Api, Unavailable
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, api_command, local_command
+from warpboard.terminal.command_types import api_command, local_command
 from warpboard.terminal.submissions import exit_code
 
 SILENCE_S_MAX = 60.0
@@ -59,7 +60,7 @@ COLUMNS = (
         ),
         options.TIMEOUT,
     ),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def show_logs(
     context: AppContext, api: Api, number: int, after: int, timeout_s: float, *, is_followed: bool
@@ -71,8 +72,20 @@ async def show_logs(
     own line.
     """
     if is_followed:
-        return await _follow(context, api, number, after, timeout_s)
+        follower = Follower(context, api, number, after)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await follower.follow()
+        except TimeoutError as late:
+            raise Failed(
+                f"submission {number} is not over after {seconds_text(timeout_s)}; continue with "
+                f"warpboard submission logs {number} --follow --after {follower.place}"
+            ) from late
     submission = (await api.get(FullSubmission, "submissions", number)).value
+    if is_followed:
+        if not context.as_json:
+            context.show(None, outcome_lines(submission))
+        return exit_code(submission)
     events = [event for event in await api.history(number) if int(event.get("id", 0)) > after]
     document = {
         "number": number,
@@ -82,23 +95,6 @@ async def show_logs(
     }
     note = "" if submission.is_over else f"it goes on: warpboard submission logs {number} --follow"
     return context.show(document, chain(map(event_line, events), log_lines(submission)), note)
-
-
-async def _follow(context: AppContext, api: Api, number: int, after: int, within_s: float) -> int:
-    """Print events as they happen until the submission is over; return its exit code."""
-    follower = Follower(context, api, number, after)
-    try:
-        async with asyncio.timeout(within_s):
-            await follower.follow()
-    except TimeoutError as late:
-        raise Failed(
-            f"submission {number} is not over after {seconds_text(within_s)}; continue with "
-            f"warpboard submission logs {number} --follow --after {follower.place}"
-        ) from late
-    submission = (await api.get(FullSubmission, "submissions", number)).value
-    if not context.as_json:
-        context.show(None, outcome_lines(submission))
-    return exit_code(submission)
 
 
 class Follower:
@@ -114,11 +110,11 @@ class Follower:
     async def follow(self) -> None:
         """Follow until the platform reports the end. Raises Refused, Unavailable and Failed."""
         pause_s, key = PAUSE_S_MIN, f"submission {self._number}"
-        with self._context.screen.live([key]) as live:
+        with self._context.screen.live([key]) as show:
             while True:
                 began_at = self.place
                 try:
-                    if await self._read_connection(live, key):
+                    if await self._read_connection(show, key):
                         return
                     reason = "the connection was closed"
                 except Unavailable as trouble:
@@ -126,17 +122,17 @@ class Follower:
                         raise
                     reason = str(trouble)
                 pause_s = PAUSE_S_MIN if self.place > began_at else min(2 * pause_s, PAUSE_S_MAX)
-                live.show(key, ProgressText(f"{reason}; asking on from {self.place}"))
+                show(key, ProgressText(f"{reason}; asking on from {self.place}"))
                 await asyncio.sleep(pause_s)
 
-    async def _read_connection(self, live: LiveProgress, key: str) -> bool:
+    async def _read_connection(self, show: ShowProgress, key: str) -> bool:
         """Print the events of one connection; return whether it reached the end."""
         async for message in self._api.events(self._number, self.place):
             self._heard_at = time.monotonic()
             if message.kind == END:
                 return True
             if progress := notice_progress(message.kind, message.data):
-                live.show(key, progress)
+                show(key, progress)
             elif message.place is not None and message.place > self.place:
                 self.place = message.place
                 if self._context.as_json:
@@ -152,49 +148,38 @@ class Follower:
         click.argument("a", type=IntRange(min=1)),
         click.argument("b", type=IntRange(min=1)),
     ),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
     """Compare submissions A and B: sources, and times by case."""
     answer = await api.get(Comparison, "compare", a=a, b=b)
     compared = answer.value
-    if compared.diff and not context.as_json:
-        context.screen.marked(mark_diff_lines(compared.diff))
     parts: list[str | Table] = []
     if not compared.diff:
         parts += [
             "the sources are equal" if compared.diff == "" else "you may not see both sources"
         ]
-    table = comparison_table(a, b, compared)
-    return context.show(answer.document, [*parts, table] if table.rows else parts)
-
-
-def comparison_table(a: int, b: int, comparison: Comparison) -> Table:
-    """List each case's times and their ratio, and last those of the scores."""
-    score = comparison.score
+    elif not context.as_json:
+        context.screen.marked(mark_diff_lines(compared.diff))
+    score = compared.score
     is_scored = score is not None and (score.a_us is not None or score.b_us is not None)
-    deltas = [*comparison.cases, *([score] if score is not None and is_scored else [])]
     rows = [
         (
             one_line(delta.name),
             time_text(delta.a_us),
             time_text(delta.b_us),
             _ratio_text(delta.ratio),
-            NO_VALUE if delta.ci95 is None else " to ".join(map(_ratio_text, delta.ci95)),
+            " to ".join(map(_ratio_text, delta.ci95)) if delta.ci95 else NO_VALUE,
             one_line(delta.outcome) or NO_VALUE,
         )
-        for delta in deltas
+        for delta in [*compared.cases, *([score] if score is not None and is_scored else [])]
     ]
     columns = ("case", f"number {a}", f"number {b}", "ratio", "95 %", "outcome")
-    return Table(f"submission {a} against {b}", columns, rows)
+    table = Table(f"submission {a} against {b}", columns, rows)
+    return context.show(answer.document, [*parts, table] if rows else parts)
 
 
 def _ratio_text(ratio: float | None) -> str:
-    """Format a ratio.
-
-    >>> _ratio_text(0.5), _ratio_text(1.23456), _ratio_text(None)
-    ('0.500', '1.235', '-')
-    """
     return NO_VALUE if ratio is None else f"{ratio:.3f}"
 
 
@@ -206,10 +191,9 @@ def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
     """
     kinds = (("+++", "place"), ("---", "place"), ("@@", "place"), ("+", "added"), ("-", "removed"))
     lines = [escape_control_characters(line) for line in diff.splitlines()]
-    marked = (
+    return [
         (next((kind for mark, kind in kinds if line.startswith(mark)), ""), line) for line in lines
-    )
-    return list(marked)
+    ]
 
 
 @api_command(
@@ -238,18 +222,18 @@ async def export(
 ) -> int:
     """Export all your results, newest first."""
     items: list[JsonObject] = []
-    query: dict[str, str | float] = {"limit": PAGE}
-    if problem:
-        query["problem"] = problem
-    with context.screen.live(["export"]) as live:
+    cursor: str | None = None
+    with context.screen.live(["export"]) as show:
         for _ in range(PAGES_MAX):
-            page = await api.get(OwnSubmissions, "me", "submissions", **query)
+            page = await api.get(
+                *(OwnSubmissions, "me", "submissions"), limit=PAGE, problem=problem, cursor=cursor
+            )
             items += page.document["items"]
             if items and len(items) % PAGE == 0:
-                live.show("export", ProgressText(count_text(len(items), "submission")))
-            if not (cursor := page.value.next_cursor):
+                show("export", ProgressText(count_text(len(items), "submission")))
+            cursor = page.value.next_cursor
+            if not cursor:
                 break
-            query["cursor"] = cursor
     if format_ == "csv":
         text = format_csv(items)
     else:
@@ -258,7 +242,7 @@ async def export(
     if output is None:
         context.screen.text(text)
         return OK
-    context.disk.write(output, text.encode())
+    write_file(output, text.encode())
     written = {"file": str(output), "submissions": len(items)}
     return context.show(written, [f"{output} holds {count_text(len(items), 'submission')}"])
 
@@ -276,25 +260,13 @@ def format_csv(items: list[JsonObject]) -> str:
     return text.getvalue()
 
 
-cancel = ActionCommand(
-    "POST submissions/{number}/cancel",
-    "Cancel submission NUMBER and refund its quota.",
-    'submission cancel 12 --reason "the wrong file"',
-    (
-        options.NUMBER,
-        click.option("--reason", default="", metavar="TEXT", help="The reason, for the record."),
-    ),
-    access=options.platform_options,
-)
-
-
 @local_command(
     "submission delete 12 --yes",
     parameters=(
         options.NUMBER,
         click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 def delete(context: AppContext, number: int, *, is_sure: bool) -> int | Coroutine[Any, Any, int]:
     """Take submission NUMBER off its leaderboard for good.
@@ -307,18 +279,9 @@ def delete(context: AppContext, number: int, *, is_sure: bool) -> int | Coroutin
         if not click.confirm(f"withdraw submission {number} for good?", err=True):
             context.screen.note("nothing was done")
             return FAILED
-    return _delete(context, number)
 
+    async def send() -> int:
+        async with context.api() as api:
+            return await send_action(context, api, "DELETE", "submissions", number)
 
-async def _delete(context: AppContext, number: int) -> int:
-    async with context.api(context.place) as api:
-        return await send_action(context, api, "DELETE", "submissions", number)
-
-
-appeal = ActionCommand(
-    "POST submissions/{number}/appeal",
-    "Appeal a decision about your submission NUMBER.\n\n`auth appeal` appeals your ban.",
-    'submission appeal 12 "it reads the input once; line 4 shows where"',
-    (options.NUMBER, click.argument("text")),
-    access=options.platform_options,
-)
+    return send()

@@ -7,33 +7,34 @@ import click
 
 from shared.api.agents import Agent, Agents
 from shared.api.platform import DeadLetters
-from shared.api.queues import Depth, IntakeStatus, Job, Pool, Quantiles, Queues
-from shared.api.submissions import Balance, Balances
+from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
+from shared.api.submissions import Balances
 from shared.errors import Refused
-from shared.presentation.units import NO_VALUE, about_text, count_text, instant_text, one_line
+from shared.presentation.responses import parse_response
+from shared.presentation.units import NO_VALUE, about_text, count_text, one_line
+from warpboard.api import Api, Unavailable
+from warpboard.context import AppContext
+from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
 from warpboard.domain.exit_codes import INFRASTRUCTURE
-from warpboard.domain.tables import Table
+from warpboard.domain.tables import Table, make_table
+from warpboard.processes.state import ProcessRow, describe
 from warpboard.service.answers import resolve_gpus, window_text
-from warpboard.service.context import AppContext
-from warpboard.service.machine import Row
-from warpboard.service.ports import Api, Unavailable
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
 
 
-@local_command("status --json", access=options.viewer_options)
+@local_command("status --json", access=options.VIEWER)
 async def status(context: AppContext) -> int:
     """Show processes, agents, queues and what is held back.
 
     Operators also see dead letters. Exit code 3 if the platform is not up.
     """
-    place = context.place
-    rows = () if place.url else context.machine.describe(context.folder(place))
+    rows = [] if context.place.url else describe(context.folder)
     if rows and not context.as_json:
         context.screen.table(process_table(rows))
     processes = [row._asdict() for row in rows]
     try:
-        async with context.look(place) as api:
+        async with context.viewer_api() as api:
             agents = await api.get(Agents, "agents")
             queues = await api.get(Queues, "queue")
             intake = await api.get(IntakeStatus, "intake")
@@ -68,13 +69,10 @@ async def status(context: AppContext) -> int:
     return context.show(document, [*tables, *(held or ["nothing is held back"])])
 
 
-def process_table(rows: Sequence[Row]) -> Table:
+def process_table(rows: Sequence[ProcessRow]) -> Table:
     """List the processes of a platform."""
-    cells = [
-        (row.name, row.state, str(row.pid or NO_VALUE), str(row.restarts), row.address)
-        for row in rows
-    ]
-    return Table("processes", ("process", "state", "pid", "restarts", "address"), cells)
+    names = ("process", "state", "pid", "restarts", "address")
+    return make_table("processes", [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent]) -> Iterator[str]:
@@ -95,7 +93,7 @@ def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent])
 @api_command(
     "submission queue --gpu H200",
     parameters=(click.option("--gpu", metavar="TYPE", help="Only this GPU type."),),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def queue(context: AppContext, api: Api, gpu: str | None) -> int:
     """Show who waits for each GPU type, how long, and why."""
@@ -111,11 +109,23 @@ async def queue(context: AppContext, api: Api, gpu: str | None) -> int:
     return context.show(document, [pool_table(pools), *forecasts])
 
 
-@api_command("agent list", access=options.viewer_options)
+@api_command("agent list", access=options.VIEWER)
 async def list_agents(context: AppContext, api: Api) -> int:
     """List the agents, their states, and why they are held back."""
     answer = await api.get(Agents, "agents")
     return context.show(answer.document, [agent_table(answer.value.items)])
+
+
+@local_command("agent doctor --json")
+def doctor(context: AppContext) -> int:
+    """Test every wall, launcher and toolchain here.
+
+    Exit code 0 if isolation is strong, else 1.
+    """
+    answer = context.harness.offer()
+    offer = parse_response(answer, Offer)
+    context.show(answer, offer_lines(offer))
+    return offer_exit_code(offer)
 
 
 @local_command(
@@ -124,7 +134,7 @@ async def list_agents(context: AppContext, api: Api) -> int:
         click.argument("problem", required=False, type=options.SLUG),
         click.option("--gpu", metavar="TYPE", help="GPU type; default: all of the problem's."),
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 async def quota(context: AppContext, problem: str | None, gpu: str | None) -> int:
     """Show what is left of your quotas.
@@ -133,7 +143,7 @@ async def quota(context: AppContext, problem: str | None, gpu: str | None) -> in
     """
     if gpu and not problem:
         raise click.UsageError("--gpu needs a PROBLEM")
-    async with context.api(context.place) as api:
+    async with context.api() as api:
         if problem:
             answers = [
                 await api.get(Balances, "quota", problem=problem, gpu=name)
@@ -141,85 +151,72 @@ async def quota(context: AppContext, problem: str | None, gpu: str | None) -> in
             ]
         else:
             answers = [await api.get(Balances, "quota")]
-    balances = [balance for answer in answers for balance in answer.value.items]
+    rows = [
+        {
+            "bucket": balance.bucket,
+            "used": balance.used,
+            "limit": balance.limit,
+            "left": balance.remaining,
+            "per": window_text(balance.window_s),
+            "resets": balance.reset_at,
+        }
+        for answer in answers
+        for balance in answer.value.items
+    ]
     empty = "no limit holds for you" + (" there" if problem else "")
     document = {"items": [item for answer in answers for item in answer.document["items"]]}
-    return context.show(document, [quota_table(balances) if balances else empty])
-
-
-def quota_table(balances: Sequence[Balance], zone: tzinfo | None = None) -> Table:
-    """List what is left of each limit."""
-    rows = [
-        (
-            balance.bucket,
-            str(balance.used),
-            str(balance.limit),
-            str(balance.remaining),
-            window_text(balance.window_s),
-            instant_text(balance.reset_at, zone),
-        )
-        for balance in balances
-    ]
-    return Table("quotas", ("bucket", "used", "limit", "left", "per", "resets"), rows)
+    return context.show(document, [make_table("quotas", rows) if rows else empty])
 
 
 def pool_table(pools: Sequence[Pool]) -> Table:
     """List the queue of each GPU type."""
     rows = [
-        (
-            pool.gpu,
-            str(pool.waiting),
-            NO_VALUE if pool.agents_free is None else str(pool.agents_free),
-            NO_VALUE if pool.agents_busy is None else str(pool.agents_busy),
-            *_run_texts(pool.run_s),
-            f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
-        )
+        {
+            "GPU type": pool.gpu,
+            "waiting": pool.waiting,
+            "free": pool.agents_free,
+            "busy": pool.agents_busy,
+            "run usually": about_text(pool.run_s.p50 or None) if pool.run_s else None,
+            "9 of 10 runs": about_text(pool.run_s.p90 or None) if pool.run_s else None,
+            "state": f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
+        }
         for pool in pools
     ]
-    columns = ("GPU type", "waiting", "free", "busy", "run usually", "9 of 10 runs", "state")
-    return Table("queues", columns, rows)
-
-
-def _run_texts(run_s: Quantiles | None) -> tuple[str, str]:
-    if run_s is None:
-        return NO_VALUE, NO_VALUE
-    return about_text(run_s.p50 or None), about_text(run_s.p90 or None)
+    return make_table("queues", rows)
 
 
 def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
     """List the submissions that wait for a GPU type, in order, with their forecasts."""
     rows = [
-        (
-            str(submission.position),
-            str(submission.number or submission.submission or NO_VALUE),
-            about_text(submission.eta_s),
-            about_text(submission.eta_p90_s),
-            one_line(submission.why or ""),
-        )
+        {
+            "place": submission.position,
+            "number": submission.number or submission.submission or None,
+            "begins in": about_text(submission.eta_s),
+            "9 of 10 within": about_text(submission.eta_p90_s),
+            "why": one_line(submission.why or ""),
+        }
         for submission in waiting
     ]
-    columns = ("place", "number", "begins in", "9 of 10 within", "why")
-    return Table(f"waiting for {gpu}", columns, rows)
+    return make_table(f"waiting for {gpu}", rows)
 
 
 def agent_table(registered: Sequence[Agent]) -> Table:
     """List the registered agents and their states."""
     rows = [
-        (
-            agent.id,
-            agent.gpu,
-            agent.level or NO_VALUE,
-            agent.tier or NO_VALUE,
-            " ".join(agent.modes) or NO_VALUE,
-            _health(agent),
-        )
+        {
+            "agent": agent.id,
+            "GPU type": agent.gpu,
+            "isolation": agent.level or None,
+            "tier": agent.tier or None,
+            "modes": agent.modes,
+            "state": _health(agent),
+        }
         for agent in registered
     ]
-    return Table("agents", ("agent", "GPU type", "isolation", "tier", "modes", "state"), rows)
+    return make_table("agents", rows)
 
 
 def _health(agent: Agent) -> str:
-    """Describe an agent's state, and what holds it back."""
     held = held_back(agent)
     if not agent.is_alive:
         return f"silent, {held}" if held else "silent"
@@ -237,7 +234,12 @@ def held_back(agent: Agent) -> str:
 def queue_table(counts: Sequence[Depth], zone: tzinfo | None = None) -> Table:
     """List how many submissions are open."""
     rows = [
-        (count.gpu, count.state, str(count.submissions), instant_text(count.oldest_at, zone))
+        {
+            "GPU type": count.gpu,
+            "state": count.state,
+            "submissions": count.submissions,
+            "oldest": count.oldest_at,
+        }
         for count in counts
     ]
-    return Table("queue", ("GPU type", "state", "submissions", "oldest"), rows)
+    return make_table("queue", rows, zone)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -10,12 +11,12 @@ from click import IntRange
 
 from shared.api.cases import Case
 from shared.api.submissions import (
-    File,
     FullSubmission,
     NewestSubmissions,
     OwnSubmissions,
     Receipt,
     SubmissionLine,
+    SubmissionRequest,
     TimelineEntry,
 )
 from shared.clock import new_id
@@ -38,12 +39,12 @@ from shared.presentation.units import (
     time_text,
 )
 from shared.problems.submission_file import late_directives, read_directives
+from warpboard.api import Api, Response
+from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
-from warpboard.domain.tables import Table, insert_column
-from warpboard.service.answers import balance_text
-from warpboard.service.context import AppContext
-from warpboard.service.ports import Api, Response, SubmissionRequest
-from warpboard.service.waiting import retry_until_available, wait_until_over
+from warpboard.domain.tables import Table, make_table
+from warpboard.files import read_source, save_download, write_file
+from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
 
@@ -114,7 +115,7 @@ async def submit(
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
     4 your quota is used up, 5 passed but not eligible for the leaderboard.
     """
-    screen, source = context.screen, context.disk.source(file)
+    screen, source = context.screen, read_source(file)
     problem = leaderboard or read_directives(decode_source(source)).leaderboard
     if problem is None:
         raise Refused(
@@ -142,7 +143,7 @@ async def submit(
     for receipt in receipts:
         screen.note(_received_line(problem, receipt))
     numbers = [receipt.number for receipt in receipts]
-    answers = await wait_until_over(api, screen, numbers, timeout_s)
+    answers = await wait_until_over(dict.fromkeys(numbers, api), screen, timeout_s)
     document = {"submissions": [final_answer.document for final_answer in answers]}
     _output_answer(context, output, document)
     submissions = [final_answer.value for final_answer in answers]
@@ -153,12 +154,11 @@ async def submit(
 
 
 def _output_answer(context: AppContext, output: Path | None, document: object) -> None:
-    """Print or write the whole answer if requested."""
     if context.as_json:
         context.screen.json(document)
     if output is not None:
         text = msgspec.json.format(msgspec.json.encode(document), indent=2)
-        context.disk.write(output, text + b"\n")
+        write_file(output, text + b"\n")
         context.screen.note(f"the whole answer is in {output}")
 
 
@@ -196,14 +196,10 @@ def exit_code(submission: FullSubmission) -> int:
         click.option("--tag", metavar="TAG", help="Only yours with this tag."),
         click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
         click.option(
-            "--limit",
-            type=IntRange(1, LIMIT_MAX),
-            default=50,
-            show_default=True,
-            help="How many.",
+            "--limit", type=IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."
         ),
     ),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def list_submissions(
     context: AppContext, api: Api, problem: str | None, tag: str | None, limit: int, *, is_all: bool
@@ -211,13 +207,13 @@ async def list_submissions(
     """List your newest submissions."""
     if is_all and tag:
         raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
-    filters = {"problem": problem, "tag": tag}
-    given_filters = {name: text for name, text in filters.items() if text}
     answer: Response[NewestSubmissions] | Response[OwnSubmissions]
     if is_all:
-        answer = await api.get(NewestSubmissions, "submissions", **given_filters, limit=limit)
+        answer = await api.get(NewestSubmissions, "submissions", problem=problem, limit=limit)
     else:
-        answer = await api.get(OwnSubmissions, "me", "submissions", **given_filters, limit=limit)
+        answer = await api.get(
+            *(OwnSubmissions, "me", "submissions"), problem=problem, tag=tag or None, limit=limit
+        )
     return context.show(answer.document, [submission_table(answer.value.items)])
 
 
@@ -229,7 +225,7 @@ async def list_submissions(
         options.SAVE,
         options.TIMEOUT,
     ),
-    access=options.viewer_options,
+    access=options.VIEWER,
 )
 async def show_submission(
     context: AppContext,
@@ -242,7 +238,7 @@ async def show_submission(
 ) -> int:
     """Show submission NUMBER: verdict, cases, history and output."""
     if is_waiting:
-        (answer,) = await wait_until_over(api, context.screen, [number], timeout_s)
+        (answer,) = await wait_until_over({number: api}, context.screen, timeout_s)
     else:
         answer = await api.get(FullSubmission, "submissions", number)
     submission = answer.value
@@ -250,7 +246,7 @@ async def show_submission(
     if save is not None:
         for file in submission.files:
             pieces = api.download(number, file.name)
-            context.screen.note(f"saved {await context.disk.save(save, file.name, pieces)}")
+            context.screen.note(f"saved {await save_download(save, file.name, pieces)}")
     return exit_code(submission)
 
 
@@ -267,7 +263,15 @@ def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
     if submission.cases:
         yield case_table(submission.cases)
     if submission.files:
-        yield file_table(submission.files)
+        rows = [
+            {
+                "file": one_line(file.name, 100),
+                "media": file.media or None,
+                "bytes": f"{file.bytes:,}",
+            }
+            for file in submission.files
+        ]
+        yield make_table("files", rows)
     yield timeline_table(submission.timeline)
     if not submission.is_over:
         yield f"submission {submission.number}: {submission_progress(submission).whole}"
@@ -282,7 +286,7 @@ def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
         yield from log_lines(submission)
 
 
-@api_command("submission status 12", parameters=(options.NUMBER,), access=options.viewer_options)
+@api_command("submission status 12", parameters=(options.NUMBER,), access=options.VIEWER)
 async def show_status(context: AppContext, api: Api, number: int) -> int:
     """Show where submission NUMBER is, in one line."""
     answer = await api.get(FullSubmission, "submissions", number)
@@ -297,7 +301,7 @@ async def show_status(context: AppContext, api: Api, number: int) -> int:
     return exit_code(submission)
 
 
-@api_command("submission trace 12", parameters=(options.NUMBER,), access=options.viewer_options)
+@api_command("submission trace 12", parameters=(options.NUMBER,), access=options.VIEWER)
 async def trace(context: AppContext, api: Api, number: int) -> int:
     """Show every event of submission NUMBER, its jobs and runs.
 
@@ -306,93 +310,75 @@ async def trace(context: AppContext, api: Api, number: int) -> int:
     answer = await api.get(FullSubmission, "submissions", number)
     submission, items = answer.value, answer.document["timeline"]
     document = {"number": number, "state": submission.state, "items": items}
-    return context.show(document, [trace_table(submission)])
-
-
-def trace_table(submission: FullSubmission, zone: tzinfo | None = None) -> Table:
-    """List every event of a submission, its jobs and its runs, with actors and times."""
-    rows, previous = [], None
+    rows: list[dict[str, Any]] = []
+    previous = None
     for moment in submission.timeline:
         rows.append(
-            (
-                str(moment.seq),
-                instant_text(moment.at, zone),
+            {
+                "seq": moment.seq,
+                "when": moment.at,
                 # Clocks of several machines may disagree.
-                "" if previous is None else f"+{(moment.at - previous.at).total_seconds():.3f} s",
-                moment.type,
-                one_line(moment.actor) or NO_VALUE,
-                one_line(moment.note),
-            )
+                "after": f"+{(moment.at - previous.at).total_seconds():.3f} s" if previous else "",
+                "event": moment.type,
+                "actor": one_line(moment.actor) or None,
+                "note": one_line(moment.note),
+            }
         )
         previous = moment
-    columns = ("seq", "when", "after", "event", "actor", "note")
-    return Table(f"trace of submission {submission.number}", columns, rows)
+    title = f"trace of submission {submission.number}"
+    return context.show(document, [make_table(title, rows)])
 
 
 def case_table(results: Sequence[Case]) -> Table:
     """List how each case of a run ended."""
     rows = [
-        (
-            case.stage,
-            _case_name(case),
-            case.verdict,
-            time_text(case.time_us),
-            interval_text(case.interval_us),
-            null_text(case.null_us),
-            case.grade or NO_VALUE,
-            one_line(case.message),
-        )
+        {
+            "stage": case.stage,
+            "case": _case_name(case),
+            "verdict": case.verdict,
+            "time": time_text(case.time_us),
+            "interval": interval_text(case.interval_us),
+            "null call": null_text(case.null_us),
+            "grade": case.grade or None,
+            "roofline": roofline_text(case.roofline),
+            "speed-up": speedups_text(case.vs_baseline),
+            "message": one_line(case.message),
+        }
         for case in results
     ]
-    columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
-    rates = [roofline_text(case.roofline) for case in results]
-    table = insert_column(Table("cases", columns, rows), "roofline", rates)
-    return insert_column(table, "speed-up", [speedups_text(case.vs_baseline) for case in results])
+    return make_table("cases", rows, optional=("roofline", "speed-up"))
 
 
 def _case_name(case: Case) -> str:
-    """Return a case's name, marked if the case is hidden."""
     name = one_line(case.name)
     return f"hidden: {name}" if case.is_hidden and name != HIDDEN else name
-
-
-def file_table(downloads: Sequence[File]) -> Table:
-    """List the files of a run that can be downloaded."""
-    rows = [
-        (one_line(file.name, 100), file.media or NO_VALUE, f"{file.bytes:,}") for file in downloads
-    ]
-    return Table("files", ("file", "media", "bytes"), rows)
 
 
 def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None) -> Table:
     """List what happened to a submission, in order."""
     rows = [
-        (str(moment.seq), instant_text(moment.at, zone), moment.type, one_line(moment.note))
+        {"seq": moment.seq, "when": moment.at, "event": moment.type, "note": one_line(moment.note)}
         for moment in moments
     ]
-    return Table("timeline", ("seq", "when", "event", "note"), rows)
+    return make_table("timeline", rows, zone)
 
 
-def submission_table(summaries: Sequence[SubmissionLine], zone: tzinfo | None = None) -> Table:
+def submission_table(summaries: Sequence[SubmissionLine]) -> Table:
     """List submissions, newest first."""
     rows = [
-        (
-            str(summary.number),
-            summary.participant or NO_VALUE,
-            summary.problem,
-            summary.gpu,
-            summary.mode,
-            one_line(summary.name, 40),
-            summary.verdict or summary.outcome or summary.state,
-            time_text(summary.score_us),
-            summary.tag or NO_VALUE,
-            instant_text(summary.received_at, zone),
-        )
+        {
+            "number": summary.number,
+            "participant": summary.participant or None,
+            "problem": summary.problem,
+            "GPU type": summary.gpu,
+            "mode": summary.mode,
+            "file": one_line(summary.name, 40),
+            "verdict": summary.verdict or summary.outcome or summary.state,
+            "score": time_text(summary.score_us),
+            "tag": summary.tag or None,
+            "pooled over": numbers_text(summary.pooled_over) or None,
+            "when": summary.received_at,
+        }
         for summary in summaries
     ]
-    columns = (
-        *("number", "participant", "problem", "GPU type", "mode"),
-        *("file", "verdict", "score", "tag", "when"),
-    )
-    pools = [numbers_text(summary.pooled_over) or NO_VALUE for summary in summaries]
-    return insert_column(Table("submissions", columns, rows), "pooled over", pools)
+    return make_table("submissions", rows, optional=("pooled over",))

@@ -1,19 +1,17 @@
 """Commands for webhooks: addresses of yours that are notified of events."""
 
-import sys
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from datetime import tzinfo
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import click
 
-from shared.api.webhooks import CreatedWebhook, Deliveries, Delivery, Webhook, Webhooks, WebhookTest
-from shared.presentation.units import NO_VALUE, instant_text, one_line
-from warpboard.domain.tables import Table
-from warpboard.service.context import AppContext
-from warpboard.service.ports import Api
+from shared.api.webhooks import CreatedWebhook, Deliveries, Webhook, Webhooks, WebhookTest
+from shared.presentation.units import instant_text, one_line
+from warpboard.api import Api
+from warpboard.context import AppContext
+from warpboard.domain.tables import make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import ActionCommand, api_command, local_command
+from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
 
 ROUTE = "webhooks"
 SECRET_LENGTH_MAX = 200
@@ -43,8 +41,7 @@ ID_EXAMPLE = "01a1fe70-a804-7827-b3a0-39e1f99403c8"
             help=f"An event to send; may be repeated: {', '.join(KINDS)}.",
         ),
         click.option(
-            "--problem",
-            "problems",
+            *("--problem", "problems"),
             multiple=True,
             metavar="SLUG",
             help="Only events of this problem; may be repeated.",
@@ -53,63 +50,63 @@ ID_EXAMPLE = "01a1fe70-a804-7827-b3a0-39e1f99403c8"
             "--secret", metavar="-", help="Sign with the secret from stdin; default: a new one."
         ),
     ),
-    access=options.platform_options,
+    access=options.PLATFORM,
 )
 def create(
-    context: AppContext,
-    address: str,
-    events: Sequence[str],
-    problems: Sequence[str],
-    secret: str | None,
+    context: AppContext, address: str, secret: str | None, **body: Any
 ) -> Coroutine[Any, Any, int]:
     """Send events to URL from now on.
 
     The secret that signs them is shown only once.
     """
-    body: dict[str, object] = {"events": events, "problems": problems, "url": address}
-    if secret is not None:
-        body["secret"] = _read_secret(secret)
-    return _create(context, body)
+    body["url"] = address
+    if secret not in (None, "-"):
+        raise click.UsageError("other users can see command lines: --secret - reads it from stdin")
+    if secret:
+        body["secret"] = read_stdin_line(SECRET_LENGTH_MAX + 2)
 
+    async def send() -> int:
+        async with context.api() as api:
+            answer = await api.act(CreatedWebhook, "POST", ROUTE, body=body)
+        created = answer.value
+        note = f"webhook {created.id}: its secret is shown this once, so keep it now"
+        return context.show(answer.document, [one_line(created.secret, 300)], note)
 
-async def _create(context: AppContext, body: Mapping[str, object]) -> int:
-    async with context.api(context.place) as api:
-        answer = await api.act(CreatedWebhook, "POST", ROUTE, body=body)
-    created = answer.value
-    note = f"webhook {created.id}: its secret is shown this once, so keep it now"
-    return context.show(answer.document, [one_line(created.secret, 300)], note)
-
-
-def _read_secret(value: str) -> str:
-    """Return the secret from stdin, which `-` stands for."""
-    if value != "-":
-        reason = "other users can see command lines: --secret - reads it from stdin"
-        raise click.UsageError(reason)
-    stdin: Any = sys.stdin
-    return stdin.readline(SECRET_LENGTH_MAX + 2).strip() if stdin else ""
+    return send()
 
 
 @api_command("webhook list")
 async def list_webhooks(context: AppContext, api: Api) -> int:
     """List your webhooks; one that failed for a day is off."""
     answer = await api.get(Webhooks, ROUTE)
-    return context.show(answer.document, [webhook_table(answer.value.items)])
+    rows = [
+        {
+            "id": webhook.id,
+            "state": webhook.state,
+            "url": one_line(webhook.url, 60),
+            "events": " ".join(webhook.events),
+            "problems": " ".join(webhook.problems) or ALL,
+            "created": webhook.created_at,
+        }
+        for webhook in answer.value.items
+    ]
+    return context.show(answer.document, [make_table("webhooks", rows)])
 
 
 @api_command(f"webhook show {ID_EXAMPLE}", parameters=(ID,))
 async def show(context: AppContext, api: Api, id_: str) -> int:
     """Show your webhook ID, and why it is off, if it is."""
     answer = await api.get(Webhook, ROUTE, id_)
-    return context.show(answer.document, webhook_lines(answer.value))
+    return context.show(answer.document, _webhook_lines(answer.value))
 
 
-delete = ActionCommand(
-    "DELETE webhooks/{id_}",
-    "Delete your webhook ID and its deliveries.",
-    f"webhook delete {ID_EXAMPLE}",
-    (ID,),
-    access=options.platform_options,
-)
+def _webhook_lines(webhook: Webhook) -> Iterator[str]:
+    yield f"webhook {webhook.id}, {webhook.state}, since {instant_text(webhook.created_at)}"
+    yield f"leads to {one_line(webhook.url, 2048)}"
+    yield f"is told of {', '.join(webhook.events)}"
+    yield "of " + (", ".join(webhook.problems) or "every leaderboard that you see")
+    if webhook.notice is not None:
+        yield f"off: {one_line(webhook.notice, 500)}"
 
 
 @api_command(f"webhook test {ID_EXAMPLE}", parameters=(ID,))
@@ -139,53 +136,20 @@ async def list_deliveries(context: AppContext, api: Api, id_: str, cursor: str |
 
     The newest is first, each with what the address answered.
     """
-    query = {} if cursor is None else {"cursor": cursor}
-    answer = await api.get(Deliveries, ROUTE, id_, "deliveries", **query)
+    answer = await api.get(Deliveries, ROUTE, id_, "deliveries", cursor=cursor)
     page = answer.value
+    rows = [
+        {
+            "number": delivery.number,
+            "event": delivery.type,
+            "state": delivery.state,
+            "tries": delivery.tries,
+            "status": delivery.status or None,
+            "error": one_line(delivery.error or "", 60) or None,
+            "created": delivery.created_at,
+            "next try": delivery.next_at,
+        }
+        for delivery in page.items
+    ]
     note = f"what was before: --cursor {page.next_cursor}" if page.next_cursor else ""
-    return context.show(answer.document, [delivery_table(page.items)], note)
-
-
-def webhook_lines(webhook: Webhook, zone: tzinfo | None = None) -> Iterator[str]:
-    """Describe a webhook in full."""
-    yield f"webhook {webhook.id}, {webhook.state}, since {instant_text(webhook.created_at, zone)}"
-    yield f"leads to {one_line(webhook.url, 2048)}"
-    yield f"is told of {', '.join(webhook.events)}"
-    yield "of " + (", ".join(webhook.problems) or "every leaderboard that you see")
-    if webhook.notice is not None:
-        yield f"off: {one_line(webhook.notice, 500)}"
-
-
-def webhook_table(webhooks: Sequence[Webhook], zone: tzinfo | None = None) -> Table:
-    """List the caller's webhooks."""
-    rows = [
-        (
-            webhook.id,
-            webhook.state,
-            one_line(webhook.url, 60),
-            " ".join(webhook.events),
-            " ".join(webhook.problems) or ALL,
-            instant_text(webhook.created_at, zone),
-        )
-        for webhook in webhooks
-    ]
-    return Table("webhooks", ("id", "state", "url", "events", "problems", "created"), rows)
-
-
-def delivery_table(deliveries: Sequence[Delivery], zone: tzinfo | None = None) -> Table:
-    """List the deliveries of a webhook, newest first."""
-    rows = [
-        (
-            str(delivery.number),
-            delivery.type,
-            delivery.state,
-            str(delivery.tries),
-            str(delivery.status or NO_VALUE),
-            one_line(delivery.error or "", 60) or NO_VALUE,
-            instant_text(delivery.created_at, zone),
-            instant_text(delivery.next_at, zone),
-        )
-        for delivery in deliveries
-    ]
-    columns = ("number", "event", "state", "tries", "status", "error", "created", "next try")
-    return Table("deliveries", columns, rows)
+    return context.show(answer.document, [make_table("deliveries", rows)], note)

@@ -1,30 +1,22 @@
 """A client of the platform's public HTTP API."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
-import httpx
 import msgspec
-from httpx_sse import EventSource
 
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.responses import JsonObject
-from warpboard.service.ports import (
-    NO_FIELDS,
-    Caller,
-    Fields,
-    PublishApproval,
-    Response,
-    StreamMessage,
-    T,
-    Unavailable,
-)
+
+if TYPE_CHECKING:  # Loading it takes about as long as everything else.
+    import httpx
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
@@ -34,69 +26,123 @@ UNAVAILABLE_STATUSES = (502, 503, 504)
 RATE_LIMITED = "rate_limited"
 # An operator paused intake: retrying at once is useless.
 PAUSED = "submissions_paused"
+# Form fields that are sent beside a problem's files: its settings, and why it may be published.
+Fields = Mapping[str, str | Sequence[str]]
+T = TypeVar("T", bound=msgspec.Struct)
+T_co = TypeVar("T_co", bound=msgspec.Struct, covariant=True)
 
 
-class HttpApi:
-    """The API over one client; `url` is the platform's and appears in messages."""
+@dataclass(frozen=True)
+class Response(Generic[T_co]):
+    """A response of the API: decoded, and its body as it came."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+    value: T_co
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """The JSON document as it came, with fields that this version does not know."""
+        return msgspec.json.decode(self.body)
+
+
+class Unavailable(Failed):
+    """The platform does not answer; the request may be repeated, after `wait_s` if given."""
+
+    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+class StreamMessage(NamedTuple):
+    """A message of a submission's stream; transient notices have no place in the history."""
+
+    place: int | None
+    kind: str
+    data: JsonObject
+
+
+class Caller(NamedTuple):
+    """Who sends requests: the owner of a token, or a participant whom a local platform believes.
+
+    `operator` is recorded as the actor if the token is the platform's own.
+    """
+
+    participant: str | None = None
+    token: str | None = None
+    operator: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that identify the caller."""
+        headers = {
+            "Authorization": f"Bearer {self.token}" if self.token else None,
+            "Warpboard-Operator": self.operator,
+            "Warpboard-Participant": None if self.token else self.participant,
+        }
+        return {name: value for name, value in headers.items() if value is not None}
+
+
+class Api:
+    """The API as one caller; `url` is the platform's and appears in messages.
+
+    Every method raises Refused, Failed, and Unavailable if the platform does not answer.
+    """
+
+    def __init__(self, client: "httpx.AsyncClient", url: str) -> None:
         self._client = client
         self._url = url
 
     async def get(
-        self, expected_type: type[T], /, *path: str | int, **query: str | float
+        self, expected_type: type[T], /, *path: str | int, **query: str | float | None
     ) -> Response[T]:
-        """Read a resource under /v1. Raises Refused, Unavailable and Failed."""
-        return await self._request(expected_type, "GET", _under_v1(path), params=query)
+        """Read a resource under /v1; parts of the query that are None are left out."""
+        params = {name: value for name, value in query.items() if value is not None}
+        return await self._request(expected_type, "GET", _under_v1(path), params=params)
 
     async def act(
         self, expected_type: type[T], method: str, *path: str | int, body: Mapping[str, object]
     ) -> Response[T]:
-        """Send a request with a JSON body. Raises the same as get."""
+        """Send a request with a JSON body under /v1."""
         return await self._request(expected_type, method, _under_v1(path), json=body)
 
     async def join(self, code: str) -> Response[LeaderboardMembership]:
-        """Accept an invite and return its leaderboards. Raises the same as get."""
+        """Accept an invite and return its leaderboards."""
         return await self._request(LeaderboardMembership, "POST", "/user/join", json={"code": code})
 
     async def history(self, number: int) -> list[JsonObject]:
-        """Return the events of a submission so far, in order. Raises the same as get."""
+        """Return the events of a submission so far, in order."""
         path = f"/v1/submissions/{number}/events"
-        response = await self._send_request("GET", path, headers={"Accept": "application/json"})
-        self._check(response)
+        response = await self._send("GET", path, headers={"Accept": "application/json"})
         events = _decode_body(response)
         if not isinstance(events, list):
             raise Failed(f"{self._url} sent no list of events")
         return list(events)
 
     async def events(self, number: int, after: int) -> AsyncIterator[StreamMessage]:
-        """Yield the events of a submission as they happen, after a place in its history.
+        """Yield the events of a submission as they happen, after a place in its history (0: all).
 
-        Raises the same as get, and Unavailable when the connection is cut.
+        Raises Unavailable when the connection is cut.
         """
+        import httpx
+        from httpx_sse import EventSource
+
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
         timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
         path = f"/v1/submissions/{number}/events"
-        try:
+        with self._translate_errors():
             async with self._client.stream(
                 "GET", path, headers=headers, timeout=timeout
             ) as response:
-                if not response.is_success:
-                    await response.aread()
-                self._check(response)
+                await self._check(response)
                 async for event in EventSource(response).aiter_sse():
                     yield _parse_event(event.event, event.data)
-        except httpx.TransportError as error:
-            raise self._unavailable(error) from error
 
     async def file(self, *path: str | int, **query: Sequence[str]) -> bytes:
-        """Return a small file under /v1. Raises the same as get."""
-        response = await self._send_request("GET", _under_v1(path), params=query)
-        self._check(response)
-        return response.content
+        """Return a small file under /v1."""
+        return (await self._send("GET", _under_v1(path), params=query)).content
 
     async def submit(self, request: SubmissionRequest, key: str) -> Response[SubmissionReceipts]:
-        """Send a submission and return its receipts. Raises the same as get."""
+        """Send a submission and return its receipts; a key never makes a second one."""
         return await self._request(
             SubmissionReceipts,
             "POST",
@@ -107,41 +153,30 @@ class HttpApi:
         )
 
     async def publish(
-        self,
-        slug: str,
-        files: Mapping[str, bytes],
-        approval: PublishApproval,
-        settings: Fields = NO_FIELDS,
+        self, slug: str, files: Mapping[str, bytes], fields: Fields
     ) -> Response[PublishedVersion]:
-        """Publish a problem and return its newest version. Raises the same as get."""
-        approvals = {"report": approval.report, "unchecked": approval.unchecked}
-        fields = {"slug": slug, **approvals, **settings}
+        """Publish a problem and return its newest version."""
         return await self._request(
             PublishedVersion,
             "POST",
             "/v1/problems",
-            data={name: text for name, text in fields.items() if text},
+            data={name: text for name, text in {"slug": slug, **fields}.items() if text},
             files=[("files", (name, data)) for name, data in files.items()],
         )
 
     async def download(self, number: int, name: str) -> AsyncIterator[bytes]:
-        """Yield a file of a submission in pieces. Raises the same as get."""
+        """Yield a file of a submission in pieces."""
         path = f"/v1/submissions/{number}/files/{quote(name, safe='')}"
-        try:
+        with self._translate_errors():
             async with self._client.stream("GET", path) as response:
-                if not response.is_success:
-                    await response.aread()
-                self._check(response)
+                await self._check(response)
                 async for piece in response.aiter_raw():
                     yield piece
-        except httpx.TransportError as error:
-            raise self._unavailable(error) from error
 
     async def _request(
         self, expected_type: type[T], method: str, path: str, **sent: Any
     ) -> Response[T]:
-        response = await self._send_request(method, path, **sent)
-        self._check(response)
+        response = await self._send(method, path, **sent)
         try:
             value = msgspec.json.decode(response.content, type=expected_type)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -151,24 +186,32 @@ class HttpApi:
             ) from error
         return Response(value, response.content)
 
-    async def _send_request(self, method: str, path: str, **sent: Any) -> httpx.Response:
+    async def _send(self, method: str, path: str, **sent: Any) -> "httpx.Response":
+        with self._translate_errors():
+            response = await self._client.request(method, path, **sent)
+        await self._check(response)
+        return response
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        import httpx
+
         try:
-            return await self._client.request(method, path, **sent)
+            yield
         except httpx.TransportError as error:
-            raise self._unavailable(error) from error
+            text = str(error) or type(error).__name__
+            raise Unavailable(f"no answer from {self._url}: {text}") from error
 
-    def _unavailable(self, error: httpx.TransportError) -> Unavailable:
-        return Unavailable(f"no answer from {self._url}: {str(error) or type(error).__name__}")
-
-    def _check(self, response: httpx.Response) -> None:
-        """Raise the error that a response reports, if it reports one."""
+    async def _check(self, response: "httpx.Response") -> None:
         if response.is_success:
             return
+        await response.aread()
         body = _decode_body(response)
         body = body if isinstance(body, dict) else {}
         detail = str(body.get("detail") or f"HTTP status {response.status_code}")
         code = str(body.get("code") or body.get("error") or "refused")
-        wait_s = _retry_after_s(response)
+        retry_after = response.headers.get("Retry-After", "")
+        wait_s = float(retry_after) if retry_after.isdecimal() else None
         if code == RATE_LIMITED:
             raise Unavailable(f"{self._url}: {detail}", wait_s)
         if response.is_client_error or code == PAUSED:
@@ -182,7 +225,7 @@ def _under_v1(path: Sequence[str | int]) -> str:
     return "/v1/" + "/".join(quote(str(part), safe="") for part in path)
 
 
-def _decode_body(response: httpx.Response) -> Any:
+def _decode_body(response: "httpx.Response") -> Any:
     try:
         return response.json()
     except ValueError:
@@ -190,7 +233,6 @@ def _decode_body(response: httpx.Response) -> Any:
 
 
 def _parse_event(kind: str, data: str) -> StreamMessage:
-    """Decode an event of a stream, with its place in the history if it has one."""
     try:
         content = json.loads(data) if data else {}
     except ValueError as error:
@@ -201,12 +243,6 @@ def _parse_event(kind: str, data: str) -> StreamMessage:
     return StreamMessage(place if isinstance(place, int) else None, kind, content)
 
 
-def _retry_after_s(response: httpx.Response) -> float | None:
-    """Return how long the platform asks to wait, if it does."""
-    retry_after = response.headers.get("Retry-After", "")
-    return float(retry_after) if retry_after.isdecimal() else None
-
-
 def _error_field(body: JsonObject) -> str | None:
     errors = body.get("errors")
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
@@ -215,11 +251,13 @@ def _error_field(body: JsonObject) -> str | None:
 
 
 @asynccontextmanager
-async def open_api(url: str, caller: Caller) -> AsyncIterator[HttpApi]:
+async def open_api(url: str, caller: Caller) -> AsyncIterator[Api]:
     """Connect to the API at a URL. Connecting takes at most 3 s, an answer 35 s."""
+    import httpx
+
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
     # A proxy named in the environment must not be used for 127.0.0.1.
     async with httpx.AsyncClient(
         base_url=url, headers=caller.headers, timeout=timeout, trust_env=False
     ) as client:
-        yield HttpApi(client, url)
+        yield Api(client, url)

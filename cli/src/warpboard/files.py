@@ -1,0 +1,196 @@
+"""Files that are named on the command line: sources, problems, contests, solutions, downloads."""
+
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from shared.errors import Refused
+from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
+from warpboard.domain.solutions import Sample, Solutions
+
+# What compiles problems imports pydantic, which most commands do without.
+if TYPE_CHECKING:
+    from shared.problems.contest import ContestProblem
+
+# The limit of files of problems and contests; a submission's limit is the platform's own.
+FILE_BYTES_MAX = 16 * 1024 * 1024
+DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+
+
+@dataclass(frozen=True)
+class ProblemFiles:
+    """A problem directory that compiles: the files to send, and the compiled version."""
+
+    slug: str
+    files: Mapping[str, bytes]
+    manifest: bytes
+    version_files: Mapping[str, bytes]
+    ranking_by: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The digest that names the version."""
+        return hashlib.sha256(self.manifest).hexdigest()
+
+    def parse_manifest(self) -> Any:
+        """Return the manifest as a JSON document."""
+        return json.loads(self.manifest)
+
+
+def compile_files(slug: str, files: Mapping[str, bytes]) -> ProblemFiles:
+    """Compile the files of a problem. Raises Refused."""
+    from shared.problems.compilation import compile_problem
+
+    version = compile_problem(slug, files)
+    return ProblemFiles(
+        slug, files, version.manifest, version.files, version.ranking_by, tuple(version.warnings)
+    )
+
+
+def read_source(file: Path) -> bytes:
+    """Return a submission's source. Raises Refused."""
+    from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
+
+    return _read_bytes(file, SOURCE_BYTES_MAX)
+
+
+def load_problem(folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
+    """Compile a problem without its solutions: a directory, or a file that is one.
+
+    Without a slug, it is that of its contest, or its own name. Raises Refused.
+    """
+    from shared.problem_folders import find_contest_problem, read_problem_files
+    from shared.problems.contest import add_contest_gpus
+
+    files, entry = read_problem_files(folder), find_contest_problem(folder)
+    files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
+    path = folder.resolve()
+    own_name = path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
+    return compile_files(slug or (entry.slug if entry else slug_of(own_name)), files)
+
+
+def load_contest(file: Path) -> "list[ContestProblem]":
+    """Return the problems that a contest file lists, with full paths; empty for other files.
+
+    Raises Refused.
+    """
+    from shared.problems.contest import SUFFIXES, read_contest
+
+    if file.suffix not in SUFFIXES or not file.is_file():
+        return []
+    entries = read_contest(file.name, _read_bytes(file, FILE_BYTES_MAX))
+    if not entries:
+        raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
+    return [entry._replace(directory=str(file.parent / entry.directory)) for entry in entries]
+
+
+def list_kernelbench(folder: Path, level: int) -> list[Path]:
+    """Return the files of a level of a KernelBench checkout. Raises Refused."""
+    files = [
+        path for base in ("", "KernelBench/") for path in folder.glob(f"{base}level{level}/*.py")
+    ]
+    if not files:
+        raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
+    return sorted(files)
+
+
+def load_all_solutions(folder: Path) -> list[Solutions]:
+    """Return the solutions of every problem directory in a folder. Raises Refused."""
+    problems = sorted(task.parent for task in folder.glob("*/task.yml"))
+    if not problems:
+        raise Refused("bad_problem", f"{folder} holds no problem directory")
+    return [load_solutions(problem, slug_of(problem.name)) for problem in problems]
+
+
+def load_solutions(problem: Path, slug: str) -> Solutions:
+    """Return the solutions of one problem, as far as there are any. Raises Refused."""
+    from shared.problems.submission_file import SUFFIXES
+
+    folder = (problem.parent if problem.is_file() else problem) / "solutions"
+    correct, wrong = (
+        tuple(
+            Sample(file.name, _read_bytes(file, FILE_BYTES_MAX))
+            for file in sorted(path for end in SUFFIXES.values() for path in kind.glob(f"*{end}"))
+        )
+        for kind in (folder / "correct", folder / "wrong")
+    )
+    return Solutions(slug, correct, wrong)
+
+
+def read_template(name: str) -> str:
+    """Return a template that comes with the command line."""
+    return (package_files("warpboard") / "templates" / name).read_text(encoding="utf-8")
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write a file completely or not at all. Raises Refused."""
+    with _open_replacement(file) as part:
+        part.write(data)
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder, which is created if necessary. Raises Refused."""
+    for name, data in files.items():
+        _create_folder((folder / name).parent)
+        write_file(folder / name, data)
+
+
+async def save_download(folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
+    """Save a download completely or not at all, and return its path. Raises Refused."""
+    remaining_bytes = DOWNLOAD_BYTES_MAX
+    if not PLAIN_NAME.match(name):
+        raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
+    _create_folder(folder)
+    with _open_replacement(folder / name) as part:
+        async for piece in pieces:
+            remaining_bytes -= len(piece)
+            if remaining_bytes < 0:
+                raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
+            part.write(piece)
+    return folder / name
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused("unwritable", f"{folder} cannot be made: {error}") from error
+
+
+@contextmanager
+def _open_replacement(file: Path) -> Iterator[BinaryIO]:
+    """Write to a temporary file that replaces the target on success.
+
+    Devices and pipes are written directly.
+    """
+    part = file.with_name(f".{file.name}.part")
+    is_plain = file.is_file() or not file.exists()
+    try:
+        with (part if is_plain else file).open("wb") as opened:
+            yield opened
+        if is_plain:
+            part.replace(file)
+    except OSError as error:
+        raise Refused("unwritable", f"{file} cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _read_bytes(file: Path, bytes_max: int) -> bytes:
+    """Return a file's bytes, reading at most up to the limit."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(bytes_max + 1)
+    except OSError as error:
+        raise Refused("unreadable", f"{file} cannot be read: {error.strerror}") from error
+    if len(data) > bytes_max:
+        raise Refused("file_too_large", f"{file} is over {bytes_max:,} bytes")
+    return data
