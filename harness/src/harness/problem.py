@@ -28,13 +28,7 @@ _BUDGETS = {
     "duel": "ranked",
 }
 # The last is for one call of an author's function, all others are for stages.
-BUDGETS_S = {
-    "build": 60.0,
-    "test": 180.0,
-    "benchmark": 180.0,
-    "ranked": 180.0,
-    "author": 120.0,
-}
+BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0, "author": 120.0}
 _RANKS_MAX = 64
 # The GPU type of the cpu device.
 _PROCESSOR = "CPU"

@@ -88,10 +88,7 @@ def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
     A report comes from an untrusted process: it is read in a box, never by the supervisor.
     """
     source = f"--import={report}{REPORT_SUFFIX}"
-    return {
-        "text": (ncu, source, "--page=details"),
-        "csv": (ncu, source, "--page=raw", "--csv"),
-    }
+    return {"text": (ncu, source, "--page=details"), "csv": (ncu, source, "--page=raw", "--csv")}
 
 
 def pack_replay() -> bytes:

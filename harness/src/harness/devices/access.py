@@ -101,10 +101,7 @@ def open_device(
 
 
 def assign_gpus(
-    ranks: int,
-    gpus: list[tuple[int, str]],
-    paths: Collection[str],
-    numbers: Sequence[int] = (),
+    ranks: int, gpus: list[tuple[int, str]], paths: Collection[str], numbers: Sequence[int] = ()
 ) -> list[tuple[int, str]]:
     """Assign GPUs to ranks in order, from those whose nodes exist.
 
@@ -153,9 +150,7 @@ def limits_of_ranks(ranks: int, each: Limits = GPU_LIMITS) -> Limits:
     (True, 4096)
     """
     return replace(
-        each,
-        memory_bytes=ranks * each.memory_bytes,
-        processes_max=ranks * each.processes_max,
+        each, memory_bytes=ranks * each.memory_bytes, processes_max=ranks * each.processes_max
     )
 
 

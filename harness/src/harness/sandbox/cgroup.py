@@ -29,10 +29,7 @@ _SHARES_OF_WEIGHT = 10
 
 
 # By version: what freezes and thaws, and what a freezer reports when everything is frozen.
-_FREEZER_WORDS = {
-    1: (b"FROZEN", b"THAWED", b"FROZEN\n"),
-    2: (b"1", b"0", b"frozen 1"),
-}
+_FREEZER_WORDS = {1: (b"FROZEN", b"THAWED", b"FROZEN\n"), 2: (b"1", b"0", b"frozen 1")}
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,7 @@ _MEMINFO = Path("/proc/meminfo")
 _STATM = Path("/proc/self/statm")
 _DATA_FIELD = 5
 # The limit and the usage of a control group, in version 2 and in version 1.
-_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 # The file cache counts as used, but is freed when memory is needed.
 _CACHE = ("active_file", "inactive_file")
 _GIB = 1024**3

@@ -243,9 +243,7 @@ class SupervisorServer:
             run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
             folders = (run_folder, directory.out, self.machine.cache.folder)
             confine_process(
-                folders,
-                leaves_network=self.machine.hides_network,
-                has_gpu=request.device != "cpu",
+                folders, leaves_network=self.machine.hides_network, has_gpu=request.device != "cpu"
             )
             _die_with_parent(os.getppid(), signal.SIGKILL)
             os.chdir(directory.folder)

@@ -220,11 +220,7 @@ def _run_command(command: tuple[str, ...], folder: Path, descriptors: tuple[int,
     """Run a program and return its exit code; its output goes to the run's log."""
     try:
         return subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            pass_fds=descriptors,
-            check=False,
+            command, cwd=folder, stdin=subprocess.DEVNULL, pass_fds=descriptors, check=False
         ).returncode
     except OSError as error:
         raise SubmissionFailure(
