@@ -176,7 +176,6 @@ def _includes(paths: BuildPaths) -> tuple[str, ...]:
 
 
 def _leading_comments(source: bytes) -> list[str]:
-    """Return the comment lines at the start of a source."""
     lines = []
     for line in source.splitlines()[:_LEADING_LINES_MAX]:
         text = line.decode(errors="replace").strip()

@@ -235,11 +235,9 @@ class GatedCase:
             self.waited_us = self.team.waited_us() - self._waited_before_us
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
-        """Within it, the author's code creates tensors on the rank's device."""
         return on_device(self._device.of_rank(rank).place)
 
     def _data(self, seed: int, rank: int) -> Any:
-        """Generate the author's data for one rank."""
         return self._author.data(self.case, seed, rank)
 
     def _freeze(self) -> None:

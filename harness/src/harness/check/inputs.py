@@ -109,7 +109,6 @@ def describe_shapes(shape: Shape) -> str:
 
 
 def _leaves(node: Node) -> Iterator[Node]:
-    """Yield the tensors and buffers of a template."""
     kind, content = node
     if kind in ("tensor", "buffer"):
         yield node
@@ -192,7 +191,6 @@ def _require_place(flat: FlatValue, place: str, source: str) -> None:
 
 
 def _synchronize(tensors: Sequence[Any]) -> None:
-    """Wait until the tensors are computed; a GPU returns before it is done."""
     torch: Any = importlib.import_module("torch")
     for tensor in tensors:
         if tensor.is_cuda:
@@ -207,7 +205,6 @@ def _compute_answer(author: ReferenceFunctions, case: Case, data: FlatValue) -> 
 
 
 def _has_non_tensors(node: Node) -> bool:
-    """Return whether an answer holds anything but tensors and nests of them."""
     kind, content = node
     if kind == "dict":
         return any(_has_non_tensors(item) for _, item in content)
@@ -248,7 +245,6 @@ def _find_buffers(
 
 
 def _is_same_view(tensor: Any, output: Any) -> bool:
-    """Return whether two tensors are the same view of the same memory."""
     view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
     return bool(tensor.numel()) and view == (
         output.data_ptr(),

@@ -287,7 +287,6 @@ def _module_file(module: str) -> Path | None:
 
 
 def _attribute_names(value: Any) -> list[str]:
-    """Return the names of an object's attributes in order, including its slots."""
     slots = [getattr(cls, "__slots__", ()) for cls in reversed(type(value).__mro__)]
     slot_names = [
         name for names in slots for name in ((names,) if isinstance(names, str) else names)

@@ -165,7 +165,6 @@ def _with_nan(right: Sequence[Any], where: Any) -> list[Any]:
 
 
 def _random_bytes(tensor: Any) -> Any:
-    """Return a tensor of the same form with random bytes."""
     torch: Any = importlib.import_module("torch")
     if tensor.dtype == torch.bool:
         return torch.rand(tensor.shape) < 1 / 2

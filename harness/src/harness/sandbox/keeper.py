@@ -176,7 +176,7 @@ class _Keeper:
             return
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         self._scratch = os.open(self._spec.scratch, flags)
-        if _list_names(self._scratch):
+        if os.listdir(self._scratch):  # noqa: PTH208  (a descriptor, not a path)
             raise OSError(f"{self._spec.scratch} is not empty")
         if "uid" in self._spec.walls:
             os.fchown(self._scratch, WORKER_UID, WORKER_UID)
@@ -185,13 +185,8 @@ class _Keeper:
         """Leave the folder empty for its owner, who could not remove another user's files."""
         if self._scratch < 0:
             return
-        for name in _list_names(self._scratch):
+        for name in os.listdir(self._scratch):  # noqa: PTH208  (a descriptor, not a path)
             with contextlib.suppress(NotADirectoryError):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=self._scratch)
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=self._scratch)
-
-
-def _list_names(folder: int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries]

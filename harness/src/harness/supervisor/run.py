@@ -195,7 +195,6 @@ class StagedRun(Run):
                 yield case, stage in _TIMED
 
     def _first_ranks(self) -> int:
-        """Return the number of ranks of the first team."""
         return next((case.ranks for case, _ in self._list_cases()), 1)
 
     def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
@@ -434,6 +433,5 @@ class DuelRun(StagedRun):
         return [CaseReport(case.name, stage, "passed") for case in cases]
 
     def _fail_side(self, side: str, report: CaseReport) -> list[CaseReport]:
-        """End the duel with the verdict of the side that did not pass."""
         self._duel = DuelReport(winner="", failed=side)
         return [report]

@@ -103,7 +103,6 @@ def is_compatible_answer(
 
 
 def _strip_leading_ones(shape: Sequence[int]) -> list[int]:
-    """Return a shape without leading ones."""
     lengths = list(shape)
     while lengths and lengths[0] == 1:
         lengths.pop(0)
