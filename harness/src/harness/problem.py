@@ -96,10 +96,8 @@ class NativeOptions:
         ['-DTILE=64', '-DFAST', '-O2']
         """
         pairs = self.defines.items()
-        return [
-            *(f"-D{name}={value}" if value else f"-D{name}" for name, value in pairs),
-            *self.flags,
-        ]
+        defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in pairs]
+        return [*defines, *self.flags]
 
 
 @dataclass(frozen=True)
@@ -162,8 +160,7 @@ class Problem:
 
     def budget_s(self, stage: str, mode: str) -> float:
         """Return how long a stage may take, in seconds."""
-        key = _BUDGETS.get(stage, mode)
-        return self.budgets_s[key]
+        return self.budgets_s[_BUDGETS.get(stage, mode)]
 
 
 def load_problem(folder: Path) -> Problem:
@@ -174,43 +171,50 @@ def load_problem(folder: Path) -> Problem:
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ProblemFault(f"manifest.json cannot be used: {error!r}") from error
     for name, digest in problem.files.items():
-        _verify_file(folder, name, digest)
+        if name != PurePath(name).name:
+            raise ProblemFault(f"{name!r} is not a plain file name")
+        try:
+            actual = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        except OSError as error:
+            raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
+        if actual != digest:
+            raise ProblemFault(f"{name} has SHA-256 {actual}, its manifest says {digest}")
     return problem
 
 
 def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
     lang = _require_known(SUFFIXES, manifest.get("lang", "py"))
-    budgets = {key: _parse_budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
+    budgets = {key: float(value) for key, value in manifest.get("budgets_s", {}).items()}
+    for seconds in budgets.values():
+        if not 0 < seconds < inf:
+            raise ValueError(f"a budget of {seconds} s")
+    calls = manifest.get("calls", _CALLS)
+    if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
+        raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
+    required_mib = int(manifest.get("requires", {}).get("memory_mib", 0))
+    if _PROCESSOR not in manifest.get("gpus", [_PROCESSOR]):
+        # For GPU problems it means each GPU's memory, not the machine's.
+        required_mib = 0
     default_mib = _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
     return Problem(
         slug=manifest["slug"],
         folder=folder,
         files=dict(manifest["files"]),
         submission=_require_plain_name(manifest["submission"], SUFFIXES[lang]),
-        tests=_cases(manifest["tests"]),
-        benchmarks=_cases(manifest["benchmarks"]),
+        tests=tuple(map(_case, manifest["tests"])),
+        benchmarks=tuple(map(_case, manifest["benchmarks"])),
         ranking_by=manifest["ranking_by"],
         budgets_s=BUDGETS_S | budgets,
         form=_require_known(FORMS, manifest.get("form", "")),
-        calls=_parse_calls(manifest.get("calls", _CALLS)),
+        calls=calls,
         lang=lang,
         native=NativeOptions(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", default_mib)),
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
-        required_bytes=_MIB * _required_mib(manifest),
+        required_bytes=_MIB * required_mib,
         is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
-
-
-def _required_mib(manifest: dict[str, Any]) -> int:
-    """Return the required memory of the machine; for GPU problems it means each GPU's."""
-    required = int(manifest.get("requires", {}).get("memory_mib", 0))
-    return required if _PROCESSOR in manifest.get("gpus", [_PROCESSOR]) else 0
-
-
-def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:
-    return tuple(_case(item) for item in items)
 
 
 def _case(item: dict[str, Any]) -> Case:
@@ -226,34 +230,10 @@ def _require_known(known: Collection[str], word: str) -> str:
     return word
 
 
-def _parse_calls(calls: Any) -> int:
-    if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
-        raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
-    return calls
-
-
-def _parse_budget_s(value: Any) -> float:
-    seconds = float(value)
-    if not 0 < seconds < inf:
-        raise ValueError(f"a budget of {seconds} s")
-    return seconds
-
-
 def _require_plain_name(name: str, suffix: str) -> str:
     if name != PurePath(name).name or name in ("", "..") or not name.endswith(suffix):
         raise ValueError(f"{name!r} is not the plain name of a {suffix} file")
     return name
-
-
-def _verify_file(folder: Path, name: str, digest: str) -> None:
-    if name != PurePath(name).name:
-        raise ProblemFault(f"{name!r} is not a plain file name")
-    try:
-        actual = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
-    if actual != digest:
-        raise ProblemFault(f"{name} has SHA-256 {actual}, its manifest says {digest}")
 
 
 _DISTRIBUTED = re.compile(rb"torch\.distributed|from torch import .*\bdistributed\b")

@@ -127,11 +127,14 @@ def parse_directives(source: bytes, language: str) -> Directives:
             problem = "repeated" if topic in values else "unknown"
             raise BuildRefused(f"{problem} directive {topic!r}: there are {', '.join(_TOPICS)}")
         values[topic] = value
-    language = _choose_compiler(values.get("compiler"), language)
+    if (compiler := values.get("compiler")) is not None:
+        if compiler.lower() != "nvrtc" or language != "cuda":
+            request = f"the compiler {compiler!r} cannot be requested"
+            raise BuildRefused(f"{request}: a .cu file may request nvrtc")
+        language = "nvrtc"
     if ("launch" in values) != (language == "nvrtc"):
-        raise BuildRefused(
-            "use 'launch: grid=…, block=…' together with 'compiler: nvrtc', not alone"
-        )
+        reason = "use 'launch: grid=…, block=…' together with 'compiler: nvrtc', not alone"
+        raise BuildRefused(reason)
     flags = tuple(values.get("flags", "").split())
     _require_allowed(flags, language)
     return Directives(language, flags, values.get("launch", ""))
@@ -139,13 +142,14 @@ def parse_directives(source: bytes, language: str) -> Directives:
 
 def make_build_order(directives: Directives, paths: BuildPaths) -> BuildOrder:
     """Return the platform's command line with the flags that the submission may add."""
+    includes = [f"-I{folder}" for folder in paths.includes]
     if directives.language == "nvrtc":
-        options = (f"--gpu-architecture={paths.architecture}", *_includes(paths), *directives.flags)
+        options = (f"--gpu-architecture={paths.architecture}", *includes, *directives.flags)
         return BuildOrder(options, paths.source, paths.output, paths.nvrtc)
     arguments = (
         *compiler_arguments(directives.language, paths.architecture),
         *directives.flags,
-        *_includes(paths),
+        *includes,
     )
     return BuildOrder((*arguments, paths.source, "-o", paths.output), paths.source, paths.output)
 
@@ -171,10 +175,6 @@ def compiler_arguments(language: str, architecture: str) -> tuple[str, ...]:
     return ("nvcc", *shared, "-Xcompiler", "-fPIC", "-gencode", target)
 
 
-def _includes(paths: BuildPaths) -> tuple[str, ...]:
-    return tuple(f"-I{folder}" for folder in paths.includes)
-
-
 def _leading_comments(source: bytes) -> list[str]:
     lines = []
     for line in source.splitlines()[:_LEADING_LINES_MAX]:
@@ -183,16 +183,6 @@ def _leading_comments(source: bytes) -> list[str]:
             break
         lines.append(text)
     return lines
-
-
-def _choose_compiler(name: str | None, language: str) -> str:
-    if name is None:
-        return language
-    if name.lower() != "nvrtc" or language != "cuda":
-        raise BuildRefused(
-            f"the compiler {name!r} cannot be requested: a .cu file may request nvrtc"
-        )
-    return "nvrtc"
 
 
 def _require_allowed(flags: tuple[str, ...], language: str) -> None:

@@ -103,7 +103,10 @@ class GatedCase:
         """
         time_us = self.run(seed, deadline)
         self._freeze()
-        self.idle_us = _idle_us(time_us, self._cpu_before_us, self.team.cpu_us())
+        before_us, after_us = self._cpu_before_us, self.team.cpu_us()
+        self.idle_us = 0.0
+        if before_us is not None and after_us is not None:
+            self.idle_us = max(0.0, time_us - (after_us - before_us))
         self._require_stillness()
         self._judge_all()
         return time_us
@@ -127,17 +130,15 @@ class GatedCase:
         """
         self._prepare(seed)
         self._ends_at = time.monotonic() + budget_s
-        shapes = describe_shapes(self.shapes[0])
-        self._limit_reason = (
-            f"the warm-up for {shapes} took more than the build budget of {budget_s:g} s"
-        )
+        warm_up = f"the warm-up for {describe_shapes(self.shapes[0])}"
+        self._limit_reason = f"{warm_up} took more than the build budget of {budget_s:g} s"
         self._reveal(self._device.run_untimed, protocol.GO, ())
         self._freeze()
 
     def null(self, seed: int, deadline: float) -> float:
         """Make one call of a null worker, which never looks at its input."""
         self._freeze()
-        if not self._buffers[0].has_data:
+        if self._buffers[0].data is None:
             time_us = self.run(seed, deadline)
         else:
             self._set_limit(deadline)
@@ -151,7 +152,7 @@ class GatedCase:
         self._freeze()
         for rank, buffers in enumerate(self._buffers):
             with self._at(rank):
-                buffers.prepare(self._data(seed, rank))
+                buffers.prepare(self._author.data(self.case, seed, rank))
             if self._defences.poisons:
                 buffers.poison.renew()
 
@@ -237,9 +238,6 @@ class GatedCase:
     def _at(self, rank: int) -> AbstractContextManager[None]:
         return on_device(self._device.of_rank(rank).place)
 
-    def _data(self, seed: int, rank: int) -> Any:
-        return self._author.data(self.case, seed, rank)
-
     def _freeze(self) -> None:
         if self._defences.freezes:
             self.team.freeze()
@@ -264,13 +262,14 @@ class GatedCase:
         try:
             self._author.each(self.case, count, self._judge)
         except ReferenceAnswerNeeded:
-            answers = self._author.each(self.case, count, self._expected)
-            self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
 
-    def _expected(self, rank: int) -> list[Any]:
-        buffers = self._buffers[rank]
-        with self._at(rank):
-            return compute_expected(self._author, self.case, buffers, buffers.shown.flat)
+            def expected(rank: int) -> list[Any]:
+                buffers = self._buffers[rank]
+                with self._at(rank):
+                    return compute_expected(self._author, self.case, buffers, buffers.flat)
+
+            answers = self._author.each(self.case, count, expected)
+            self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
 
     def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
         buffers, declaration = self._buffers[rank], self._declared[rank]
@@ -303,13 +302,6 @@ def _let_work_end() -> None:
     ends_at = time.monotonic() + _LATE_S_MAX
     while processes.is_any_running(os.getppid(), but=os.getpid()) and time.monotonic() < ends_at:
         time.sleep(_LOOK_S)
-
-
-def _idle_us(time_us: float, before_us: int | None, after_us: int | None) -> float:
-    """Return how long no worker was on a core during a call; 0 if that is unknown."""
-    if before_us is None or after_us is None:
-        return 0.0
-    return max(0.0, time_us - (after_us - before_us))
 
 
 class WarmUps:

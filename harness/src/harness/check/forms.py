@@ -109,10 +109,8 @@ class _Models:
 
     def check(self, data: Any, output: Any) -> tuple[bool, str]:
         """Return whether every part is close to the model's own answer."""
-        pairs = list(_pair_tensors(output, self.answer(_clone_data(data))))
-        differences = [
-            text for text in (self._describe_difference(*pair) for pair in pairs) if text
-        ]
+        pairs = _pair_tensors(output, self.answer(_clone_data(data)))
+        differences = [*filter(None, (self._describe_difference(*pair) for pair in pairs))]
         return not differences, "\n".join(differences)
 
     def _move_to_device(self, value: Any) -> Any:
@@ -188,16 +186,10 @@ def load_native_functions(
         f"{name} {sha256((directory.problem.folder / name).read_bytes()).hexdigest()}"
         for name in sorted(directory.problem.files)
     ]
-    text = b"\0".join(
-        [
-            read_drivers(),
-            HEADER.read_bytes(),
-            *(file_digest.encode() for file_digest in file_digests),
-        ]
-    )
-    key = build_key(
-        text, arguments, build_tools.tools, f"{build_tools.processor} {build_tools.gpu}", ""
-    )
+    digests = (file_digest.encode() for file_digest in file_digests)
+    text = b"\0".join([read_drivers(), HEADER.read_bytes(), *digests])
+    architecture = f"{build_tools.processor} {build_tools.gpu}"
+    key = build_key(text, arguments, build_tools.tools, architecture, "")
     library = cache.get(key)
     if library is None:
         library = _compile_reference(directory, arguments, build_tools)

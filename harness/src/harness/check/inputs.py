@@ -134,8 +134,15 @@ def probe_shape(
     began = time.monotonic()
     answer = _compute_answer(author, case, data_copy)
     _require_place(answer, place, "ref_kernel")
-    _require_dtypes(answer)
-    _synchronize(answer.tensors)
+    torch: Any = importlib.import_module("torch")
+    for tensor in answer.tensors:
+        # Torch can neither copy nor compare the others.
+        if (name := dtype_name(tensor.dtype)) not in _ANSWER_DTYPES:
+            advice = "return it as bytes instead: tensor.view(torch.uint8)"
+            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
+        if tensor.is_cuda:
+            # A GPU returns before it is done.
+            torch.cuda.synchronize(tensor.device)
     reference_s = time.monotonic() - began
     buffers = _find_buffers(author, case, flat, (data_copy, answer))
     input_indices = tuple(index for index in range(len(flat.tensors)) if index not in buffers)
@@ -159,14 +166,6 @@ def probe_shape(
     )
 
 
-def _require_dtypes(answer: FlatValue) -> None:
-    """Raise ProblemFault for dtypes that torch can neither copy nor compare."""
-    for tensor in answer.tensors:
-        if (name := dtype_name(tensor.dtype)) not in _ANSWER_DTYPES:
-            advice = "return it as bytes instead: tensor.view(torch.uint8)"
-            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
-
-
 def _generate_data(
     author: ReferenceFunctions, case: Case, key: bytes, rank: int
 ) -> tuple[FlatValue, int]:
@@ -188,13 +187,6 @@ def _require_place(flat: FlatValue, place: str, source: str) -> None:
                 f"{source} made a tensor on {tensor.device}, this run is on {place}: "
                 "make it with device=utils.get_device()"
             )
-
-
-def _synchronize(tensors: Sequence[Any]) -> None:
-    torch: Any = importlib.import_module("torch")
-    for tensor in tensors:
-        if tensor.is_cuda:
-            torch.cuda.synchronize(tensor.device)
 
 
 def _compute_answer(author: ReferenceFunctions, case: Case, data: FlatValue) -> FlatValue:
@@ -245,13 +237,10 @@ def _find_buffers(
 
 
 def _is_same_view(tensor: Any, output: Any) -> bool:
-    view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-    return bool(tensor.numel()) and view == (
-        output.data_ptr(),
-        output.dtype,
-        output.shape,
-        output.stride(),
+    first, second = (
+        (view.data_ptr(), view.dtype, view.shape, view.stride()) for view in (tensor, output)
     )
+    return bool(tensor.numel()) and first == second
 
 
 class MemoryAllocator(Protocol):
@@ -259,14 +248,6 @@ class MemoryAllocator(Protocol):
 
     def allocate(self, size: int, role: str) -> Memory:
         """Return a memory of `size` bytes for `inputs` or `outputs`. Raises DeviceFault."""
-
-
-@dataclass
-class CallData:
-    """The data of the current call, as the author's code made it and flattened."""
-
-    data: Any
-    flat: FlatValue
 
 
 class RankBuffers:
@@ -281,7 +262,9 @@ class RankBuffers:
         self.snapshot: Any = torch.empty_like(self._outputs.bytes)
         self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]
         self._tensors: list[Any] = []
-        self.shown = CallData(None, FlatValue([], [], []))
+        # The data of the current call, as the author's code made it, and flattened.
+        self.data: Any = None
+        self.flat = FlatValue([], [], [])
         self._equal = torch.equal
 
     @property
@@ -295,18 +278,12 @@ class RankBuffers:
 
     def prepare(self, data: Any) -> None:
         """Flatten the next call's data. Raises ProblemFault if its shape differs."""
-        flat = flatten(data, "generate_input")
-        self.shown = CallData(data, flat)
-        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(flat)]
-
-    @property
-    def has_data(self) -> bool:
-        """Whether there is data from an earlier call."""
-        return self.shown.data is not None
+        self.data, self.flat = data, flatten(data, "generate_input")
+        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(self.flat)]
 
     def scalars(self) -> bytes:
         """Return the non-tensor leaves as the worker reads them. Raises ProblemFault."""
-        scalars = self.shown.flat.scalars
+        scalars = self.flat.scalars
         message = json.dumps(scalars).encode() if scalars else b""
         if len(message) > protocol.SCALARS_BYTES_MAX:
             reason = f"{len(message)} bytes, at most {protocol.SCALARS_BYTES_MAX} are allowed"
@@ -328,10 +305,10 @@ class RankBuffers:
 
     def seen(self) -> tuple[FlatValue, Any]:
         """Return the data in the memory that the worker reaches; for mutation tests only."""
-        tensors = list(self.shown.flat.tensors)
+        tensors = list(self.flat.tensors)
         for index, view in zip(self.shape.shown, self._views, strict=True):
             tensors[index] = view.clone()
-        flat = replace(self.shown.flat, tensors=tensors)
+        flat = replace(self.flat, tensors=tensors)
         return flat, flat.rebuild(tensors)
 
     def close(self) -> None:

@@ -116,7 +116,12 @@ class Notes:
             is_error = note.is_timed or note.places >= self._cases
             notes.setdefault((code, ERROR if is_error else WARNING), note)
         ordered = sorted(notes.items(), key=lambda item: item[0][1] != ERROR)
-        return [_note_finding(code, level, note) for (code, level), note in ordered]
+        findings = []
+        for (code, level), note in ordered:
+            others = len(note.places) - 1
+            also = f" (and {others} more cases)" if others else ""
+            findings.append(make_finding(code, level, note.where, f"{note.text[:500]}{also}"))
+        return findings
 
 
 def describe_case(stage: str, case: Case) -> str:
@@ -129,12 +134,6 @@ def make_finding(code: str, level: str, place: str, text: str) -> Finding:
     fix = FIXES.get(code, "")
     message = make_printable(f"{text}: {fix}" if fix else text)
     return Finding(code, level, make_printable(place)[:_WHERE_CHARS_MAX], message[:_TEXT_CHARS_MAX])
-
-
-def _note_finding(code: str, level: str, note: _Note) -> Finding:
-    others = len(note.places) - 1
-    also = f" (and {others} more cases)" if others else ""
-    return make_finding(code, level, note.where, f"{note.text[:500]}{also}")
 
 
 class ProcessLeftBehind(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -303,7 +302,11 @@ def inspect_inputs(subject: InspectedCase) -> InspectedInputs | None:
         takes = "seed" in subject.case.args
         text = "two seeds give one input, bit for bit" if takes else "it takes no seed"
         subject.add_soft("generator_fixed", text)
-    return InspectedInputs(first, second, again, generate_s, is_fixed, _find_unsteady(first, again))
+    tensors = enumerate(zip(first.whole.tensors, again.whole.tensors, strict=True))
+    unsteady = tuple(index for index, pair in tensors if not have_same_bits(*pair))
+    if first.whole.scalars != again.whole.scalars:
+        unsteady = (-1,)
+    return InspectedInputs(first, second, again, generate_s, is_fixed, unsteady)
 
 
 def _are_same_inputs(first: GeneratedData, second: GeneratedData) -> bool:
@@ -313,18 +316,10 @@ def _are_same_inputs(first: GeneratedData, second: GeneratedData) -> bool:
     return has_same_scalars and all(have_same_bits(*pair) for pair in pairs)
 
 
-def _find_unsteady(first: GeneratedData, again: GeneratedData) -> tuple[int, ...]:
-    if first.whole.scalars != again.whole.scalars:
-        return (-1,)
-    tensors = enumerate(zip(first.whole.tensors, again.whole.tensors, strict=True))
-    return tuple(index for index, pair in tensors if not have_same_bits(*pair))
-
-
 def _generate_data(subject: InspectedCase, call: int, byte: int = ZEROS) -> GeneratedData:
     """Return the data of a seed; `byte` fills uninitialised memory."""
-    seed = derive_seed(
-        bytes(KEY_BYTES), "inspect", subject.case.name, call, subject.shape.seed_bits
-    )
+    name, bits = subject.case.name, subject.shape.seed_bits
+    seed = derive_seed(bytes(KEY_BYTES), "inspect", name, call, bits)
     with fill_uninitialised(byte):
         data = subject.author.data(subject.case, seed)
     flat_data = flatten_copy(data)
