@@ -75,15 +75,9 @@ class Run:
         """Run the stages in order until one does not pass. Raises problem and machine errors."""
         try:
             tier, environment = self._describe_clock()
+            commit, machine = hashlib.sha256(self._key).hexdigest(), self._machine
             self._report_progress(
-                Started(
-                    harness=VERSION,
-                    level=self._machine.level,
-                    tier=tier,
-                    key_commit=hashlib.sha256(self._key).hexdigest(),
-                    environment=environment,
-                    missing=self._machine.missing,
-                )
+                Started(VERSION, machine.level, tier, commit, environment, machine.missing)
             )
             self._run_stages()
         finally:
@@ -117,9 +111,8 @@ class Run:
             self._cases += cases if stage != "build" else []
             self._first_failed = verdict.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
-            self._report_progress(
-                StageFinished(stage, stage_verdict, time.monotonic() - began, len(cases))
-            )
+            took_s = time.monotonic() - began
+            self._report_progress(StageFinished(stage, stage_verdict, took_s, len(cases)))
             if self._first_failed:
                 return
 
@@ -201,9 +194,8 @@ class StagedRun(Run):
         """Build the submission; find all shapes while the worker loads it."""
         try:
             began = time.monotonic()
-            submission.prepare_submission(
-                self.worker_teams, self._machine.cache, began + BUILD_S_MAX
-            )
+            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
+            submission.prepare_submission(self.worker_teams, cache, ends_at)
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
             self._team = self.worker_teams.start(self._first_ranks())
@@ -283,12 +275,13 @@ class StagedRun(Run):
     def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
-        clock = TimingContext(
-            self._judge_context, self._shapes, seeds, read_history(self._directory)
+        history, mode, tell = (
+            read_history(self._directory),
+            self._request.mode,
+            self._report_progress,
         )
-        timer = StageTimer(
-            self.worker_teams, clock, self._warm_ups, self._request.mode, self._report_progress
-        )
+        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
+        timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, tell)
         try:
             return timer.run(self._team, cases, budget)
         finally:
@@ -338,10 +331,9 @@ class DuelRun(StagedRun):
         if directory.rival is None:
             raise ProblemFault("a duel needs two submissions: name the rival")
         super().__init__(request, directory, machine, tell)
-        rival = WorkerTeams(
-            self.worker_teams.setup, directory.rival, request.mode, self.worker_teams.ranks
-        )
-        self._all_worker_teams = dict(zip(SIDES, (self.worker_teams, rival), strict=True))
+        teams = self.worker_teams
+        rival = WorkerTeams(teams.setup, directory.rival, request.mode, teams.ranks)
+        self._all_worker_teams = dict(zip(SIDES, (teams, rival), strict=True))
         self._teams: dict[str, Team] = {}
         self._duel: DuelReport | None = None
         self._steps |= {
@@ -355,20 +347,17 @@ class DuelRun(StagedRun):
         try:
             report = replace(super().execute(), duel=self._duel)
         finally:
-            self._end_rival()
+            # Ending B fails only if one of its processes cannot be killed.
+            rival = self._all_worker_teams["B"]
+            try:
+                rival.end()
+            except CaseFailed as failure:
+                raise SandboxFault(failure.message) from failure
+            finally:
+                self._directory.keep("rival-log.txt", rival.log.whole().encode())
         if self._duel is not None and self._duel.failed:
             report = replace(report, reason=f"submission {self._duel.failed}: {report.reason}")
         return report
-
-    def _end_rival(self) -> None:
-        """End everything of B. This fails only if one of its processes cannot be killed."""
-        rival = self._all_worker_teams["B"]
-        try:
-            rival.end()
-        except CaseFailed as failure:
-            raise SandboxFault(failure.message) from failure
-        finally:
-            self._directory.keep("rival-log.txt", rival.log.whole().encode())
 
     def _build(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         require_walls(self._machine)
@@ -376,11 +365,9 @@ class DuelRun(StagedRun):
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
             is_last = name == SIDES[-1]
-            cache = self._machine.cache
+            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
             try:
-                submission.prepare_submission(
-                    worker_teams, cache, began + BUILD_S_MAX, is_last=is_last
-                )
+                submission.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
             except CaseFailed as failure:
                 return self._fail_side(name, verdict.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
@@ -414,13 +401,10 @@ class DuelRun(StagedRun):
     def _time_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases(stage, self._request.mode)
         seeds = functools.partial(self._seeds, stage)
-        clock = TimingContext(
-            self._judge_context, self._shapes, seeds, read_history(self._directory)
-        )
+        history, all_teams = read_history(self._directory), self._all_worker_teams
+        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
         side_a, side_b = (
-            DuelSide(
-                name, self._all_worker_teams[name], self._teams[name], StageBudget(budget.left_s)
-            )
+            DuelSide(name, all_teams[name], self._teams[name], StageBudget(budget.left_s))
             for name in SIDES
         )
         duel = Duel((side_a, side_b), clock, self._warm_ups, self._report_progress)
