@@ -67,9 +67,9 @@ def ncu_command(ncu: str, report: str) -> tuple[str, ...]:
     exit status; ERR_NVGPUCTRPERM means that the operator has not allowed performance counters to
     accounts other than root.
     """
-    what = ("--target-processes=all", "--profile-from-start=off", f"--launch-count={KERNELS_MAX}")
-    how = ("--config-file=off", "--set=full", "--import-source=yes", "--clock-control=none")
-    return (ncu, *what, *how, "--force-overwrite", f"--export={report}")
+    scope = ("--target-processes=all", "--profile-from-start=off", f"--launch-count={KERNELS_MAX}")
+    details = ("--config-file=off", "--set=full", "--import-source=yes", "--clock-control=none")
+    return (ncu, *scope, *details, "--force-overwrite", f"--export={report}")
 
 
 def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:

@@ -71,7 +71,6 @@ def build_program(worker_teams: WorkerTeams, deadline: float) -> tuple[int, ...]
 
 
 def _plan_submission_build(worker_teams: WorkerTeams) -> BuildPlan:
-    """Raises BuildRefused or ToolMissing."""
     directory, build_tools = worker_teams.directory, worker_teams.setup.machine.build_tools
     source = (directory.submission / directory.problem.submission).read_bytes()
     others = sorted(

@@ -334,7 +334,6 @@ def _make_mode(torch: Any) -> Any:
 
 
 def _map_device(torch: Any, value: Any) -> Any:
-    """Return an argument, or the processor if it is a CUDA device."""
     if type(value) is str:
         return "cpu" if value == "cuda" or value.startswith("cuda:") else value
     is_cuda = isinstance(value, torch.device) and value.type == "cuda"

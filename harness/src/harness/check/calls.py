@@ -327,15 +327,13 @@ class WarmUps:
         if shapes in known_shapes:
             return
         known_shapes.add(shapes)
+        name = gate.case.name
+        if name not in self._seeds:
+            # They continue from team to team.
+            self._seeds[name] = self._seeds_of_case(gate.case)
         began = time.monotonic()
-        gate.warm_up(self._next_seed(gate.case), self._budget_s)
+        gate.warm_up(next(self._seeds[name]), self._budget_s)
         budget.extend(time.monotonic() - began)
-
-    def _next_seed(self, case: Case) -> int:
-        """Return the next seed of a case; they continue from team to team."""
-        if case.name not in self._seeds:
-            self._seeds[case.name] = self._seeds_of_case(case)
-        return next(self._seeds[case.name])
 
 
 def probe_shapes(
@@ -343,15 +341,15 @@ def probe_shapes(
 ) -> dict[str, list[Shape]]:
     """Return for each case, by name, the shape of every rank. Raises ProblemFault."""
     shapes_by_case: dict[str, list[Shape]] = {}
+
+    def probe_rank(case: Case, rank: int) -> Shape:
+        place = judge_context.device.of_rank(rank).place
+        with on_device(place):
+            shape = probe_shape(judge_context.author, case, key, rank, place)
+        return replace(shape, is_checked=is_checked)
+
     for case in cases:
         if case.name not in shapes_by_case:
-            probed = functools.partial(_probe_rank, judge_context, case, key)
-            shapes = judge_context.author.each(case, case.ranks, probed)
-            shapes_by_case[case.name] = [replace(shape, is_checked=is_checked) for shape in shapes]
+            probe = functools.partial(probe_rank, case)
+            shapes_by_case[case.name] = judge_context.author.each(case, case.ranks, probe)
     return shapes_by_case
-
-
-def _probe_rank(judge_context: JudgeContext, case: Case, key: bytes, rank: int) -> Shape:
-    place = judge_context.device.of_rank(rank).place
-    with on_device(place):
-        return probe_shape(judge_context.author, case, key, rank, place)

@@ -262,7 +262,6 @@ class _Library:
         return code == _RIGHT, self._error_message()
 
     def _read_value(self, pointer: int | None) -> tuple[Any, ...]:
-        """Return the tensors of a value and free it."""
         if not pointer:
             raise RuntimeError(self._error_message())
         value = ctypes.c_void_p(pointer)

@@ -49,9 +49,9 @@ class Shape:
     """The layout of a case, taken from a run of the reference under a seed used for nothing else.
 
     `template` describes freshly generated data; its tensors are inputs if their index is in
-    `shown`, else output buffers. `data` and `answer` are the templates that the worker reads. With
-    `is_checked`, the problem's own check judges answers of another dtype or shape. `scalars` are
-    the plain values in the data of that run, as JSON.
+    `input_indices`, else output buffers. `data` and `answer` are the templates that the worker
+    reads. With `is_checked`, the problem's own check judges answers of another dtype or shape.
+    `scalars` are the plain values in the data of that run, as JSON.
     """
 
     inputs: tuple[Leaf, ...]
@@ -59,7 +59,7 @@ class Shape:
     data: Node
     answer: Node
     template: Node
-    shown: tuple[int, ...]
+    input_indices: tuple[int, ...]
     seed_bits: int
     reference_s: float
     is_checked: bool = False
@@ -97,7 +97,7 @@ class Shape:
     def inputs_of(self, flat: FlatValue) -> list[Any]:
         """Return the input tensors of fresh data. Raises ProblemFault if their layout differs."""
         if flat.template == self.template:
-            tensors = [flat.tensors[index] for index in self.shown]
+            tensors = [flat.tensors[index] for index in self.input_indices]
             if all(map(Leaf.holds, self.inputs, tensors)):
                 return tensors
         raise ProblemFault("generate_input makes other shapes under another seed")
@@ -159,7 +159,7 @@ def probe_shape(
             answer.template, lambda i: ["buffer" if i in written else "tensor", i]
         ),
         template=flat.template,
-        shown=input_indices,
+        input_indices=input_indices,
         seed_bits=seed_bits,
         reference_s=reference_s,
         scalars=json.dumps(flat.scalars),
@@ -274,7 +274,7 @@ class RankBuffers:
 
     def layout(self) -> bytes:
         """Return what the worker is told of the case and of its memories."""
-        return self.shape.layout([memory.told for memory in self.memories])
+        return self.shape.layout([memory.layout for memory in self.memories])
 
     def prepare(self, data: Any) -> None:
         """Flatten the next call's data. Raises ProblemFault if its shape differs."""
@@ -306,7 +306,7 @@ class RankBuffers:
     def seen(self) -> tuple[FlatValue, Any]:
         """Return the data in the memory that the worker reaches; for mutation tests only."""
         tensors = list(self.flat.tensors)
-        for index, view in zip(self.shape.shown, self._views, strict=True):
+        for index, view in zip(self.shape.input_indices, self._views, strict=True):
             tensors[index] = view.clone()
         flat = replace(self.flat, tensors=tensors)
         return flat, flat.rebuild(tensors)

@@ -260,7 +260,6 @@ def _is_model(value: Any) -> bool:
 
 
 def _is_problem_class(kind: type) -> bool:
-    """Return whether a class is defined in one of the problem's own files."""
     modules = (sys.modules.get(kind.__module__), sys.modules.get(_REFERENCE))
     files = [getattr(module, "__file__", None) for module in modules]
     return all(files) and len({Path(str(file)).parent for file in files}) == 1

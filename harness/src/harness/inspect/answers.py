@@ -56,7 +56,6 @@ def list_rank_tensors(ranks: int, right: FlatValue, data: FlatValue) -> list[Ran
 
 
 def _rank_bounds(flat: FlatValue) -> list[tuple[int, int]]:
-    """Return where each rank's tensors begin and end in the combined value."""
     counts = [len(flatten(value, "").tensors) for value in flat.rebuild(flat.tensors)]
     ends = list(itertools.accumulate(counts))
     return list(zip([0, *ends], ends, strict=False))
@@ -206,7 +205,7 @@ def collect_answers(subject: InspectedCase, inputs: InspectedInputs) -> Referenc
         subject.add("reference_random", WARNING if is_accepted else ERROR, text)
     _inspect_values(subject, inputs, right, other)
     is_same_again = not inputs.unsteady or have_same_values(
-        right, _compute_answer(subject, copy_flat(inputs.again.whole))
+        right, _compute_answer(subject, copy_flat(inputs.again.all_data))
     )
     return ReferenceAnswers(right, other, reference_s, outputs, is_same_again)
 
@@ -226,7 +225,7 @@ def inspect_check(
         subject.add("check_refuses", ERROR, f"it says {complaint[:200]!r}")
         return check_s
     is_unchanged = all(
-        have_same_bits(data.tensors[i], inputs.one.tensors[i]) for i in subject.shape.shown
+        have_same_bits(data.tensors[i], inputs.one.tensors[i]) for i in subject.shape.input_indices
     )
     if not is_unchanged or not have_same_values(output, answers.right):
         subject.add("check_writes", WARNING, "the inputs or the answer are others afterwards")
@@ -252,7 +251,7 @@ def _inspect_writes(
     """Note inputs that the reference changed; a tensor that is also an output may change."""
     changed = [
         index
-        for index in subject.shape.shown
+        for index in subject.shape.input_indices
         if index not in outputs
         and not have_same_bits(data.tensors[index], inputs.one.tensors[index])
     ]
@@ -268,7 +267,7 @@ def _inspect_values(
     is_constant = all(bool((flat == flat[0]).all()) for flat in flats if len(flat))
     nan_count = sum(int(nan_mask(tensor).sum()) for tensor in right.tensors)
     if nan_count:
-        input_tensors = [inputs.one.tensors[index] for index in subject.shape.shown]
+        input_tensors = [inputs.one.tensors[index] for index in subject.shape.input_indices]
         has_nan = any(bool(nan_mask(tensor).any()) for tensor in input_tensors)
         text = f"{nan_count} values are NaN"
         subject.add("reference_nan", WARNING if has_nan else ERROR, text)
@@ -283,7 +282,7 @@ def _inspect_lazy_answers(
     subject: InspectedCase, inspected: InspectedInputs, answers: ReferenceAnswers, rank: RankTensors
 ) -> None:
     right, other = (flat.tensors[rank.answer] for flat in (answers.right, answers.other))
-    shown_indices = [index for index in subject.shape.shown if index in rank.data]
+    shown_indices = [index for index in subject.shape.input_indices if index in rank.data]
     inputs = match_inputs(right, inspected.one, shown_indices)
     for code, description, answer in make_same_form_answers(right, other, inputs):
         text = f"{rank.where}{description}"

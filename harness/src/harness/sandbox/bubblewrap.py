@@ -149,7 +149,7 @@ class BubblewrapEntry:
         self._box_workers = box_workers
         # Where bubblewrap notes that the program inside was started, and how it ended.
         self._record = os.memfd_create("record")
-        self.kept: Sequence[int] = (self._record,)
+        self.fault_files: Sequence[int] = (self._record,)
 
     def prepare(self) -> None:
         """Check the tools; bubblewrap makes its own namespaces. Raises OSError."""

@@ -93,7 +93,7 @@ class BoxWorkers:
 class ForkEntry:
     """Enters a box by fork alone."""
 
-    kept: Sequence[int] = ()
+    fault_files: Sequence[int] = ()
 
     def __init__(self, spec: BoxSpec, box_workers: BoxWorkers) -> None:
         self._spec = spec
@@ -265,7 +265,7 @@ def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> landlock.AllowedPa
             read.append(folder)
     tops = [f"/{name}" for name in root.TOP_FOLDERS]
     return landlock.AllowedPaths(
-        listed=names,
+        list_only=names,
         read=[*tops, *read, *_MACHINE_FILES, spec.submission],
         written=[spec.scratch],
         # CUDA names its threads by writing below /proc/self.

@@ -22,9 +22,9 @@ from harness.sandbox.host import CgroupParents
 
 
 class BoxEntry(Protocol):
-    """How the first process enters a box. `kept` are descriptors that `fault` needs."""
+    """How the first process enters a box. `fault_files` are descriptors that `fault` needs."""
 
-    kept: Sequence[int]
+    fault_files: Sequence[int]
 
     def prepare(self) -> None:
         """Prepare in the keeper, before the first process inside is forked. Raises OSError."""
@@ -79,7 +79,7 @@ class _Keeper:
             self._run_first_process(keeper)
         # A socket of the box that is held here would not close with its worker.
         linux.silence_streams()
-        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._entry.kept])
+        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._entry.fault_files])
 
     def watch(self) -> None:
         """Return when the first process inside has ended."""

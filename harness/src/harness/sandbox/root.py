@@ -92,11 +92,11 @@ def enter_root(spec: BoxSpec) -> None:
         raise OSError(f"{spec.submission} is not a folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     visible_paths = shown_paths(spec)
-    shown = [*visible_paths, *spec.devices, spec.submission]
+    mounted = [*visible_paths, *spec.devices, spec.submission]
     free_folders = [
         folder
         for folder in _MOUNT_POINTS
-        if Path(folder).is_dir() and not any(is_below(path, folder) for path in shown)
+        if Path(folder).is_dir() and not any(is_below(path, folder) for path in mounted)
     ]
     if not free_folders:
         raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")

@@ -94,7 +94,6 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
 def _copy_submission_files(
     problem_folder: Path, submission_folder: Path, problem: Problem, source: str
 ) -> str:
-    """Copy what a submission's workers see; return the submission's file name there."""
     if problem.lang == "cu":
         main = problem.submission
         for path in _native_files(problem_folder, problem):

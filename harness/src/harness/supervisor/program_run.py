@@ -267,13 +267,14 @@ class ProgramRun(Run):
             self.worker_teams.wait_until_ready(team, deadline, "the program used up its budget")
             team.end()
             drain.join(_DRAIN_S)
-            # The exit status as the box reports it is not trusted.
             status = read_memory(status_memory, _STATUS_BYTES_MAX)
+        finally:
+            os.close(status_memory)
+        try:
+            # The box reports it, so it is not trusted.
             return drain.data, int(status or b"0")
         except ValueError:
             raise CaseFailed("protocol", "the program's exit status is not a number") from None
-        finally:
-            os.close(status_memory)
 
 
 class _Drain(threading.Thread):

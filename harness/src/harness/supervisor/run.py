@@ -290,7 +290,6 @@ class StagedRun(Run):
             leave_history(self._directory, timer.history)
 
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
-        """Profile every timed case in the worker that was checked."""
         reports: list[CaseReport] = []
         profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups)
         self._artefacts = profiler.artefacts

@@ -370,7 +370,6 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
 
 
 def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:
-    """End this process when its parent ends."""
     try:
         pidfd = os.pidfd_open(parent)
     except ProcessLookupError:

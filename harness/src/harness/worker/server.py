@@ -135,7 +135,6 @@ class WorkerServer:
         return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
 
     def _report_result(self, work: Callable[[], object]) -> None:
-        """Do the work and report READY, or why it failed."""
         try:
             work()
         except SubmissionFailure as reason:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.worker import native
 from harness.worker.cuda import CudaBatch
-from harness.worker.kernel_loader import CUSTOM_KERNEL, Kernel, ModelKernel, load_kernel
+from harness.worker.kernel_loader import CUSTOM_KERNEL, ModelKernel, load_kernel
 from harness.worker.memory import SharedCase
 
 PACK_BYTES_MAX = 64 * 1024**2
@@ -45,7 +45,11 @@ def pack_cache(folder: str, descriptor: int) -> bool:
     paths = sorted(_find_files(root))[: FILES_MAX + 1]
     if not any(path.suffix in _COMPILED for path in paths):
         return False
-    entries = [_entry(root, path) for path in paths]
+    entries = []
+    for path in paths:
+        status, name = path.lstat(), path.relative_to(root).as_posix()
+        mode = stat.S_IMODE(status.st_mode) & 0o777
+        entries.append((name, status.st_size, mode, status.st_mtime_ns))
     head = json.dumps(entries).encode()
     size = _LENGTH_BYTES + len(head) + sum(entry[1] for entry in entries)
     if size > PACK_BYTES_MAX or len(paths) > FILES_MAX or len(head) > LIST_BYTES_MAX:
@@ -72,7 +76,13 @@ def unpack_cache(descriptor: int, folder: str) -> int:
             data = memory.read(size)
             if len(data) != size:
                 raise InvalidPack(f"the pack ends within {name!r}")
-            _write_file(root / name, data, mode, mtime_ns)
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(path, flags, mode), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
     return len(names)
 
 
@@ -83,12 +93,6 @@ def _find_files(root: Path) -> Iterator[Path]:
             path = Path(parent, name)
             if stat.S_ISREG(path.lstat().st_mode):
                 yield path
-
-
-def _entry(root: Path, path: Path) -> tuple[str, int, int, int]:
-    status = path.lstat()
-    name = path.relative_to(root).as_posix()
-    return name, status.st_size, stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime_ns
 
 
 def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:
@@ -114,15 +118,6 @@ def _check_entry(name: str, size: int, mode: int, mtime_ns: int) -> tuple[str, i
     return str(path), size, mode & 0o777, mtime_ns
 
 
-def _write_file(path: Path, data: bytes, mode: int, mtime_ns: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
-
-
 def load_submission(
     path: Path, role: dict[str, Any], descriptors: list[int], folder: str
 ) -> CaseBinder:
@@ -146,13 +141,13 @@ def load_submission(
     kernel = load_kernel(path, entry)
     if entry != CUSTOM_KERNEL:
         kernel = ModelKernel(kernel)
-    return lambda case: _bind_python(kernel, case)
 
+    def bind(case: SharedCase) -> Call:
+        if isinstance(case, CudaBatch):
+            return lambda scalars: case.answer(kernel, scalars)
+        return lambda scalars: case.commit(kernel(case.data(scalars)))
 
-def _bind_python(kernel: Kernel, case: SharedCase) -> Call:
-    if isinstance(case, CudaBatch):
-        return lambda scalars: case.answer(kernel, scalars)
-    return lambda scalars: case.commit(kernel(case.data(scalars)))
+    return bind
 
 
 def _bind_null(case: SharedCase) -> Call:
