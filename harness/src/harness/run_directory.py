@@ -37,7 +37,7 @@ class AuthorActivity:
     @property
     def what(self) -> str:
         """The part that is running, or was running when the run ended; "" if none."""
-        if self._started_at() == _IDLE:
+        if _STARTED_AT.unpack_from(self._page, 0)[0] == _IDLE:
             return ""
         text = self._page[_STARTED_AT.size : _STARTED_AT.size + _TEXT_BYTES_MAX]
         return text.rstrip(b"\0").decode(errors="replace")
@@ -51,11 +51,6 @@ class AuthorActivity:
         if started_at == _IDLE:
             return 0.0, 0.0
         return cpu_s - cpu_before_s, time.monotonic() - started_at
-
-    def _started_at(self) -> float:
-        since: float
-        since, _ = _STARTED_AT.unpack_from(self._page, 0)
-        return since
 
 
 @dataclass(frozen=True)

@@ -249,15 +249,12 @@ def _inspect_writes(
     subject: InspectedCase, inputs: InspectedInputs, data: FlatValue, outputs: Collection[int]
 ) -> None:
     """Note inputs that the reference changed; a tensor that is also an output may change."""
-    changed = [
-        index
-        for index in subject.shape.input_indices
-        if index not in outputs
-        and not have_same_bits(data.tensors[index], inputs.one.tensors[index])
-    ]
-    if changed:
-        text = f"tensor {changed[0]} of the data is another afterwards"
-        subject.add("reference_writes", ERROR, text)
+    for index in subject.shape.input_indices:
+        is_same = have_same_bits(data.tensors[index], inputs.one.tensors[index])
+        if index not in outputs and not is_same:
+            text = f"tensor {index} of the data is another afterwards"
+            subject.add("reference_writes", ERROR, text)
+            return
 
 
 def _inspect_values(

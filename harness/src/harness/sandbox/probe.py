@@ -207,15 +207,8 @@ def probe_isolation() -> Isolation:
     launchers: tuple[MissingWall, ...] = ()
     if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
         launchers = (explain_launcher(reason),)
-    return Isolation(
-        walls=walls,
-        level=isolation_level(walls),
-        missing=missing,
-        kernel=platform.release(),
-        landlock=landlock.abi_version(),
-        has_bubblewrap=not launchers,
-        launchers=launchers,
-    )
+    level, kernel, abi = isolation_level(walls), platform.release(), landlock.abi_version()
+    return Isolation(walls, level, missing, kernel, abi, not launchers, launchers)
 
 
 def _find_missing() -> Iterator[MissingWall]:

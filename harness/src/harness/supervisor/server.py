@@ -101,7 +101,9 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     if leaves_network:
         fork_entry.leave_network_namespace()
     if landlock.abi_version() >= landlock.ABI_MIN:
-        landlock.restrict_paths(_paths(folders))
+        read = [*_READ, *root.interpreter_folders(), root.package_folder()]
+        written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
+        landlock.restrict_paths(landlock.AllowedPaths(read=read, written=written))
     if os.getuid() == 0:
         # A virtual environment may be readable while its base interpreter is not.
         is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
@@ -111,14 +113,6 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         linux.drop_capabilities()
     linux.become_unreadable()
     seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
-
-
-def _paths(folders: Sequence[int]) -> landlock.AllowedPaths:
-    read = [*_READ, *root.interpreter_folders(), root.package_folder()]
-    return landlock.AllowedPaths(
-        read=[path for path in read if Path(path).exists()],
-        written=[*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)],
-    )
 
 
 def _is_reachable(folder: Path) -> bool:

@@ -61,32 +61,28 @@ def load_kernel(path: Path, entry: str = CUSTOM_KERNEL) -> Kernel:
 
 def explain_exception(error: BaseException, path: Path, kind: str) -> SubmissionFailure:
     """Return the failure for an exception; the traceback begins in the submission's file."""
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+    is_build = str(error).startswith("Error building extension")
+    has_no_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    if has_no_memory or (is_build and _KILLED in str(error)):
         return SubmissionFailure("memory", _last_lines(error, path))
-    if str(error).startswith("Error building extension"):
-        if _KILLED in str(error):
-            return SubmissionFailure("memory", _last_lines(error, path))
+    if is_build:
         return SubmissionFailure("compile_error", _last_lines(error, path))
     if isinstance(error, SystemExit):
         return SubmissionFailure(kind, f"the submission called exit({error.code!r})")
-    return SubmissionFailure(kind, _traceback(error, path))
-
-
-def _last_lines(error: BaseException, path: Path) -> str:
-    return _shorten_paths("".join(traceback.format_exception_only(error)), path)
-
-
-def _traceback(error: BaseException, path: Path) -> str:
-    """Format the frames from the submission's first on; ours above them do not help."""
+    # Our own frames, above the submission's first one, do not help.
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
         frame = frame.tb_next
     lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
-    return _shorten_paths("".join(lines), path)
+    return SubmissionFailure(kind, _join_lines(lines, path))
 
 
-def _shorten_paths(text: str, path: Path) -> str:
-    return text.replace(f"{path.parent}/", "").strip()
+def _last_lines(error: BaseException, path: Path) -> str:
+    return _join_lines(traceback.format_exception_only(error), path)
+
+
+def _join_lines(lines: list[str], path: Path) -> str:
+    return "".join(lines).replace(f"{path.parent}/", "").strip()
 
 
 class ModelKernel:
