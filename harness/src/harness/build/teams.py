@@ -13,10 +13,9 @@ from harness.build.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD
 from harness.build.plan import BuildTools, cache_folder, worker_environment
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
-from harness.problem import uses_collectives
+from harness.problem import RunDirectory, uses_collectives
 from harness.report.messages import STAGES
 from harness.report.verdict import CaseFailed, OutputLog
-from harness.run_directory import RunDirectory
 from harness.sandbox import host
 from harness.sandbox.box import (
     SCRATCH,

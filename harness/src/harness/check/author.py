@@ -22,8 +22,14 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from harness.check import forms
-from harness.problem import Case, MemoryShortage, Problem, ProblemFault, uses_collectives
-from harness.run_directory import AuthorActivity
+from harness.problem import (
+    AuthorActivity,
+    Case,
+    MemoryShortage,
+    Problem,
+    ProblemFault,
+    uses_collectives,
+)
 from harness.sandbox import host
 
 T = TypeVar("T")

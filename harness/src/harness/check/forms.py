@@ -20,8 +20,7 @@ from harness.build.cache import BuildCache, build_key, seal_memory
 from harness.build.command import BUILD_S_MAX, DRIVER, HEADER
 from harness.build.plan import BuildTools, ToolMissing, driver_arguments, read_drivers
 from harness.check.structure import flatten
-from harness.problem import ProblemFault
-from harness.run_directory import RunDirectory
+from harness.problem import ProblemFault, RunDirectory
 from harness.worker.protocol import DTYPES
 
 _NUMPY_SEED_MASK = 0xFFFF_FFFF

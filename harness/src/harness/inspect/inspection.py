@@ -32,9 +32,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
-from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report.messages import InspectReport, InspectRequest
-from harness.run_directory import RunDirectory
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 

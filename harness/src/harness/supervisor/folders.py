@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.build.cache import BuildCache
 from harness.build.command import DRIVER, HEADER, LANGUAGES
-from harness.problem import Problem, load_problem
+from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
 from harness.report.messages import Request, RunRequest
-from harness.run_directory import AuthorActivity, RunDirectory
 from harness.time.history import History
 
 # The account of a run where the supervisor is root; it owns nothing else here.

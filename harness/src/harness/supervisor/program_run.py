@@ -21,11 +21,10 @@ from harness.check.inputs import derive_seed
 from harness.check.memory import measure_available_memory
 from harness.devices import cpu
 from harness.devices.access import find_device_access
-from harness.problem import Case, ProblemFault
+from harness.problem import Case, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
 from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
-from harness.run_directory import RunDirectory
 from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024

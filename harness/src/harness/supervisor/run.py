@@ -20,7 +20,7 @@ from harness.check.judging import JudgeContext
 from harness.devices import cpu
 from harness.devices.access import find_device_access, open_device
 from harness.devices.cpu import CoreKeepAwake, reserve_core
-from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
     DUEL,
@@ -37,7 +37,6 @@ from harness.report.messages import (
     Started,
 )
 from harness.report.verdict import CaseFailed
-from harness.run_directory import RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history

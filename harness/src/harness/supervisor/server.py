@@ -36,7 +36,7 @@ from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
-from harness.problem import MemoryShortage, Problem, ProblemFault
+from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
     DUEL,
@@ -55,7 +55,6 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
-from harness.run_directory import RunDirectory
 from harness.sandbox import fork_entry, landlock, linux, processes, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher

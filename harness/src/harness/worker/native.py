@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.worker.kernel_loader import SubmissionFailure
-from harness.worker.protocol import DTYPES
+from harness.worker.protocol import DTYPES, SubmissionFailure
 
 _DRIVER = "libcuda.so.1"
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.worker import native, protocol, settings
-from harness.worker.kernel_loader import SubmissionFailure
+from harness.worker.protocol import SubmissionFailure
 
 KEPT_BYTES = 8 * 1024
 MESSAGES_BYTES_MAX = 16 * 1024**2

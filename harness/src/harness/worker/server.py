@@ -22,9 +22,9 @@ from typing import Any
 
 from harness.worker import programs, protocol, settings, submission
 from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
-from harness.worker.kernel_loader import SubmissionFailure, explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
-from harness.worker.submission import Call, CaseBinder, load_submission
+from harness.worker.protocol import SubmissionFailure
+from harness.worker.submission import Call, CaseBinder, explain_exception, load_submission
 
 _SIDE = 64
 _PRODUCTS = 8
