@@ -81,7 +81,7 @@ class Pair:
             "outputs": [leaf],
             "data": ["tuple", [["tensor", 0], ["buffer", 0]]],
             "answer": ["buffer", 0],
-            "memories": [inputs.told, outputs.told],
+            "memories": [inputs.layout, outputs.layout],
         }
         descriptors = [inputs.descriptor, outputs.descriptor]
         message = protocol.CASE + json.dumps(layout).encode()

@@ -34,20 +34,6 @@ def test_a_missing_node_is_named_with_its_remedy() -> None:
     assert gpu_requirements((0, "GPU-0"), HOST).missing == ()
 
 
-def test_of_all_libraries_only_the_drivers_are_shown() -> None:
-    libraries = (
-        "/lib/libcuda.so.1",
-        "/lib/libnvidia-ml.so.1",
-        "/lib/libc.so.6",
-        "/lib/libcudart.so",
-    )
-    assert gpu_requirements((0, "GPU-0"), HOST, libraries).read_only == (
-        "/sys",
-        "/lib/libcuda.so.1",
-        "/lib/libnvidia-ml.so.1",
-    )
-
-
 def test_the_pipes_of_mps_are_shown_where_they_are_named() -> None:
     found = gpu_requirements((0, "GPU-0"), HOST, mps={"CUDA_MPS_PIPE_DIRECTORY": "/run/mps/pipe"})
     assert "/run/mps/pipe" in found.read_only

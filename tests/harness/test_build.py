@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.entry import isolation
-from harness.worker.kernel_loader import SubmissionFailure, explain_exception, load_kernel
-from harness.worker.protocol import TEXT_CHARS_MAX
+from harness.worker.protocol import TEXT_CHARS_MAX, SubmissionFailure
+from harness.worker.submission import explain_exception, load_kernel
 from tests.support.harness import HONEST, Host
 
 

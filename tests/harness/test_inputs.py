@@ -51,7 +51,7 @@ def test_an_output_buffer_is_no_input(torch: Any) -> None:
         return data[1]
 
     shape = probe_shape(Teacher(lambda _: (torch.ones(3), torch.empty(3)), answer), CASE, KEY)
-    assert shape.shown == (0,)
+    assert shape.input_indices == (0,)
     assert shape.data == ["tuple", [["tensor", 0], ["buffer", 0]]]
     assert shape.answer == ["buffer", 0]
     assert shape.seed_bits == 63
@@ -59,7 +59,7 @@ def test_an_output_buffer_is_no_input(torch: Any) -> None:
 
 def test_a_buffer_that_is_read_is_an_input(torch: Any) -> None:
     shape = probe_shape(Teacher(lambda _: torch.rand(3), lambda data: data.mul_(2)), CASE, KEY)
-    assert shape.shown == (0,)
+    assert shape.input_indices == (0,)
     assert shape.data == ["tensor", 0]
     assert shape.answer == ["tensor", 0]
 

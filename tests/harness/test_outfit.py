@@ -22,8 +22,7 @@ from harness.devices.access import (
 )
 from harness.devices.cuda.host import gpu_requirements
 from harness.devices.device import DeviceFault
-from harness.problem import ProblemFault, load_problem
-from harness.run_directory import AuthorActivity, RunDirectory
+from harness.problem import AuthorActivity, ProblemFault, RunDirectory, load_problem
 from harness.sandbox.box import WALLS, Limits
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.supervisor.folders import prepare_run_directory

@@ -38,7 +38,7 @@ def confined(tmp_path: Path, *steps: Callable[[], object]) -> list[str]:
     def step() -> list[str]:
         landlock.restrict_paths(
             AllowedPaths(
-                listed=[str(tmp_path / "listed")],
+                list_only=[str(tmp_path / "listed")],
                 read=[str(tmp_path / "read"), "/nonexistent"],
                 written=[str(tmp_path / "written")],
                 devices=["/dev/null"],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.worker import programs
-from harness.worker.kernel_loader import SubmissionFailure
+from harness.worker.protocol import SubmissionFailure
 
 from .builds import CPP, built, contents, ordered
 
@@ -159,7 +159,7 @@ def _limited(order: dict[str, object], memory: int) -> tuple[int, str]:
     code = (
         "import json, resource, sys\n"
         "from harness.worker import programs\n"
-        "from harness.worker.kernel_loader import SubmissionFailure\n"
+        "from harness.worker.protocol import SubmissionFailure\n"
         "for what, most in ((resource.RLIMIT_DATA, 2**28), (resource.RLIMIT_FSIZE, 2**26)):\n"
         "    resource.setrlimit(what, (most, most))\n"
         "try:\n"

@@ -8,8 +8,7 @@ import pytest
 
 from harness.build import command
 from harness.worker import native
-from harness.worker.kernel_loader import SubmissionFailure
-from harness.worker.protocol import DTYPES
+from harness.worker.protocol import DTYPES, SubmissionFailure
 
 from .builds import CPP, built
 

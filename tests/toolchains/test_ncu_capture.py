@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.worker import programs, protocol
-from harness.worker.kernel_loader import SubmissionFailure
+from harness.worker.protocol import SubmissionFailure
 
 from .builds import contents
 

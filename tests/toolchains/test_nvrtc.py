@@ -11,8 +11,8 @@ import pytest
 
 from harness.build import toolchains
 from harness.worker import native, programs
-from harness.worker.kernel_loader import SubmissionFailure
 from harness.worker.native import CubinKernel
+from harness.worker.protocol import SubmissionFailure
 
 from .builds import built, contents, ordered
 

@@ -118,37 +118,6 @@ def make_runs_folder() -> Path:
     return folder
 
 
-async def start_supervisor(options: Mapping[str, Any]) -> Process:
-    """Start a supervisor in its own session, without our environment, which may hold secrets."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-m",
-        "harness.supervisor.server",
-        str(os.getpid()),
-        json.dumps(options),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-        limit=LINE_BYTES_MAX,
-    )
-
-
-async def wait_until_ready(process: Process) -> None:
-    """Wait for the line that says it can take a run. Raises SupervisorFailed."""
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(READY_S_MAX):
-            if await process.stdout.readline() != f"{READY}\n".encode():
-                raise SupervisorFailed("the supervisor ended before it was ready")
-    except TimeoutError as error:
-        raise SupervisorFailed(
-            f"the supervisor was not ready within {READY_S_MAX:.0f} s"
-        ) from error
-
-
 async def exchange_request(
     process: Process,
     request: Request,
@@ -199,19 +168,6 @@ async def read_last_error(process: Process) -> str:
     while chunk := await process.stderr.read(_LAST_WORDS_BYTES):
         tail = (tail + chunk)[-_LAST_WORDS_BYTES:]
     return tail.decode(errors="replace").strip().rpartition("\n")[2]
-
-
-async def end_supervisor(process: Process) -> None:
-    """End the supervisor: on SIGTERM it kills everything left of the run, then exits."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(END_S):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def sandbox_bytes_max(device: str) -> int:
@@ -268,14 +224,31 @@ class Harness:
         try:
             if self._folder is None:
                 self._folder = make_runs_folder()
-            options = self._options | {"folder": str(self._folder)}
-            self._process = await start_supervisor(options)
+            options = json.dumps(self._options | {"folder": str(self._folder)})
+            # In its own session, without our environment, which may hold secrets.
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-m", "harness.supervisor.server"),
+                *(str(os.getpid()), options),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
+                start_new_session=True,
+                limit=LINE_BYTES_MAX,
+            )
         except OSError as error:
             raise SupervisorFailed(f"the supervisor cannot be started: {error}") from error
-        self._last_words = asyncio.create_task(read_last_error(self._process))
+        self._last_words = asyncio.create_task(read_last_error(process))
         self._runs = 0
-        await wait_until_ready(self._process)
-        return self._process
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(READY_S_MAX):
+                if await process.stdout.readline() != f"{READY}\n".encode():
+                    raise SupervisorFailed("the supervisor ended before it was ready")
+        except TimeoutError as error:
+            reason = f"the supervisor was not ready within {READY_S_MAX:.0f} s"
+            raise SupervisorFailed(reason) from error
+        return process
 
     async def evaluate(self, request: RunRequest, on_message: MessageHandler) -> RunReport:
         """Run one submission, awaiting `on_message` for each message on the way.
@@ -298,10 +271,9 @@ class Harness:
         After a failure of the platform this shows whether the machine or the run was at fault.
         """
         with tempfile.TemporaryDirectory(prefix="warpboard-self-test-") as folder:
-            problem, kernel, out = await asyncio.to_thread(self_test.write_self_test, Path(folder))
-            request = RunRequest(
-                str(problem), str(kernel), "test", str(out), device=device, gpus=list(gpus)
-            )
+            paths = await asyncio.to_thread(self_test.write_self_test, Path(folder))
+            problem, kernel, out = map(str, paths)
+            request = RunRequest(problem, kernel, "test", out, device=device, gpus=list(gpus))
             report = await self.evaluate(request, _ignore_message)
         return "" if report.verdict == "passed" else report.reason
 
@@ -340,7 +312,16 @@ class Harness:
         self._has_survivors |= process is not None and process.returncode == LEFT_BEHIND
 
     async def _end(self, process: Process) -> None:
-        await end_supervisor(process)
+        """End the supervisor: on SIGTERM it kills everything left of the run, then exits."""
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(END_S):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
         self._note_survivors(process)
 
     async def _send_request(

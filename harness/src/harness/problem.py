@@ -1,4 +1,4 @@
-"""A problem version's folder: its manifest and its files, read and verified.
+"""A problem version's folder, read and verified, and the folder of one run of it.
 
 The manifest's keys: slug, title, description, lang, files (name to SHA-256, without the
 submission), submission (the file name of the participant's file), tests and benchmarks (each with
@@ -12,8 +12,14 @@ dtype, too).
 
 import hashlib
 import json
+import mmap
+import os
 import re
-from collections.abc import Collection
+import shutil
+import struct
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path, PurePath
@@ -28,13 +34,7 @@ _BUDGETS = {
     "duel": "ranked",
 }
 # The last is for one call of an author's function, all others are for stages.
-BUDGETS_S = {
-    "build": 60.0,
-    "test": 180.0,
-    "benchmark": 180.0,
-    "ranked": 180.0,
-    "author": 120.0,
-}
+BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0, "author": 120.0}
 _RANKS_MAX = 64
 # The GPU type of the cpu device.
 _PROCESSOR = "CPU"
@@ -48,6 +48,11 @@ _CALLS_MAX = 100
 SUFFIXES = {"py": ".py", "cu": ".cu"}
 # The forms of an author's functions, each with the name that submissions must define.
 FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelNew"}
+
+
+_STARTED_AT = struct.Struct("=dd")
+_IDLE = 0.0
+_TEXT_BYTES_MAX = 1024
 
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -102,10 +107,8 @@ class NativeOptions:
         ['-DTILE=64', '-DFAST', '-O2']
         """
         pairs = self.defines.items()
-        return [
-            *(f"-D{name}={value}" if value else f"-D{name}" for name, value in pairs),
-            *self.flags,
-        ]
+        defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in pairs]
+        return [*defines, *self.flags]
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,7 @@ class Problem:
 
     def budget_s(self, stage: str, mode: str) -> float:
         """Return how long a stage may take, in seconds."""
-        key = _BUDGETS.get(stage, mode)
-        return self.budgets_s[key]
+        return self.budgets_s[_BUDGETS.get(stage, mode)]
 
 
 def load_problem(folder: Path) -> Problem:
@@ -180,43 +182,50 @@ def load_problem(folder: Path) -> Problem:
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ProblemFault(f"manifest.json cannot be used: {error!r}") from error
     for name, digest in problem.files.items():
-        _verify_file(folder, name, digest)
+        if name != PurePath(name).name:
+            raise ProblemFault(f"{name!r} is not a plain file name")
+        try:
+            actual = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        except OSError as error:
+            raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
+        if actual != digest:
+            raise ProblemFault(f"{name} has SHA-256 {actual}, its manifest says {digest}")
     return problem
 
 
 def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
     lang = _require_known(SUFFIXES, manifest.get("lang", "py"))
-    budgets = {key: _parse_budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
+    budgets = {key: float(value) for key, value in manifest.get("budgets_s", {}).items()}
+    for seconds in budgets.values():
+        if not 0 < seconds < inf:
+            raise ValueError(f"a budget of {seconds} s")
+    calls = manifest.get("calls", _CALLS)
+    if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
+        raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
+    required_mib = int(manifest.get("requires", {}).get("memory_mib", 0))
+    if _PROCESSOR not in manifest.get("gpus", [_PROCESSOR]):
+        # For GPU problems it means each GPU's memory, not the machine's.
+        required_mib = 0
     default_mib = _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
     return Problem(
         slug=manifest["slug"],
         folder=folder,
         files=dict(manifest["files"]),
         submission=_require_plain_name(manifest["submission"], SUFFIXES[lang]),
-        tests=_cases(manifest["tests"]),
-        benchmarks=_cases(manifest["benchmarks"]),
+        tests=tuple(map(_case, manifest["tests"])),
+        benchmarks=tuple(map(_case, manifest["benchmarks"])),
         ranking_by=manifest["ranking_by"],
         budgets_s=BUDGETS_S | budgets,
         form=_require_known(FORMS, manifest.get("form", "")),
-        calls=_parse_calls(manifest.get("calls", _CALLS)),
+        calls=calls,
         lang=lang,
         native=NativeOptions(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", default_mib)),
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
-        required_bytes=_MIB * _required_mib(manifest),
+        required_bytes=_MIB * required_mib,
         is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
-
-
-def _required_mib(manifest: dict[str, Any]) -> int:
-    """Return the required memory of the machine; for GPU problems it means each GPU's."""
-    required = int(manifest.get("requires", {}).get("memory_mib", 0))
-    return required if _PROCESSOR in manifest.get("gpus", [_PROCESSOR]) else 0
-
-
-def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:
-    return tuple(_case(item) for item in items)
 
 
 def _case(item: dict[str, Any]) -> Case:
@@ -232,34 +241,10 @@ def _require_known(known: Collection[str], word: str) -> str:
     return word
 
 
-def _parse_calls(calls: Any) -> int:
-    if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
-        raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
-    return calls
-
-
-def _parse_budget_s(value: Any) -> float:
-    seconds = float(value)
-    if not 0 < seconds < inf:
-        raise ValueError(f"a budget of {seconds} s")
-    return seconds
-
-
 def _require_plain_name(name: str, suffix: str) -> str:
     if name != PurePath(name).name or name in ("", "..") or not name.endswith(suffix):
         raise ValueError(f"{name!r} is not the plain name of a {suffix} file")
     return name
-
-
-def _verify_file(folder: Path, name: str, digest: str) -> None:
-    if name != PurePath(name).name:
-        raise ProblemFault(f"{name!r} is not a plain file name")
-    try:
-        actual = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
-    if actual != digest:
-        raise ProblemFault(f"{name} has SHA-256 {actual}, its manifest says {digest}")
 
 
 _DISTRIBUTED = re.compile(rb"torch\.distributed|from torch import .*\bdistributed\b")
@@ -270,3 +255,68 @@ def uses_collectives(problem: Problem) -> bool:
     names = [name for name in problem.files if name.endswith(".py")]
     texts = (Path(problem.folder, name).read_bytes() for name in names if name != "eval.py")
     return any(_DISTRIBUTED.search(text) for text in texts)
+
+
+class AuthorActivity:
+    """A page shared by run and supervisor: which part of the author's code runs, and since when."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+
+    @contextmanager
+    def over(self, part: str) -> Iterator[None]:
+        """Within it, this part of the author's code is running."""
+        text = part.encode(errors="replace")[:_TEXT_BYTES_MAX].ljust(_TEXT_BYTES_MAX, b"\0")
+        self._page[_STARTED_AT.size : _STARTED_AT.size + _TEXT_BYTES_MAX] = text
+        _STARTED_AT.pack_into(self._page, 0, time.monotonic(), time.process_time())
+        try:
+            yield
+        finally:
+            _STARTED_AT.pack_into(self._page, 0, _IDLE, 0.0)
+
+    @property
+    def what(self) -> str:
+        """The part that is running, or was running when the run ended; "" if none."""
+        if _STARTED_AT.unpack_from(self._page, 0)[0] == _IDLE:
+            return ""
+        text = self._page[_STARTED_AT.size : _STARTED_AT.size + _TEXT_BYTES_MAX]
+        return text.rstrip(b"\0").decode(errors="replace")
+
+    def runs_s(self, cpu_s: float) -> tuple[float, float]:
+        """Return for how long it has been running, in CPU seconds and in wall seconds.
+
+        `cpu_s` is the CPU time of the run's process by now. Both are 0 if no author's code runs.
+        """
+        started_at, cpu_before_s = _STARTED_AT.unpack_from(self._page, 0)
+        if started_at == _IDLE:
+            return 0.0, 0.0
+        return cpu_s - cpu_before_s, time.monotonic() - started_at
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """What a run finds prepared: its folders, its problem, a descriptor of its records folder.
+
+    `mark` shows the supervisor which part of the author's code is running. `submission` is visible
+    to the worker; `scratch` holds the workers' own folders where no mount namespace gives them one.
+    In a duel, `rival` is the directory of the second submission.
+    """
+
+    folder: Path
+    problem: Problem
+    submission: Path
+    scratch: Path
+    out: int
+    mark: AuthorActivity
+    rival: "RunDirectory | None" = None
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Write one of the run's records, even if the folder's path is out of reach by now."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(name, flags, 0o644, dir_fd=self.out), "wb") as file:
+            file.write(data)
+
+    def leave(self) -> None:
+        """Remove the folder."""
+        os.close(self.out)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -56,11 +56,8 @@ def serve_worker(spec: BoxSpec, control: int) -> NoReturn:
         server.serve(control, spec.path)
         status = 0
     except SystemExit as system_exit:
-        status = (
-            system_exit.code
-            if isinstance(system_exit.code, int)
-            else int(system_exit.code is not None)
-        )
+        code = system_exit.code
+        status = code if isinstance(code, int) else int(code is not None)
     except BaseException:  # noqa: BLE001  (any error belongs into the log)
         traceback.print_exc()
     finally:
@@ -132,16 +129,14 @@ class _ZygoteServer:
         self._remove_keepers(self._keepers & set(ready))
         if client not in ready:
             return True
-        received = channel.receive_message(self._client)
-        if received is None:
+        if (received := channel.receive_message(self._client)) is None:
             return False
         request, descriptors = received
         reply, reply_descriptors = self._handle_request(request, descriptors)
         channel.close_all(descriptors)
         with contextlib.suppress(OSError):
-            channel.send_message(
-                self._client, {"token": request["token"], **reply}, reply_descriptors
-            )
+            message = {"token": request["token"], **reply}
+            channel.send_message(self._client, message, reply_descriptors)
         return True
 
     def clear(self) -> bool:
@@ -151,9 +146,8 @@ class _ZygoteServer:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         while self._keepers:
-            ready, _, _ = select.select(
-                [*self._keepers], [], [], max(0, ends_at - time.monotonic())
-            )
+            left_s = max(0, ends_at - time.monotonic())
+            ready, _, _ = select.select([*self._keepers], [], [], left_s)
             if not ready:
                 break
             self._remove_keepers(set(ready))

@@ -34,23 +34,20 @@ _FLAG_CHARS_MAX = 100
 _LEADING_LINES_MAX = 64
 _DIRECTIVE = re.compile(r"//!\s*WARPBOARD\s+(\w+)\s*:\s*(.*)", re.IGNORECASE)
 _TOPICS = ("flags", "compiler", "launch")
-_DEFINE = re.compile(r"-D[A-Za-z_]\w*(=[\w.+-]*)?|-U[A-Za-z_]\w*", re.ASCII)
-_STANDARD = re.compile(r"-?-std=(c|gnu)\+\+(11|14|17|20|23|2a|2b)")
-_LEVEL = re.compile(r"-O([0-3gsz]|fast)?")
-_FAST_MATH = re.compile(r"--?use_fast_math")
-_REGISTERS = re.compile(r"--?maxrregcount=\d{1,3}")
+# What a submission may add, by the name that a refusal shows.
+_FLAGS = {
+    "-O*": re.compile(r"-O([0-3gsz]|fast)?"),
+    "-std=*": re.compile(r"-?-std=(c|gnu)\+\+(11|14|17|20|23|2a|2b)"),
+    "-DNAME[=VALUE], -UNAME": re.compile(r"-D[A-Za-z_]\w*(=[\w.+-]*)?|-U[A-Za-z_]\w*", re.ASCII),
+    "--use_fast_math": re.compile(r"--?use_fast_math"),
+    "-maxrregcount=N": re.compile(r"--?maxrregcount=\d{1,3}"),
+}
+_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS = _FLAGS
 _ALLOWED = {
     "c++": (_LEVEL, _STANDARD, _DEFINE),
     "hip": (_LEVEL, _STANDARD, _DEFINE),
-    "cuda": (_LEVEL, _STANDARD, _DEFINE, _FAST_MATH, _REGISTERS),
-    "nvrtc": (_STANDARD, _DEFINE, _FAST_MATH, _REGISTERS),
-}
-_NAMES = {
-    _LEVEL: "-O*",
-    _STANDARD: "-std=*",
-    _DEFINE: "-DNAME[=VALUE], -UNAME",
-    _FAST_MATH: "--use_fast_math",
-    _REGISTERS: "-maxrregcount=N",
+    "cuda": (_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS),
+    "nvrtc": (_STANDARD, _DEFINE, *_NVCC_FLAGS),
 }
 
 
@@ -127,11 +124,14 @@ def parse_directives(source: bytes, language: str) -> Directives:
             problem = "repeated" if topic in values else "unknown"
             raise BuildRefused(f"{problem} directive {topic!r}: there are {', '.join(_TOPICS)}")
         values[topic] = value
-    language = _choose_compiler(values.get("compiler"), language)
+    if (compiler := values.get("compiler")) is not None:
+        if compiler.lower() != "nvrtc" or language != "cuda":
+            request = f"the compiler {compiler!r} cannot be requested"
+            raise BuildRefused(f"{request}: a .cu file may request nvrtc")
+        language = "nvrtc"
     if ("launch" in values) != (language == "nvrtc"):
-        raise BuildRefused(
-            "use 'launch: grid=…, block=…' together with 'compiler: nvrtc', not alone"
-        )
+        reason = "use 'launch: grid=…, block=…' together with 'compiler: nvrtc', not alone"
+        raise BuildRefused(reason)
     flags = tuple(values.get("flags", "").split())
     _require_allowed(flags, language)
     return Directives(language, flags, values.get("launch", ""))
@@ -139,13 +139,14 @@ def parse_directives(source: bytes, language: str) -> Directives:
 
 def make_build_order(directives: Directives, paths: BuildPaths) -> BuildOrder:
     """Return the platform's command line with the flags that the submission may add."""
+    includes = [f"-I{folder}" for folder in paths.includes]
     if directives.language == "nvrtc":
-        options = (f"--gpu-architecture={paths.architecture}", *_includes(paths), *directives.flags)
+        options = (f"--gpu-architecture={paths.architecture}", *includes, *directives.flags)
         return BuildOrder(options, paths.source, paths.output, paths.nvrtc)
     arguments = (
         *compiler_arguments(directives.language, paths.architecture),
         *directives.flags,
-        *_includes(paths),
+        *includes,
     )
     return BuildOrder((*arguments, paths.source, "-o", paths.output), paths.source, paths.output)
 
@@ -156,7 +157,7 @@ def is_for_nvcc(flag: str) -> bool:
     >>> is_for_nvcc("--use_fast_math"), is_for_nvcc("-O2")
     (True, False)
     """
-    return any(pattern.fullmatch(flag) for pattern in (_FAST_MATH, _REGISTERS))
+    return any(_FLAGS[name].fullmatch(flag) for name in _NVCC_FLAGS)
 
 
 def compiler_arguments(language: str, architecture: str) -> tuple[str, ...]:
@@ -171,12 +172,7 @@ def compiler_arguments(language: str, architecture: str) -> tuple[str, ...]:
     return ("nvcc", *shared, "-Xcompiler", "-fPIC", "-gencode", target)
 
 
-def _includes(paths: BuildPaths) -> tuple[str, ...]:
-    return tuple(f"-I{folder}" for folder in paths.includes)
-
-
 def _leading_comments(source: bytes) -> list[str]:
-    """Return the comment lines at the start of a source."""
     lines = []
     for line in source.splitlines()[:_LEADING_LINES_MAX]:
         text = line.decode(errors="replace").strip()
@@ -186,22 +182,11 @@ def _leading_comments(source: bytes) -> list[str]:
     return lines
 
 
-def _choose_compiler(name: str | None, language: str) -> str:
-    if name is None:
-        return language
-    if name.lower() != "nvrtc" or language != "cuda":
-        raise BuildRefused(
-            f"the compiler {name!r} cannot be requested: a .cu file may request nvrtc"
-        )
-    return "nvrtc"
-
-
 def _require_allowed(flags: tuple[str, ...], language: str) -> None:
-    allowed = _ALLOWED[language]
     if len(flags) > _FLAGS_MAX:
         raise BuildRefused(f"{len(flags)} flags are requested, at most {_FLAGS_MAX} are allowed")
+    names = _ALLOWED[language]
     for flag in flags:
-        if len(flag) > _FLAG_CHARS_MAX or not any(pattern.fullmatch(flag) for pattern in allowed):
-            names = ", ".join(_NAMES[pattern] for pattern in allowed)
-            shown_text = flag[:_FLAG_CHARS_MAX]
-            raise BuildRefused(f"the flag {shown_text!r} is not allowed: allowed are {names}")
+        if len(flag) > _FLAG_CHARS_MAX or not any(_FLAGS[name].fullmatch(flag) for name in names):
+            refusal = f"the flag {flag[:_FLAG_CHARS_MAX]!r} is not allowed"
+            raise BuildRefused(f"{refusal}: allowed are {', '.join(names)}")

@@ -38,7 +38,6 @@ NCU_ENVIRONMENT = {
 }
 
 _PACKAGE = Path(__file__).parent.parent
-_COMPILER_LANGUAGES = {"c++": "c++", "cuda": "cu"}
 
 
 @dataclass(frozen=True)
@@ -68,18 +67,9 @@ def ncu_command(ncu: str, report: str) -> tuple[str, ...]:
     exit status; ERR_NVGPUCTRPERM means that the operator has not allowed performance counters to
     accounts other than root.
     """
-    return (
-        ncu,
-        "--config-file=off",
-        "--target-processes=all",
-        "--profile-from-start=off",
-        "--set=full",
-        "--import-source=yes",
-        "--clock-control=none",
-        f"--launch-count={KERNELS_MAX}",
-        "--force-overwrite",
-        f"--export={report}",
-    )
+    scope = ("--target-processes=all", "--profile-from-start=off", f"--launch-count={KERNELS_MAX}")
+    details = ("--config-file=off", "--set=full", "--import-source=yes", "--clock-control=none")
+    return (ncu, *scope, *details, "--force-overwrite", f"--export={report}")
 
 
 def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
@@ -88,10 +78,7 @@ def page_commands(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
     A report comes from an untrusted process: it is read in a box, never by the supervisor.
     """
     source = f"--import={report}{REPORT_SUFFIX}"
-    return {
-        "text": (ncu, source, "--page=details"),
-        "csv": (ncu, source, "--page=raw", "--csv"),
-    }
+    return {"text": (ncu, source, "--page=details"), "csv": (ncu, source, "--page=raw", "--csv")}
 
 
 def pack_replay() -> bytes:
@@ -167,10 +154,8 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     allowed; ToolMissing.
     """
     language, source = detect_language(path), texts[0]
-    digest = _digest_texts(texts)
     if language is None:
-        key = _key(tools, digest, ())
-        return BuildPlan(key, is_heavy=compiles_at_import(source))
+        return BuildPlan(_key(tools, texts, ()), is_heavy=compiles_at_import(source))
     directives = parse_directives(source, language)
     if directives.language not in HOST_LANGUAGES and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")
@@ -182,10 +167,9 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     paths = BuildPaths(path, f"{scratch}/built/kernel", tools.gpu, includes, nvrtc)
     build_order = replace(make_build_order(directives, paths), environment=tools.environment)
     # The key must not depend on a box's folder names, which may change every time.
-    portable_arguments = make_build_order(
-        directives, replace(paths, source="", output="")
-    ).arguments
-    return BuildPlan(_key(tools, digest, portable_arguments), build_order, directives.launch)
+    portable_paths = replace(paths, source="", output="")
+    portable_arguments = make_build_order(directives, portable_paths).arguments
+    return BuildPlan(_key(tools, texts, portable_arguments), build_order, directives.launch)
 
 
 def plan_driver_build(
@@ -204,8 +188,26 @@ def plan_driver_build(
     sources = [str(folder / name) for name in (DRIVER.name, *problem.native.sources)]
     command = (*arguments, f"-I{folder}", *sources, "-o", output)
     build_order = BuildOrder(command, sources[0], output)
-    key = _key(tools, _digest_texts((*texts, read_drivers())), arguments)
+    key = _key(tools, (*texts, read_drivers()), arguments)
     return BuildPlan(key, replace(build_order, environment=tools.environment))
+
+
+def cache_folder(scratch: str) -> str:
+    """Return where all compile caches of a box lie, for worker.submission to pack and unpack."""
+    return f"{scratch}/cache"
+
+
+def _key(tools: BuildTools, texts: Sequence[bytes], arguments: tuple[str, ...]) -> str:
+    # The digests of texts, so that moving text between them changes the key.
+    source = b"".join(hashlib.sha256(text).digest() for text in texts)
+    harness = f"{VERSION} {hashlib.sha256(HEADER.read_bytes()).hexdigest()}"
+    architecture = f"{tools.processor} {tools.gpu}"
+    return build_key(source, arguments, tools.tools, architecture, harness)
+
+
+def _require_compiler(tools: BuildTools, language: str) -> None:
+    if (compiler := COMPILERS[language]) not in tools.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
 
 
 def driver_arguments(
@@ -216,18 +218,10 @@ def driver_arguments(
     _require_compiler(tools, language)
     includes = tuple(f"-I{folder}" for folder in tools.includes)
     # Flags that only nvcc knows are not passed to g++ on the cpu device.
-    author_flags = (
-        flag for flag in problem.native.arguments() if tools.gpu or not is_for_nvcc(flag)
-    )
-    dialect = _COMPILER_LANGUAGES[language]
-    arguments = compiler_arguments(language, tools.gpu)
-    return (*arguments, *author_flags, *flags, *includes, "-x", dialect)
-
-
-def _require_compiler(tools: BuildTools, language: str) -> None:
-    compiler = COMPILERS[language]
-    if compiler not in tools.tools:
-        raise ToolMissing(f"there is no {compiler} on this machine")
+    all_flags = problem.native.arguments()
+    author_flags = [flag for flag in all_flags if tools.gpu or not is_for_nvcc(flag)]
+    arguments = (*compiler_arguments(language, tools.gpu), *author_flags, *flags, *includes)
+    return (*arguments, "-x", "cu" if tools.gpu else "c++")
 
 
 def plan_program(tools: BuildTools, problem: Problem, path: str, scratch: str) -> BuildOrder:
@@ -252,22 +246,6 @@ def read_drivers() -> bytes:
 def worker_environment(tools: BuildTools, scratch: str) -> dict[str, str]:
     """Return the part of a worker's environment for compilers and their common cache."""
     return {**tools.environment, **dict.fromkeys(CACHE_VARIABLES, cache_folder(scratch))}
-
-
-def cache_folder(scratch: str) -> str:
-    """Return where all compile caches of a box lie, for worker.submission to pack and unpack."""
-    return f"{scratch}/cache"
-
-
-def _digest_texts(texts: Sequence[bytes]) -> bytes:
-    """Combine the digests of texts, so that moving text between them changes the result."""
-    return b"".join(hashlib.sha256(text).digest() for text in texts)
-
-
-def _key(tools: BuildTools, source: bytes, arguments: tuple[str, ...]) -> str:
-    harness = f"{VERSION} {hashlib.sha256(HEADER.read_bytes()).hexdigest()}"
-    architecture = f"{tools.processor} {tools.gpu}"
-    return build_key(source, arguments, tools.tools, architecture, harness)
 
 
 def adapt_tools(tools: BuildTools, architecture: str) -> BuildTools:

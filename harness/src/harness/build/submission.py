@@ -33,7 +33,13 @@ def prepare_submission(
         raise DeviceFault(str(missing)) from missing
     # A builder that imports the submission looks for the entry point too.
     worker_teams.role = {"entry": worker_teams.directory.problem.entry}
-    data = _load_or_build(worker_teams, build_plan, cache, deadline)
+    data = cache.get(build_plan.key)
+    # Otherwise the first worker compiles at import.
+    if data is None and (build_plan.is_native or build_plan.is_heavy):
+        data = _build(worker_teams, build_plan, deadline)
+        # A result that cannot be cached is built again the next time.
+        with contextlib.suppress(OSError):
+            cache.put(build_plan.key, data)
     if build_plan.is_native and not data:
         raise CaseFailed("compile_error", "the builder produced no output")
     if build_plan.is_native:
@@ -65,7 +71,6 @@ def build_program(worker_teams: WorkerTeams, deadline: float) -> tuple[int, ...]
 
 
 def _plan_submission_build(worker_teams: WorkerTeams) -> BuildPlan:
-    """Raises BuildRefused or ToolMissing."""
     directory, build_tools = worker_teams.directory, worker_teams.setup.machine.build_tools
     source = (directory.submission / directory.problem.submission).read_bytes()
     others = sorted(
@@ -77,20 +82,6 @@ def _plan_submission_build(worker_teams: WorkerTeams) -> BuildPlan:
     return plan.plan_driver_build(
         build_tools, directory.problem, texts, worker_teams.path(), worker_teams.scratch()
     )
-
-
-def _load_or_build(
-    worker_teams: WorkerTeams, build_plan: BuildPlan, cache: BuildCache, deadline: float
-) -> bytes | None:
-    """Return the build result; None if the first worker compiles at import."""
-    data = cache.get(build_plan.key)
-    if data is None and (build_plan.is_native or build_plan.is_heavy):
-        data = _build(worker_teams, build_plan, deadline)
-        if data:
-            # A result that cannot be cached is built again the next time.
-            with contextlib.suppress(OSError):
-                cache.put(build_plan.key, data)
-    return data
 
 
 def _build(worker_teams: WorkerTeams, build_plan: BuildPlan, deadline: float) -> bytes:

@@ -13,10 +13,9 @@ from harness.build.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD
 from harness.build.plan import BuildTools, cache_folder, worker_environment
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
-from harness.problem import uses_collectives
+from harness.problem import RunDirectory, uses_collectives
 from harness.report.messages import STAGES
 from harness.report.verdict import CaseFailed, OutputLog
-from harness.run_directory import RunDirectory
 from harness.sandbox import host
 from harness.sandbox.box import (
     SCRATCH,
@@ -137,7 +136,10 @@ class WorkerTeams:
 
     def start(self, ranks: int) -> Team:
         """Start a team of `ranks` workers. Raises SandboxFault, CaseFailed."""
-        role = self.role | self._group_role(ranks)
+        role = dict(self.role)
+        # The default process group, if the reference uses one too.
+        if ranks > 1 and uses_collectives(self.directory.problem):
+            role["group"] = "nccl" if self.setup.device_access.each else "gloo"
         return self._start_team(role, self.built, self.worker(ranks), self.log)
 
     def start_null(self, *, is_bare: bool) -> Team:
@@ -210,12 +212,9 @@ class WorkerTeams:
     def usage(self) -> dict[str, float]:
         """Return the CPU seconds of all teams and the peak memory of the largest."""
         usages = [team.usage() for team in self.teams]
-        return {
-            "cpu_s": sum((usage.get("cpu_s", 0.0) for usage in usages), 0.0),
-            "peak_memory_mib": max(
-                (usage.get("peak_memory_mib", 0.0) for usage in usages), default=0.0
-            ),
-        }
+        peaks = [usage.get("peak_memory_mib", 0.0) for usage in usages]
+        cpu_s = sum((usage.get("cpu_s", 0.0) for usage in usages), 0.0)
+        return {"cpu_s": cpu_s, "peak_memory_mib": max(peaks, default=0.0)}
 
     def worker(self, ranks: int) -> BoxSpec:
         """Return the box of a team that computes, with a worker for each rank."""
@@ -261,10 +260,11 @@ class WorkerTeams:
 
     def _worker_limits(self) -> Limits:
         problem, limits = self.directory.problem, self.setup.device_access.limits
-        stages = STAGES[self.mode]
-        warm_ups = sum(problem.warm_ups_max(stage, self.mode) for stage in stages)
-        budgets_s = [*(problem.budget_s(stage, self.mode) for stage in stages)]
-        cpu_s = sum(budgets_s) + warm_ups * self.import_s
+        cpu_s = sum(
+            problem.budget_s(stage, self.mode)
+            + problem.warm_ups_max(stage, self.mode) * self.import_s
+            for stage in STAGES[self.mode]
+        )
         sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
         return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
 
@@ -308,12 +308,6 @@ class WorkerTeams:
             scratch="" if self.setup.has_namespaces else scratch,
             cores=cores,
         )
-
-    def _group_role(self, ranks: int) -> dict[str, str]:
-        """Ask for the default process group if the reference uses one too."""
-        if ranks == 1 or not uses_collectives(self.directory.problem):
-            return {}
-        return {"group": "nccl" if self.setup.device_access.each else "gloo"}
 
     def _rank_environment(self, rank: int, ranks: int) -> dict[str, str]:
         """Return how a rank finds the others, and which GPU is its own, if any.

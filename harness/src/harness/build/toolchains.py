@@ -76,7 +76,10 @@ def probe_toolchains(path: str | None = None) -> dict[str, str]:
     if library := find_nvrtc():
         versions["nvrtc"] = _nvrtc_version(library)
     for name, folder in find_includes().items():
-        versions[name] = _headers_version(name, Path(folder))
+        versions[name] = "present"
+        if name == "cutlass":
+            text = Path(folder, "cutlass/version.h").read_text(encoding="utf-8", errors="replace")
+            versions[name] = ".".join(_CUTLASS_VERSION.findall(text)) or "present"
     return dict(sorted(versions.items()))
 
 
@@ -114,13 +117,8 @@ def compiler_environment(architecture: str = "") -> dict[str, str]:
 def tool_folders() -> tuple[str, ...]:
     """Return the folders beyond the system's own that a box must show for these tools."""
     folders = {*find_includes().values(), "/opt/cuda", "/opt/rocm", "/opt/nvidia"}
-    return tuple(
-        sorted(
-            folder
-            for folder in folders
-            if Path(folder).is_dir() and not Path(folder).is_relative_to("/usr")
-        )
-    )
+    paths = [path for folder in sorted(folders) if (path := Path(folder)).is_dir()]
+    return tuple(str(path) for path in paths if not path.is_relative_to("/usr"))
 
 
 def find_nvrtc() -> str | None:
@@ -136,11 +134,8 @@ def find_nvrtc() -> str | None:
 def find_cuda_includes() -> tuple[str, ...]:
     """Return the folders of CUDA's headers, which nvcc knows and NVRTC must be given."""
     roots = [str(Path(library).parents[1])] if (library := find_nvrtc()) else []
-    folders = [
-        Path(root, "include", subfolder)
-        for root in (*roots, *_CUDA_FOLDERS)
-        for subfolder in ("", "cccl")
-    ]
+    tops = (*roots, *_CUDA_FOLDERS)
+    folders = [Path(top, "include", subfolder) for top in tops for subfolder in ("", "cccl")]
     marker_files = ("cuda_fp16.h", "cuda/std/version")
     return tuple(
         str(folder) for folder in folders if any((folder / name).is_file() for name in marker_files)
@@ -187,13 +182,6 @@ def _nvrtc_version(library: str) -> str:
         if version := _package_version(distribution):
             return version
     return Path(library).resolve().name.partition(".so.")[2] or "present"
-
-
-def _headers_version(name: str, folder: Path) -> str:
-    if name != "cutlass":
-        return "present"
-    text = (folder / "cutlass/version.h").read_text(encoding="utf-8", errors="replace")
-    return ".".join(_CUTLASS_VERSION.findall(text)) or "present"
 
 
 def _first(items: Iterable[str]) -> str | None:

@@ -22,8 +22,14 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from harness.check import forms
-from harness.problem import Case, MemoryShortage, Problem, ProblemFault, uses_collectives
-from harness.run_directory import AuthorActivity
+from harness.problem import (
+    AuthorActivity,
+    Case,
+    MemoryShortage,
+    Problem,
+    ProblemFault,
+    uses_collectives,
+)
 from harness.sandbox import host
 
 T = TypeVar("T")
@@ -60,15 +66,13 @@ class AuthorCode:
         self._mark = mark
         is_moved = device == "cpu" and mentions_cuda(problem)
         self._context = map_cuda_to_cpu() if is_moved else contextlib.nullcontext
-        name = "reference.py" if problem.lang == "py" else "reference.cuh"
-        with mark.over(name), self._context():
-            is_native = problem.lang == "cu"
-            functions = (
+        is_native = problem.lang == "cu"
+        with mark.over("reference.cuh" if is_native else "reference.py"), self._context():
+            self._functions = (
                 native()
                 if is_native
                 else forms.load_functions(problem.form, _load_reference(problem))
             )
-        self._functions = functions
         self._uses_collectives = uses_collectives(problem)
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
@@ -77,9 +81,8 @@ class AuthorCode:
         args = case.args | {"seed": seed} if "seed" in case.args else case.args
         if case.ranks > 1:
             args = args | {"rank": rank}
-        return self._call_author_code(
-            "generate_input", case, lambda: self._functions.generate(**args)
-        )
+        generate = self._functions.generate
+        return self._call_author_code("generate_input", case, lambda: generate(**args))
 
     def answer(self, case: Case, data: Any) -> Any:
         """Return the reference's answer; the reference may write to the data."""
@@ -116,9 +119,8 @@ class AuthorCode:
                 return call()
         except BaseException as error:
             if is_memory_shortage(error):
-                raise MemoryShortage(
-                    f"{name} on {case.name} {_describe_shortage(error)}"
-                ) from error
+                reason = f"{name} on {case.name} {_describe_shortage(error)}"
+                raise MemoryShortage(reason) from error
             raise ProblemFault(f"{name} failed on {case.name}: {_error_text(error)}") from error
 
 
@@ -289,12 +291,15 @@ def map_cuda_to_cpu() -> Callable[[], contextlib.AbstractContextManager[None]]:
     """Return a factory of contexts within which CUDA means the processor."""
     torch: Any = importlib.import_module("torch")
     mode = _make_mode(torch)
-    generator = _make_generator(torch)
+
+    class Generator(torch.Generator):  # type: ignore[misc]  # looked up
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return super().__new__(cls, device=_map_device(torch, device))
 
     @contextlib.contextmanager
     def within() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_replace_attribute(torch, "Generator", generator))
+            stack.enter_context(_replace_attribute(torch, "Generator", Generator))
             for name in _IGNORED_FUNCTIONS:
                 # A new function each time, because torch identifies its functions by identity.
                 stack.enter_context(
@@ -327,32 +332,18 @@ def _make_mode(torch: Any) -> Any:
             answer = function(*mapped_args, **mapped_kwargs)
             # A move to another device makes a copy, which the caller may change.
             is_unmoved = function is torch.Tensor.to and answer is args[0]
-            return answer.clone() if is_unmoved and _names_cuda(torch, args, kwargs) else answer
+            values = (*args[1:], *(kwargs or {}).values())
+            has_cuda = any(_map_device(torch, value) is not value for value in values)
+            return answer.clone() if is_unmoved and has_cuda else answer
 
     return OnProcessor
 
 
-def _names_cuda(torch: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> bool:
-    """Return whether a CUDA device is among the arguments."""
-    return any(
-        _map_device(torch, value) is not value for value in (*args[1:], *(kwargs or {}).values())
-    )
-
-
 def _map_device(torch: Any, value: Any) -> Any:
-    """Return an argument, or the processor if it is a CUDA device."""
     if type(value) is str:
         return "cpu" if value == "cuda" or value.startswith("cuda:") else value
     is_cuda = isinstance(value, torch.device) and value.type == "cuda"
     return torch.device("cpu") if is_cuda else value
-
-
-def _make_generator(torch: Any) -> Any:
-    class Generator(torch.Generator):  # type: ignore[misc]  # looked up
-        def __new__(cls, device: Any = "cpu") -> Any:
-            return super().__new__(cls, device=_map_device(torch, device))
-
-    return Generator
 
 
 @contextlib.contextmanager

@@ -103,7 +103,10 @@ class GatedCase:
         """
         time_us = self.run(seed, deadline)
         self._freeze()
-        self.idle_us = _idle_us(time_us, self._cpu_before_us, self.team.cpu_us())
+        before_us, after_us = self._cpu_before_us, self.team.cpu_us()
+        self.idle_us = 0.0
+        if before_us is not None and after_us is not None:
+            self.idle_us = max(0.0, time_us - (after_us - before_us))
         self._require_stillness()
         self._judge_all()
         return time_us
@@ -127,17 +130,15 @@ class GatedCase:
         """
         self._prepare(seed)
         self._ends_at = time.monotonic() + budget_s
-        shapes = describe_shapes(self.shapes[0])
-        self._limit_reason = (
-            f"the warm-up for {shapes} took more than the build budget of {budget_s:g} s"
-        )
+        warm_up = f"the warm-up for {describe_shapes(self.shapes[0])}"
+        self._limit_reason = f"{warm_up} took more than the build budget of {budget_s:g} s"
         self._reveal(self._device.run_untimed, protocol.GO, ())
         self._freeze()
 
     def null(self, seed: int, deadline: float) -> float:
         """Make one call of a null worker, which never looks at its input."""
         self._freeze()
-        if not self._buffers[0].has_data:
+        if self._buffers[0].data is None:
             time_us = self.run(seed, deadline)
         else:
             self._set_limit(deadline)
@@ -151,7 +152,7 @@ class GatedCase:
         self._freeze()
         for rank, buffers in enumerate(self._buffers):
             with self._at(rank):
-                buffers.prepare(self._data(seed, rank))
+                buffers.prepare(self._author.data(self.case, seed, rank))
             if self._defences.poisons:
                 buffers.poison.renew()
 
@@ -235,12 +236,7 @@ class GatedCase:
             self.waited_us = self.team.waited_us() - self._waited_before_us
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
-        """Within it, the author's code creates tensors on the rank's device."""
         return on_device(self._device.of_rank(rank).place)
-
-    def _data(self, seed: int, rank: int) -> Any:
-        """Generate the author's data for one rank."""
-        return self._author.data(self.case, seed, rank)
 
     def _freeze(self) -> None:
         if self._defences.freezes:
@@ -266,13 +262,14 @@ class GatedCase:
         try:
             self._author.each(self.case, count, self._judge)
         except ReferenceAnswerNeeded:
-            answers = self._author.each(self.case, count, self._expected)
-            self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
 
-    def _expected(self, rank: int) -> list[Any]:
-        buffers = self._buffers[rank]
-        with self._at(rank):
-            return compute_expected(self._author, self.case, buffers, buffers.shown.flat)
+            def expected(rank: int) -> list[Any]:
+                buffers = self._buffers[rank]
+                with self._at(rank):
+                    return compute_expected(self._author, self.case, buffers, buffers.flat)
+
+            answers = self._author.each(self.case, count, expected)
+            self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
 
     def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
         buffers, declaration = self._buffers[rank], self._declared[rank]
@@ -307,13 +304,6 @@ def _let_work_end() -> None:
         time.sleep(_LOOK_S)
 
 
-def _idle_us(time_us: float, before_us: int | None, after_us: int | None) -> float:
-    """Return how long no worker was on a core during a call; 0 if that is unknown."""
-    if before_us is None or after_us is None:
-        return 0.0
-    return max(0.0, time_us - (after_us - before_us))
-
-
 class WarmUps:
     """Makes a team's first call for every new shape, so that no judged call has to compile.
 
@@ -337,15 +327,13 @@ class WarmUps:
         if shapes in known_shapes:
             return
         known_shapes.add(shapes)
+        name = gate.case.name
+        if name not in self._seeds:
+            # They continue from team to team.
+            self._seeds[name] = self._seeds_of_case(gate.case)
         began = time.monotonic()
-        gate.warm_up(self._next_seed(gate.case), self._budget_s)
+        gate.warm_up(next(self._seeds[name]), self._budget_s)
         budget.extend(time.monotonic() - began)
-
-    def _next_seed(self, case: Case) -> int:
-        """Return the next seed of a case; they continue from team to team."""
-        if case.name not in self._seeds:
-            self._seeds[case.name] = self._seeds_of_case(case)
-        return next(self._seeds[case.name])
 
 
 def probe_shapes(
@@ -353,15 +341,15 @@ def probe_shapes(
 ) -> dict[str, list[Shape]]:
     """Return for each case, by name, the shape of every rank. Raises ProblemFault."""
     shapes_by_case: dict[str, list[Shape]] = {}
+
+    def probe_rank(case: Case, rank: int) -> Shape:
+        place = judge_context.device.of_rank(rank).place
+        with on_device(place):
+            shape = probe_shape(judge_context.author, case, key, rank, place)
+        return replace(shape, is_checked=is_checked)
+
     for case in cases:
         if case.name not in shapes_by_case:
-            probed = functools.partial(_probe_rank, judge_context, case, key)
-            shapes = judge_context.author.each(case, case.ranks, probed)
-            shapes_by_case[case.name] = [replace(shape, is_checked=is_checked) for shape in shapes]
+            probe = functools.partial(probe_rank, case)
+            shapes_by_case[case.name] = judge_context.author.each(case, case.ranks, probe)
     return shapes_by_case
-
-
-def _probe_rank(judge_context: JudgeContext, case: Case, key: bytes, rank: int) -> Shape:
-    place = judge_context.device.of_rank(rank).place
-    with on_device(place):
-        return probe_shape(judge_context.author, case, key, rank, place)

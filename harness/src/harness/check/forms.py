@@ -20,8 +20,7 @@ from harness.build.cache import BuildCache, build_key, seal_memory
 from harness.build.command import BUILD_S_MAX, DRIVER, HEADER
 from harness.build.plan import BuildTools, ToolMissing, driver_arguments, read_drivers
 from harness.check.structure import flatten
-from harness.problem import ProblemFault
-from harness.run_directory import RunDirectory
+from harness.problem import ProblemFault, RunDirectory
 from harness.worker.protocol import DTYPES
 
 _NUMPY_SEED_MASK = 0xFFFF_FFFF
@@ -109,10 +108,8 @@ class _Models:
 
     def check(self, data: Any, output: Any) -> tuple[bool, str]:
         """Return whether every part is close to the model's own answer."""
-        pairs = list(_pair_tensors(output, self.answer(_clone_data(data))))
-        differences = [
-            text for text in (self._describe_difference(*pair) for pair in pairs) if text
-        ]
+        pairs = _pair_tensors(output, self.answer(_clone_data(data)))
+        differences = [*filter(None, (self._describe_difference(*pair) for pair in pairs))]
         return not differences, "\n".join(differences)
 
     def _move_to_device(self, value: Any) -> Any:
@@ -188,16 +185,10 @@ def load_native_functions(
         f"{name} {sha256((directory.problem.folder / name).read_bytes()).hexdigest()}"
         for name in sorted(directory.problem.files)
     ]
-    text = b"\0".join(
-        [
-            read_drivers(),
-            HEADER.read_bytes(),
-            *(file_digest.encode() for file_digest in file_digests),
-        ]
-    )
-    key = build_key(
-        text, arguments, build_tools.tools, f"{build_tools.processor} {build_tools.gpu}", ""
-    )
+    digests = (file_digest.encode() for file_digest in file_digests)
+    text = b"\0".join([read_drivers(), HEADER.read_bytes(), *digests])
+    architecture = f"{build_tools.processor} {build_tools.gpu}"
+    key = build_key(text, arguments, build_tools.tools, architecture, "")
     library = cache.get(key)
     if library is None:
         library = _compile_reference(directory, arguments, build_tools)
@@ -270,7 +261,6 @@ class _Library:
         return code == _RIGHT, self._error_message()
 
     def _read_value(self, pointer: int | None) -> tuple[Any, ...]:
-        """Return the tensors of a value and free it."""
         if not pointer:
             raise RuntimeError(self._error_message())
         value = ctypes.c_void_p(pointer)

@@ -49,9 +49,9 @@ class Shape:
     """The layout of a case, taken from a run of the reference under a seed used for nothing else.
 
     `template` describes freshly generated data; its tensors are inputs if their index is in
-    `shown`, else output buffers. `data` and `answer` are the templates that the worker reads. With
-    `is_checked`, the problem's own check judges answers of another dtype or shape. `scalars` are
-    the plain values in the data of that run, as JSON.
+    `input_indices`, else output buffers. `data` and `answer` are the templates that the worker
+    reads. With `is_checked`, the problem's own check judges answers of another dtype or shape.
+    `scalars` are the plain values in the data of that run, as JSON.
     """
 
     inputs: tuple[Leaf, ...]
@@ -59,7 +59,7 @@ class Shape:
     data: Node
     answer: Node
     template: Node
-    shown: tuple[int, ...]
+    input_indices: tuple[int, ...]
     seed_bits: int
     reference_s: float
     is_checked: bool = False
@@ -97,7 +97,7 @@ class Shape:
     def inputs_of(self, flat: FlatValue) -> list[Any]:
         """Return the input tensors of fresh data. Raises ProblemFault if their layout differs."""
         if flat.template == self.template:
-            tensors = [flat.tensors[index] for index in self.shown]
+            tensors = [flat.tensors[index] for index in self.input_indices]
             if all(map(Leaf.holds, self.inputs, tensors)):
                 return tensors
         raise ProblemFault("generate_input makes other shapes under another seed")
@@ -109,7 +109,6 @@ def describe_shapes(shape: Shape) -> str:
 
 
 def _leaves(node: Node) -> Iterator[Node]:
-    """Yield the tensors and buffers of a template."""
     kind, content = node
     if kind in ("tensor", "buffer"):
         yield node
@@ -135,8 +134,15 @@ def probe_shape(
     began = time.monotonic()
     answer = _compute_answer(author, case, data_copy)
     _require_place(answer, place, "ref_kernel")
-    _require_dtypes(answer)
-    _synchronize(answer.tensors)
+    torch: Any = importlib.import_module("torch")
+    for tensor in answer.tensors:
+        # Torch can neither copy nor compare the others.
+        if (name := dtype_name(tensor.dtype)) not in _ANSWER_DTYPES:
+            advice = "return it as bytes instead: tensor.view(torch.uint8)"
+            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
+        if tensor.is_cuda:
+            # A GPU returns before it is done.
+            torch.cuda.synchronize(tensor.device)
     reference_s = time.monotonic() - began
     buffers = _find_buffers(author, case, flat, (data_copy, answer))
     input_indices = tuple(index for index in range(len(flat.tensors)) if index not in buffers)
@@ -153,19 +159,11 @@ def probe_shape(
             answer.template, lambda i: ["buffer" if i in written else "tensor", i]
         ),
         template=flat.template,
-        shown=input_indices,
+        input_indices=input_indices,
         seed_bits=seed_bits,
         reference_s=reference_s,
         scalars=json.dumps(flat.scalars),
     )
-
-
-def _require_dtypes(answer: FlatValue) -> None:
-    """Raise ProblemFault for dtypes that torch can neither copy nor compare."""
-    for tensor in answer.tensors:
-        if (name := dtype_name(tensor.dtype)) not in _ANSWER_DTYPES:
-            advice = "return it as bytes instead: tensor.view(torch.uint8)"
-            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
 
 
 def _generate_data(
@@ -191,14 +189,6 @@ def _require_place(flat: FlatValue, place: str, source: str) -> None:
             )
 
 
-def _synchronize(tensors: Sequence[Any]) -> None:
-    """Wait until the tensors are computed; a GPU returns before it is done."""
-    torch: Any = importlib.import_module("torch")
-    for tensor in tensors:
-        if tensor.is_cuda:
-            torch.cuda.synchronize(tensor.device)
-
-
 def _compute_answer(author: ReferenceFunctions, case: Case, data: FlatValue) -> FlatValue:
     answer = flatten(author.answer(case, data.rebuild(data.tensors)), "ref_kernel")
     if not answer.tensors or answer.scalars or _has_non_tensors(answer.template):
@@ -207,7 +197,6 @@ def _compute_answer(author: ReferenceFunctions, case: Case, data: FlatValue) -> 
 
 
 def _has_non_tensors(node: Node) -> bool:
-    """Return whether an answer holds anything but tensors and nests of them."""
     kind, content = node
     if kind == "dict":
         return any(_has_non_tensors(item) for _, item in content)
@@ -248,14 +237,10 @@ def _find_buffers(
 
 
 def _is_same_view(tensor: Any, output: Any) -> bool:
-    """Return whether two tensors are the same view of the same memory."""
-    view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-    return bool(tensor.numel()) and view == (
-        output.data_ptr(),
-        output.dtype,
-        output.shape,
-        output.stride(),
+    first, second = (
+        (view.data_ptr(), view.dtype, view.shape, view.stride()) for view in (tensor, output)
     )
+    return bool(tensor.numel()) and first == second
 
 
 class MemoryAllocator(Protocol):
@@ -263,14 +248,6 @@ class MemoryAllocator(Protocol):
 
     def allocate(self, size: int, role: str) -> Memory:
         """Return a memory of `size` bytes for `inputs` or `outputs`. Raises DeviceFault."""
-
-
-@dataclass
-class CallData:
-    """The data of the current call, as the author's code made it and flattened."""
-
-    data: Any
-    flat: FlatValue
 
 
 class RankBuffers:
@@ -285,7 +262,9 @@ class RankBuffers:
         self.snapshot: Any = torch.empty_like(self._outputs.bytes)
         self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]
         self._tensors: list[Any] = []
-        self.shown = CallData(None, FlatValue([], [], []))
+        # The data of the current call, as the author's code made it, and flattened.
+        self.data: Any = None
+        self.flat = FlatValue([], [], [])
         self._equal = torch.equal
 
     @property
@@ -295,22 +274,16 @@ class RankBuffers:
 
     def layout(self) -> bytes:
         """Return what the worker is told of the case and of its memories."""
-        return self.shape.layout([memory.told for memory in self.memories])
+        return self.shape.layout([memory.layout for memory in self.memories])
 
     def prepare(self, data: Any) -> None:
         """Flatten the next call's data. Raises ProblemFault if its shape differs."""
-        flat = flatten(data, "generate_input")
-        self.shown = CallData(data, flat)
-        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(flat)]
-
-    @property
-    def has_data(self) -> bool:
-        """Whether there is data from an earlier call."""
-        return self.shown.data is not None
+        self.data, self.flat = data, flatten(data, "generate_input")
+        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(self.flat)]
 
     def scalars(self) -> bytes:
         """Return the non-tensor leaves as the worker reads them. Raises ProblemFault."""
-        scalars = self.shown.flat.scalars
+        scalars = self.flat.scalars
         message = json.dumps(scalars).encode() if scalars else b""
         if len(message) > protocol.SCALARS_BYTES_MAX:
             reason = f"{len(message)} bytes, at most {protocol.SCALARS_BYTES_MAX} are allowed"
@@ -332,10 +305,10 @@ class RankBuffers:
 
     def seen(self) -> tuple[FlatValue, Any]:
         """Return the data in the memory that the worker reaches; for mutation tests only."""
-        tensors = list(self.shown.flat.tensors)
-        for index, view in zip(self.shape.shown, self._views, strict=True):
+        tensors = list(self.flat.tensors)
+        for index, view in zip(self.shape.input_indices, self._views, strict=True):
             tensors[index] = view.clone()
-        flat = replace(self.shown.flat, tensors=tensors)
+        flat = replace(self.flat, tensors=tensors)
         return flat, flat.rebuild(tensors)
 
     def close(self) -> None:

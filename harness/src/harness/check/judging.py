@@ -60,7 +60,7 @@ def judge_answer(
     """
     defences, shape, snapshot = judge_context.defences, buffers.shape, buffers.snapshot
     leaves = declared_leaves(shape, declaration)
-    flat, data = buffers.shown.flat, buffers.shown.data
+    flat, data = buffers.flat, buffers.data
     if not defences.keeps_inputs_private:
         flat, data = buffers.seen()
     author = judge_context.author
@@ -75,7 +75,9 @@ def judge_answer(
     reshaped = [output.reshape(leaf.shape) for output, leaf in pairs]
     require_numbers(reshaped, right_answer)
     if not defences.compares_all:
-        _copy_right_rest(outputs, right_answer())
+        # Like a check that looks at the first elements only.
+        for output, right in zip(outputs, right_answer(), strict=True):
+            output.flatten()[64:] = right.flatten()[64:]
     difference = describe_difference(shape.outputs, leaves)
     # The check gets the reference's shape: it could take a leading 1 for a row dimension.
     shown_value = FlatValue(shape.answer, reshaped, [])
@@ -99,6 +101,15 @@ def _call_check(check: Callable[[], str | None], difference: str) -> str | None:
         return f"{difference}, which the problem's own check cannot read: {fault}"
 
 
+def _compute_alone(
+    author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
+) -> Sequence[Any]:
+    """Return the reference's answer for a rank that can compute it alone."""
+    if author.is_together(case):
+        raise ReferenceAnswerNeeded
+    return compute_expected(author, case, buffers, flat)
+
+
 def compute_expected(
     author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
 ) -> list[Any]:
@@ -108,24 +119,6 @@ def compute_expected(
     if len(parts) != len(outputs) or not all(map(Leaf.holds, outputs, parts)):
         raise ProblemFault("ref_kernel makes other shapes under another seed")
     return parts
-
-
-def _compute_alone(
-    author: AuthorCode, case: Case, buffers: RankBuffers, flat: FlatValue
-) -> Sequence[Any]:
-    """Return the same for a rank that can compute it alone.
-
-    Raises ProblemFault, ReferenceAnswerNeeded.
-    """
-    if author.is_together(case):
-        raise ReferenceAnswerNeeded
-    return compute_expected(author, case, buffers, flat)
-
-
-def _copy_right_rest(outputs: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Make all but the first elements right, like a check that looks at a part only."""
-    for output, answer in zip(outputs, expected, strict=True):
-        output.flatten()[64:] = answer.flatten()[64:]
 
 
 def require_written(
@@ -140,7 +133,7 @@ def require_written(
         written = leaf.bytes_in(snapshot)
         is_poison = all(torch.equal(written[:size], poison(leaf, size)) for size in sizes)
         if is_poison and bits >= _POISON_BITS_MIN:
-            raise _wrong_answer(f"{_output_name(index, outputs)} was never written")
+            raise _wrong_output(index, outputs, "was never written")
 
 
 def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]) -> None:
@@ -152,19 +145,14 @@ def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]
     for index in suspects:
         extra = nan_mask(outputs[index]) & ~nan_mask(answers[index])
         if count := int(extra.sum()):
-            total = extra.numel()
-            raise _wrong_answer(
-                f"{_output_name(index, outputs)} has {count} NaN among {total} values"
-            )
+            raise _wrong_output(index, outputs, f"has {count} NaN among {extra.numel()} values")
 
 
 def require_valid_bools(outputs: Sequence[Leaf], snapshot: Any) -> None:
     """Raise CaseFailed for a bool that is neither 0 nor 1; comparisons misjudge such bits."""
     for index, leaf in enumerate(outputs):
         if leaf.dtype == "bool" and leaf.size and int(leaf.bytes_in(snapshot).max()) > 1:
-            raise _wrong_answer(
-                f"{_output_name(index, outputs)} holds bytes that are not valid bools"
-            )
+            raise _wrong_output(index, outputs, "holds bytes that are not valid bools")
 
 
 def find_mismatches(outputs: Sequence[Any], expected: Sequence[Any]) -> tuple[int, list[Mismatch]]:
@@ -200,12 +188,9 @@ def nan_mask(tensor: Any) -> Any:
     return torch.isnan(tensor.float() if is_small else tensor)
 
 
-def _output_name(index: int, outputs: Sequence[Any]) -> str:
-    return "the output" if len(outputs) == 1 else f"output {index}"
-
-
-def _wrong_answer(message: str) -> CaseFailed:
-    return CaseFailed("wrong_answer", message, is_last=False)
+def _wrong_output(index: int, outputs: Sequence[Any], fault: str) -> CaseFailed:
+    name = "the output" if len(outputs) == 1 else f"output {index}"
+    return CaseFailed("wrong_answer", f"{name} {fault}", is_last=False)
 
 
 def declared_leaves(shape: Shape, declaration: bytes) -> tuple[Leaf, ...]:
@@ -224,8 +209,11 @@ def declared_leaves(shape: Shape, declaration: bytes) -> tuple[Leaf, ...]:
 
 def describe_difference(expected: Sequence[Leaf], declared: Sequence[Leaf]) -> str:
     """Describe what was returned instead of what was expected, "" if nothing differs."""
-    pairs = [(want, got) for want, got in zip(expected, declared, strict=True) if want != got]
-    differences = [f"{_form_text(got)}, expected {_form_text(want)}" for want, got in pairs]
+    differences = [
+        f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
+        for want, got in zip(expected, declared, strict=True)
+        if want != got
+    ]
     return f"custom_kernel returned {'; '.join(differences)}" if differences else ""
 
 
@@ -252,7 +240,3 @@ def _declared_leaf(shape: Shape, index: Any, dtype: Any, sizes: Any) -> Leaf:
     size = prod(sizes) * int(getattr(torch, dtype).itemsize)
     stride = contiguous_stride(tuple(sizes))
     return replace(leaf, size=size, dtype=dtype, shape=tuple(sizes), stride=stride)
-
-
-def _form_text(leaf: Leaf) -> str:
-    return f"{leaf.dtype}{list(leaf.shape)}"

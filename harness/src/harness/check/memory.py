@@ -12,6 +12,7 @@ from harness.sandbox import host
 from harness.sandbox.box import Limits
 
 _SEED = 1
+_SANDBOX_OFFERS = "the sandbox on this machine offers"
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,13 @@ class AvailableMemory:
 
     def require(self, case: Case, sizes: Sequence[TensorSizes], *, is_timed: bool) -> None:
         """Raise MemoryShortage if a case does not fit; `sizes` has one item per rank."""
-        needed, answer = (
-            needed_bytes(sizes, is_timed=is_timed),
-            sum(rank_sizes.answer for rank_sizes in sizes),
-        )
+        needed = needed_bytes(sizes, is_timed=is_timed)
         if needed > self.machine:
             raise _make_shortage(case.name, needed, "this machine offers", self.machine)
+        answer = sum(rank_sizes.answer for rank_sizes in sizes)
         if answer > self.sandbox:
             subject = f"a submission to {case.name}"
-            raise _make_shortage(
-                subject, answer, "the sandbox on this machine offers", self.sandbox
-            )
+            raise _make_shortage(subject, answer, _SANDBOX_OFFERS, self.sandbox)
 
     def limit(self, shared: int = 0) -> None:
         """Make allocations of this process fail if the machine has no memory for them.
@@ -74,9 +71,7 @@ def require_sandbox(problem: Problem, sandbox: int) -> None:
     """Raise MemoryShortage if the author declares more for a submission than it would get."""
     declared = problem.memory_bytes_declared
     if declared > sandbox:
-        raise _make_shortage(
-            "a submission", declared, "the sandbox on this machine offers", sandbox
-        )
+        raise _make_shortage("a submission", declared, _SANDBOX_OFFERS, sandbox)
 
 
 def measure_sizes(shape: Shape) -> TensorSizes:
@@ -101,12 +96,9 @@ def estimate_sizes(author: ReferenceFunctions, case: Case) -> TensorSizes | None
             answer = flatten(author.answer(case, flat.rebuild(flat.tensors)), "ref_kernel")
     except (MemoryShortage, ProblemFault):
         return None
-    new_outputs = [
-        output for output in answer.tensors if not any(output is tensor for tensor in flat.tensors)
-    ]
-    pure_inputs = [
-        tensor for tensor in flat.tensors if not any(tensor is output for output in answer.tensors)
-    ]
+    input_ids, output_ids = (set(map(id, value.tensors)) for value in (flat, answer))
+    new_outputs = [output for output in answer.tensors if id(output) not in input_ids]
+    pure_inputs = [tensor for tensor in flat.tensors if id(tensor) not in output_ids]
     inputs, outputs = (layout_bytes(lay_out(tensors)) for tensors in (pure_inputs, answer.tensors))
     return TensorSizes(inputs, outputs, sum(leaf.size for leaf in lay_out(new_outputs)))
 

@@ -46,12 +46,10 @@ class FlatValue:
 
     def clone(self) -> Any:
         """Return the same value with copies of its tensors."""
-        return self.rebuild(
-            [
-                tensor.detach().clone().requires_grad_(tensor.requires_grad)
-                for tensor in self.tensors
-            ]
-        )
+        copies = [
+            tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in self.tensors
+        ]
+        return self.rebuild(copies)
 
 
 @dataclass(frozen=True)
@@ -126,24 +124,19 @@ def dtype_name(dtype: Any) -> str:
 def relabel_tensors(node: Node, make_node: Callable[[int], Node]) -> Node:
     """Return a template with its tensor nodes replaced.
 
-    >>> relabel_tensors(["list", [["tensor", 4], ["scalar", 0]]], lambda index: ["buffer",
-    ...     index + 1])
-    ['list', [['buffer', 5], ['scalar', 0]]]
+    >>> relabel_tensors(["list", [["tensor", 4], ["scalar", 0]]], lambda index: ["buffer", index])
+    ['list', [['buffer', 4], ['scalar', 0]]]
     """
     kind, content = node
     if kind == "tensor":
         return make_node(content)
     if kind in _SCALAR_KINDS:
         return node
-    if kind == "object":
-        number, name, pairs = content
-        return [
-            kind,
-            [number, name, [[key, relabel_tensors(item, make_node)] for key, item in pairs]],
-        ]
-    if kind == "dict":
-        return [kind, [[key, relabel_tensors(item, make_node)] for key, item in content]]
-    return [kind, [relabel_tensors(item, make_node) for item in content]]
+    if kind not in ("object", "dict"):
+        return [kind, [relabel_tensors(item, make_node) for item in content]]
+    pairs = content if kind == "dict" else content[2]
+    new_pairs = [[key, relabel_tensors(item, make_node)] for key, item in pairs]
+    return [kind, new_pairs if kind == "dict" else [*content[:2], new_pairs]]
 
 
 def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -182,8 +175,11 @@ def _flatten_node(value: Any, parts: _Parts, source: str) -> Node:
 
 
 def _flatten_object(value: Any, parts: _Parts, source: str) -> Node:
-    if constant := encode_constant(value):
-        return constant
+    torch: Any = importlib.import_module("torch")
+    if isinstance(value, torch.dtype):
+        return ["dtype", dtype_name(value)]
+    if isinstance(value, torch.device):
+        return ["device", str(value)]
     attributes = take_apart(value)
     if attributes is None:
         reason = "use tensors, lists, tuples, dicts, plain values and the problem's own objects"
@@ -201,7 +197,8 @@ def _build_node(node: Node, tensors: Sequence[Any], flat: FlatValue) -> Any:
     if kind == "scalar":
         return flat.scalars[content]
     if kind in _SCALAR_KINDS:
-        return decode_constant(kind, content)
+        torch: Any = importlib.import_module("torch")
+        return getattr(torch, content) if kind == "dtype" else torch.device(content)
     if kind == "object":
         number, _, pairs = content
         attributes = {name: _build_node(item, tensors, flat) for name, item in pairs}
@@ -246,28 +243,15 @@ def rebuild_object(value: Any, parts: Mapping[str, Any]) -> Any:
         for name, part in vars(value).items()
     }
     vars(twin).update(attributes)
+    torch: Any = importlib.import_module("torch")
     tables: list[Any] = [attributes[name] for name in ("_parameters", "_buffers", "_modules")]
     for name, part in parts.items():
         table = next((candidate for candidate in tables if name in candidate), attributes)
-        table[name] = (
-            _parameter(part) if table is attributes["_parameters"] and part is not None else part
-        )
+        if table is attributes["_parameters"] and part is not None:
+            part = torch.nn.Parameter(part.detach(), requires_grad=part.requires_grad)  # noqa: PLW2901
+        table[name] = part
     vars(twin).update(attributes)
     return twin
-
-
-def encode_constant(value: Any) -> list[str] | None:
-    """Return a torch dtype or device as two words; None for any other value."""
-    torch: Any = importlib.import_module("torch")
-    if isinstance(value, torch.dtype):
-        return ["dtype", str(value).removeprefix("torch.")]
-    return ["device", str(value)] if isinstance(value, torch.device) else None
-
-
-def decode_constant(kind: str, name: str) -> Any:
-    """Return the value of two such words."""
-    torch: Any = importlib.import_module("torch")
-    return getattr(torch, name) if kind == "dtype" else torch.device(name)
 
 
 def _is_model(value: Any) -> bool:
@@ -276,25 +260,14 @@ def _is_model(value: Any) -> bool:
 
 
 def _is_problem_class(kind: type) -> bool:
-    """Return whether a class is defined in one of the problem's own files."""
-    files = (_module_file(kind.__module__), _module_file(_REFERENCE))
-    return None not in files and len({path.parent for path in files if path}) == 1
-
-
-def _module_file(module: str) -> Path | None:
-    name = getattr(sys.modules.get(module), "__file__", None)
-    return Path(name) if name else None
+    modules = (sys.modules.get(kind.__module__), sys.modules.get(_REFERENCE))
+    files = [getattr(module, "__file__", None) for module in modules]
+    return all(files) and len({Path(str(file)).parent for file in files}) == 1
 
 
 def _attribute_names(value: Any) -> list[str]:
-    """Return the names of an object's attributes in order, including its slots."""
     slots = [getattr(cls, "__slots__", ()) for cls in reversed(type(value).__mro__)]
     slot_names = [
         name for names in slots for name in ((names,) if isinstance(names, str) else names)
     ]
     return list(dict.fromkeys([*slot_names, *getattr(value, "__dict__", {})]))
-
-
-def _parameter(tensor: Any) -> Any:
-    torch: Any = importlib.import_module("torch")
-    return torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)

@@ -3,10 +3,11 @@
 import importlib
 import random
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 _CACHE_BYTES = 256 * 1024 * 1024
+
+_WRONG_SHAPE = "the shape is {}, expected {}"
 
 CheckResult = tuple[bool, list[str]]
 
@@ -36,17 +37,19 @@ def verbose_allclose(
 
     A NaN matches only NaN, an infinity only itself. Raises nothing; a wrong shape is also a reason.
     """
-    if reason := _shape_reason(received, expected):
-        return False, [reason]
-    received_wide, expected_wide = _widen(received), _widen(expected)
+    if received.shape != expected.shape:
+        return False, [_WRONG_SHAPE.format(list(received.shape), list(expected.shape))]
+    received_wide, expected_wide = (
+        tensor if tensor.is_complex() else tensor.double() for tensor in (received, expected)
+    )
     close = _torch().isclose(received_wide, expected_wide, rtol=rtol, atol=atol, equal_nan=True)
     return _report_mismatches(~close, received, expected, max_print)
 
 
 def verbose_allequal(received: Any, expected: Any, max_print: int = 5) -> CheckResult:
     """Return whether two tensors are equal everywhere, and where they are not."""
-    if reason := _shape_reason(received, expected):
-        return False, [reason]
+    if received.shape != expected.shape:
+        return False, [_WRONG_SHAPE.format(list(received.shape), list(expected.shape))]
     return _report_mismatches(received != expected, received, expected, max_print)
 
 
@@ -90,12 +93,7 @@ class DeterministicContext:
         self._set(True, False, True)
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._set(*self._before)
 
     def _set(self, algorithms: bool, allow_tf32: bool, deterministic: bool) -> None:
@@ -115,12 +113,6 @@ def _reasons(output: Any, expected: Any, tolerances: tuple[float, float]) -> lis
     return [reason for pair in pairs for reason in _reasons(*pair, tolerances)]
 
 
-def _shape_reason(received: Any, expected: Any) -> str:
-    if received.shape == expected.shape:
-        return ""
-    return f"the shape is {list(received.shape)}, expected {list(expected.shape)}"
-
-
 def _report_mismatches(wrong: Any, received: Any, expected: Any, max_print: int) -> CheckResult:
     count = int(wrong.sum())
     if count == 0:
@@ -131,10 +123,6 @@ def _report_mismatches(wrong: Any, received: Any, expected: Any, max_print: int)
         for place in places
     ]
     return False, [f"{count} of {wrong.numel()} values differ", *examples]
-
-
-def _widen(tensor: Any) -> Any:
-    return tensor if tensor.is_complex() else tensor.double()
 
 
 def _torch() -> Any:

@@ -87,12 +87,7 @@ def open_device(
     is_frozen = defences.freezes and "freezer" in walls
     if name == "cpu":
         settings.add_environment(NO_GPU)
-        device = CpuDevice(
-            is_frozen=is_frozen,
-            is_sealed=defences.seals,
-            is_early=defences.starts_before_thaw,
-            is_late=defences.stops_after_snapshot,
-        )
+        device = CpuDevice(is_frozen=is_frozen, defences=defences)
         device.prepare()
         return device
     visible_gpus = {name: access.environment[name] for name in NO_GPU if name in access.environment}
@@ -101,10 +96,7 @@ def open_device(
 
 
 def assign_gpus(
-    ranks: int,
-    gpus: list[tuple[int, str]],
-    paths: Collection[str],
-    numbers: Sequence[int] = (),
+    ranks: int, gpus: list[tuple[int, str]], paths: Collection[str], numbers: Sequence[int] = ()
 ) -> list[tuple[int, str]]:
     """Assign GPUs to ranks in order, from those whose nodes exist.
 
@@ -147,16 +139,9 @@ def nvidia_access(*each: host.GpuRequirements) -> DeviceAccess:
 
 
 def limits_of_ranks(ranks: int, each: Limits = GPU_LIMITS) -> Limits:
-    """Return the limits of a box; each rank gets its own memory and threads.
-
-    >>> limits_of_ranks(1) == GPU_LIMITS, limits_of_ranks(8).processes_max
-    (True, 4096)
-    """
-    return replace(
-        each,
-        memory_bytes=ranks * each.memory_bytes,
-        processes_max=ranks * each.processes_max,
-    )
+    """Return the limits of a box; each rank gets its own memory and threads."""
+    memory_bytes, processes_max = ranks * each.memory_bytes, ranks * each.processes_max
+    return replace(each, memory_bytes=memory_bytes, processes_max=processes_max)
 
 
 def _numbers(ranks: int, count: int, chosen: Sequence[int]) -> list[int]:

@@ -3,6 +3,7 @@
 A worker's core is kept awake until its call begins: waking it up takes tens of microseconds.
 """
 
+import contextlib
 import gc
 import importlib
 import mmap
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import code
+from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import Device, SharedMemory, Window
 from harness.sandbox import linux
 
@@ -108,19 +110,9 @@ class CpuDevice(Device):
     name = "cpu"
     place = "cpu"
 
-    def __init__(
-        self,
-        *,
-        is_frozen: bool,
-        is_sealed: bool = True,
-        is_early: bool = True,
-        is_late: bool = True,
-    ) -> None:
-        """`is_early` and `is_late` say when the clock starts and stops; tests turn them off."""
+    def __init__(self, *, is_frozen: bool, defences: Defences = ALL_DEFENCES) -> None:
         self.tier = "C1" if is_frozen else "C2"
-        self._is_sealed = is_sealed
-        self._is_early = is_early
-        self._is_late = is_late
+        self._defences = defences
 
     def prepare(self) -> None:
         """Use one thread for references: the other cores belong to the worker."""
@@ -137,7 +129,7 @@ class CpuDevice(Device):
     def allocate(self, size: int, role: str) -> SharedMemory:
         """Return a memory of `size` bytes that the worker may map, for any role."""
         del role
-        return SharedMemory(size, is_sealed=self._is_sealed)
+        return SharedMemory(size, is_sealed=self._defences.seals)
 
     def timed(self, window: Window) -> float:
         """Time one call; the garbage collector waits until it is over."""
@@ -148,21 +140,19 @@ class CpuDevice(Device):
             gc.enable()
 
     def _time_call(self, window: Window) -> float:
+        began_ns = time.perf_counter_ns()
+        window.show()
         if self.tier == "C1":
-            window.show()
             began_ns = time.perf_counter_ns()
-        else:
-            began_ns = time.perf_counter_ns()
-            window.show()
         window.go()
-        if not self._is_early:
+        if not self._defences.starts_before_thaw:
             # A busy machine may take the core away here; tests do not wait for that to happen.
             time.sleep(_TEST_DELAY_S)
             began_ns = time.perf_counter_ns()
         window.wait()
         ended_ns = time.perf_counter_ns()
         window.hold()
-        if self._is_late:
+        if self._defences.stops_after_snapshot:
             ended_ns = time.perf_counter_ns()
         return (ended_ns - began_ns) / 1000
 
@@ -178,29 +168,20 @@ class CpuDevice(Device):
 
 def describe() -> dict[str, str]:
     """Return versions, processor and cores, without importing torch."""
+    import importlib.metadata  # slow to import; the worker should be started before
+
+    torch_version, model = "absent", platform.machine()
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        torch_version = importlib.metadata.version("torch")
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        model = next(models, model)
     return {
         "harness_code": code.digest(),
         "python": platform.python_version(),
-        "torch": _version_of("torch"),
-        "cpu": _cpu_model(),
+        "torch": torch_version,
+        "cpu": model,
         "cores": str(os.cpu_count()),
         "platform": platform.platform(),
     }
-
-
-def _version_of(distribution: str) -> str:
-    import importlib.metadata  # slow to import; the worker should be started before
-
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "absent"
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

@@ -15,13 +15,13 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 class Memory(Protocol):
     """A fixed piece of memory that supervisor and worker both reach.
 
-    `descriptor` is sent to the worker, with the layout in `told`; `bytes` is the
+    `descriptor` is sent to the worker, with the layout in `layout`; `bytes` is the
     supervisor's view.
     """
 
     descriptor: int
     bytes: Any
-    told: dict[str, Any]
+    layout: dict[str, Any]
 
     def close(self) -> None:
         """Release the memory; it lives on in other processes that map it."""
@@ -149,7 +149,7 @@ class SharedMemory:
         os.ftruncate(self.descriptor, size)
         if is_sealed:
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        self.told: dict[str, Any] = {}
+        self.layout: dict[str, Any] = {}
         self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ class LocalMemory:
         self._shared = SharedMemory(size + CLAIM_BYTES)
         self.descriptor = self._shared.descriptor
         self.bytes: Any = torch.zeros(size, dtype=torch.uint8, device=place)
-        self.told = {"kind": "local", "bytes": size + CLAIM_BYTES, "claim": size, **claim}
+        self.layout = {"kind": "local", "bytes": size + CLAIM_BYTES, "claim": size, **claim}
         self._claim = self._shared.bytes[size : size + 16].view(torch.float64)
 
     def push(self) -> None:

@@ -56,7 +56,6 @@ def list_rank_tensors(ranks: int, right: FlatValue, data: FlatValue) -> list[Ran
 
 
 def _rank_bounds(flat: FlatValue) -> list[tuple[int, int]]:
-    """Return where each rank's tensors begin and end in the combined value."""
     counts = [len(flatten(value, "").tensors) for value in flat.rebuild(flat.tensors)]
     ends = list(itertools.accumulate(counts))
     return list(zip([0, *ends], ends, strict=False))
@@ -116,18 +115,8 @@ def make_narrower_answers(
 
 def match_inputs(right: Sequence[Any], flat: FlatValue, shown: Sequence[int]) -> list[Any]:
     """Return for each output an input of its form, or the output itself if there is none."""
-    tensors = [flat.tensors[index] for index in shown]
-    return [
-        next(
-            (
-                tensor
-                for tensor in tensors
-                if tensor.shape == output.shape and tensor.dtype == output.dtype
-            ),
-            output,
-        )
-        for output in right
-    ]
+    tensors = {(flat.tensors[i].shape, flat.tensors[i].dtype): flat.tensors[i] for i in shown[::-1]}
+    return [tensors.get((output.shape, output.dtype), output) for output in right]
 
 
 def _make_answers(
@@ -144,11 +133,8 @@ def _make_answers(
         yield "check_takes_nan", "an answer of NaN alone is taken", _with_nan(right, slice(None))
         yield "check_takes_nan", "an answer that ends in a NaN is taken", _with_nan(right, -1)
     for _ in range(_NOISE_ANSWERS):
-        yield (
-            "check_takes_unwritten",
-            "a buffer of random bytes is taken",
-            [*map(_random_bytes, right)],
-        )
+        noise = [*map(_random_bytes, right)]
+        yield "check_takes_unwritten", "a buffer of random bytes is taken", noise
     yield "check_takes_input", "the input is taken", list(inputs)
     yield "check_takes_cached", "the right answer to another seed is taken", list(other)
 
@@ -165,7 +151,6 @@ def _with_nan(right: Sequence[Any], where: Any) -> list[Any]:
 
 
 def _random_bytes(tensor: Any) -> Any:
-    """Return a tensor of the same form with random bytes."""
     torch: Any = importlib.import_module("torch")
     if tensor.dtype == torch.bool:
         return torch.rand(tensor.shape) < 1 / 2
@@ -207,7 +192,9 @@ def collect_answers(subject: InspectedCase, inputs: InspectedInputs) -> Referenc
     began = subject.clock()
     right = _compute_answer(subject, data)
     reference_s = subject.clock() - began
-    outputs = _find_shared(data, right)
+    memories = {tensor.untyped_storage().data_ptr() for tensor in right.tensors}
+    tensors = enumerate(data.tensors)
+    outputs = tuple(i for i, tensor in tensors if tensor.untyped_storage().data_ptr() in memories)
     _inspect_writes(subject, inputs, data, outputs)
     right = copy_flat(right)
     other = copy_flat(_compute_answer(subject, copy_flat(inputs.other)))
@@ -218,7 +205,7 @@ def collect_answers(subject: InspectedCase, inputs: InspectedInputs) -> Referenc
         subject.add("reference_random", WARNING if is_accepted else ERROR, text)
     _inspect_values(subject, inputs, right, other)
     is_same_again = not inputs.unsteady or have_same_values(
-        right, _compute_answer(subject, copy_flat(inputs.again.whole))
+        right, _compute_answer(subject, copy_flat(inputs.again.all_data))
     )
     return ReferenceAnswers(right, other, reference_s, outputs, is_same_again)
 
@@ -238,7 +225,7 @@ def inspect_check(
         subject.add("check_refuses", ERROR, f"it says {complaint[:200]!r}")
         return check_s
     is_unchanged = all(
-        have_same_bits(data.tensors[i], inputs.one.tensors[i]) for i in subject.shape.shown
+        have_same_bits(data.tensors[i], inputs.one.tensors[i]) for i in subject.shape.input_indices
     )
     if not is_unchanged or not have_same_values(output, answers.right):
         subject.add("check_writes", WARNING, "the inputs or the answer are others afterwards")
@@ -258,40 +245,31 @@ def _compute_answer(subject: InspectedCase, data: FlatValue) -> FlatValue:
     return flatten(answer, "ref_kernel")
 
 
-def _find_shared(data: FlatValue, right: FlatValue) -> tuple[int, ...]:
-    memories = {tensor.untyped_storage().data_ptr() for tensor in right.tensors}
-    tensors = enumerate(data.tensors)
-    return tuple(i for i, tensor in tensors if tensor.untyped_storage().data_ptr() in memories)
-
-
 def _inspect_writes(
     subject: InspectedCase, inputs: InspectedInputs, data: FlatValue, outputs: Collection[int]
 ) -> None:
     """Note inputs that the reference changed; a tensor that is also an output may change."""
-    changed = [
-        index
-        for index in subject.shape.shown
-        if index not in outputs
-        and not have_same_bits(data.tensors[index], inputs.one.tensors[index])
-    ]
-    if changed:
-        text = f"tensor {changed[0]} of the data is another afterwards"
-        subject.add("reference_writes", ERROR, text)
+    for index in subject.shape.input_indices:
+        is_same = have_same_bits(data.tensors[index], inputs.one.tensors[index])
+        if index not in outputs and not is_same:
+            text = f"tensor {index} of the data is another afterwards"
+            subject.add("reference_writes", ERROR, text)
+            return
 
 
 def _inspect_values(
     subject: InspectedCase, inputs: InspectedInputs, right: FlatValue, other: FlatValue
 ) -> None:
+    flats = [tensor.reshape(-1) for tensor in right.tensors]
+    is_constant = all(bool((flat == flat[0]).all()) for flat in flats if len(flat))
     nan_count = sum(int(nan_mask(tensor).sum()) for tensor in right.tensors)
     if nan_count:
-        input_tensors = [inputs.one.tensors[index] for index in subject.shape.shown]
+        input_tensors = [inputs.one.tensors[index] for index in subject.shape.input_indices]
         has_nan = any(bool(nan_mask(tensor).any()) for tensor in input_tensors)
         text = f"{nan_count} values are NaN"
         subject.add("reference_nan", WARNING if has_nan else ERROR, text)
-    elif all(map(_is_constant, right.tensors)) and any(
-        tensor.numel() > 1 for tensor in right.tensors
-    ):
-        first = right.tensors[0].reshape(-1)[0].item()
+    elif is_constant and any(len(flat) > 1 for flat in flats):
+        first = flats[0][0].item()
         subject.add_soft("answer_constant", f"every value of the answer is {first}")
     if all(map(have_same_bits, right.tensors, other.tensors)) and not inputs.is_fixed:
         subject.add_soft("answer_fixed", "two seeds have one answer")
@@ -301,7 +279,7 @@ def _inspect_lazy_answers(
     subject: InspectedCase, inspected: InspectedInputs, answers: ReferenceAnswers, rank: RankTensors
 ) -> None:
     right, other = (flat.tensors[rank.answer] for flat in (answers.right, answers.other))
-    shown_indices = [index for index in subject.shape.shown if index in rank.data]
+    shown_indices = [index for index in subject.shape.input_indices if index in rank.data]
     inputs = match_inputs(right, inspected.one, shown_indices)
     for code, description, answer in make_same_form_answers(right, other, inputs):
         text = f"{rank.where}{description}"
@@ -316,12 +294,9 @@ def _inspect_lazy_answers(
     is_checked = subject.shape.is_checked
     for code, description, answer in make_other_form_answers(right, is_checked=is_checked):
         level = ERROR if code == "check_takes_shape" else WARNING
-        try:
-            if _accepts(subject, inspected, answers.right, rank.among(answers.right, answer)):
-                subject.add(code, level, f"{rank.where}{description}")
-        except ProblemFault:
-            # No run shows the check such an answer, so it may reject it in any way.
-            continue
+        # No run shows the check such an answer, so it may raise.
+        if not _rejects(subject, inspected, answers.right, rank.among(answers.right, answer)):
+            subject.add(code, level, f"{rank.where}{description}")
 
 
 def _inspect_narrower_answers(
@@ -338,24 +313,14 @@ def _inspect_narrower_answers(
         pair = (rounded, rounded.to(dtype_expected))
         narrow, wide = ([*tensors[:index], tensor, *tensors[index + 1 :]] for tensor in pair)
         text_start = f"{rank.where}an answer in {dtype} is taken"
-        if not _accepts_or_raises(subject, inputs, right, narrow):
+        if _rejects(subject, inputs, right, narrow):
             continue
-        if not _accepts_or_raises(subject, inputs, right, wide):
+        if _rejects(subject, inputs, right, wide):
             text = f"{text_start}, and its values in {dtype_name(dtype_expected)} are not"
             subject.add("check_takes_rounded", ERROR, text)
         elif dtype in HALF_DTYPES:
             text = f"{text_start} for one in {dtype_name(dtype_expected)}"
             subject.add("check_takes_rounded", WARNING, text)
-
-
-def _accepts_or_raises(
-    subject: InspectedCase, inputs: InspectedInputs, right: FlatValue, answer: Sequence[Any]
-) -> bool:
-    """Return whether the check accepts an answer; raising counts as a rejection."""
-    try:
-        return _accepts(subject, inputs, right, answer)
-    except ProblemFault:
-        return False
 
 
 def _accepts(
@@ -364,6 +329,11 @@ def _accepts(
     return subject.complaint(copy_flat(inputs.one), replace(right, tensors=list(answer))) is None
 
 
-def _is_constant(tensor: Any) -> bool:
-    flat = tensor.reshape(-1)
-    return bool((flat == flat[0]).all()) if len(flat) else True
+def _rejects(
+    subject: InspectedCase, inputs: InspectedInputs, right: FlatValue, answer: Sequence[Any]
+) -> bool:
+    """Return whether the check rejects an answer, in any way; it may raise."""
+    try:
+        return not _accepts(subject, inputs, right, answer)
+    except ProblemFault:
+        return True

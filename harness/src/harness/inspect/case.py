@@ -27,6 +27,7 @@ from harness.report.messages import Finding
 from harness.report.verdict import make_printable
 
 ERROR, WARNING = "error", "warning"
+_SOFT = "soft"
 _TEXT_CHARS_MAX = 900
 _WHERE_CHARS_MAX = 200
 
@@ -90,7 +91,6 @@ class Notes:
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str], _Note] = {}
-        self._soft: dict[str, _Note] = {}
         self._cases: set[str] = set()
 
     def begin(self, where: str) -> None:
@@ -104,19 +104,24 @@ class Notes:
 
     def add_soft(self, code: str, where: str, text: str, *, is_timed: bool) -> None:
         """Note what one small case may well have, but no timed one."""
-        note = self._soft.setdefault(code, _Note(where, text))
-        note.places.add(where)
+        self.add(code, _SOFT, where, text)
+        note = self._notes[code, _SOFT]
         if is_timed and not note.is_timed:
             note.where, note.text, note.is_timed = where, text, True
 
     def findings(self) -> list[Finding]:
         """Return one finding for each code and level, errors first."""
-        notes = dict(self._notes)
-        for code, note in self._soft.items():
-            is_error = note.is_timed or note.places >= self._cases
-            notes.setdefault((code, ERROR if is_error else WARNING), note)
-        ordered = sorted(notes.items(), key=lambda item: item[0][1] != ERROR)
-        return [_note_finding(code, level, note) for (code, level), note in ordered]
+        notes = {key: note for key, note in self._notes.items() if key[1] != _SOFT}
+        for (code, level), note in self._notes.items():
+            if level == _SOFT:
+                is_error = note.is_timed or note.places >= self._cases
+                notes.setdefault((code, ERROR if is_error else WARNING), note)
+        findings = []
+        for (code, level), note in sorted(notes.items(), key=lambda item: item[0][1] != ERROR):
+            others = len(note.places) - 1
+            also = f" (and {others} more cases)" if others else ""
+            findings.append(make_finding(code, level, note.where, f"{note.text[:500]}{also}"))
+        return findings
 
 
 def describe_case(stage: str, case: Case) -> str:
@@ -129,12 +134,6 @@ def make_finding(code: str, level: str, place: str, text: str) -> Finding:
     fix = FIXES.get(code, "")
     message = make_printable(f"{text}: {fix}" if fix else text)
     return Finding(code, level, make_printable(place)[:_WHERE_CHARS_MAX], message[:_TEXT_CHARS_MAX])
-
-
-def _note_finding(code: str, level: str, note: _Note) -> Finding:
-    others = len(note.places) - 1
-    also = f" (and {others} more cases)" if others else ""
-    return make_finding(code, level, note.where, f"{note.text[:500]}{also}")
 
 
 class ProcessLeftBehind(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -216,9 +215,9 @@ def _has_children() -> bool:
 class GeneratedData:
     """What a generator made of a seed: all data, the part it drew, and the inputs in that part."""
 
-    whole: FlatValue
+    all_data: FlatValue
     part: FlatValue
-    shown: tuple[int, ...]
+    input_indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -239,12 +238,12 @@ class InspectedInputs:
     @property
     def one(self) -> FlatValue:
         """All data of the first seed."""
-        return self.first.whole
+        return self.first.all_data
 
     @property
     def other(self) -> FlatValue:
         """All data of the second seed."""
-        return self.second.whole
+        return self.second.all_data
 
 
 @dataclass(frozen=True)
@@ -295,7 +294,7 @@ def inspect_inputs(subject: InspectedCase) -> InspectedInputs | None:
     first = _generate_data(subject, 0)
     generate_s = subject.clock() - began
     second, again = _generate_data(subject, 1), _generate_data(subject, 0, ONES)
-    if not all(have_same_forms(first.whole, data.whole) for data in (second, again)):
+    if not all(have_same_forms(first.all_data, data.all_data) for data in (second, again)):
         subject.add("generator_shapes", ERROR, "two seeds give data of two forms")
         return None
     is_fixed = _are_same_inputs(first, second)
@@ -303,33 +302,31 @@ def inspect_inputs(subject: InspectedCase) -> InspectedInputs | None:
         takes = "seed" in subject.case.args
         text = "two seeds give one input, bit for bit" if takes else "it takes no seed"
         subject.add_soft("generator_fixed", text)
-    return InspectedInputs(first, second, again, generate_s, is_fixed, _find_unsteady(first, again))
+    tensors = enumerate(zip(first.all_data.tensors, again.all_data.tensors, strict=True))
+    unsteady = tuple(index for index, pair in tensors if not have_same_bits(*pair))
+    if first.all_data.scalars != again.all_data.scalars:
+        unsteady = (-1,)
+    return InspectedInputs(first, second, again, generate_s, is_fixed, unsteady)
 
 
 def _are_same_inputs(first: GeneratedData, second: GeneratedData) -> bool:
     """Return whether two seeds drew the same inputs; the content of buffers does not count."""
     has_same_scalars = first.part.scalars == second.part.scalars
-    pairs = [(first.part.tensors[index], second.part.tensors[index]) for index in first.shown]
+    pairs = [
+        (first.part.tensors[index], second.part.tensors[index]) for index in first.input_indices
+    ]
     return has_same_scalars and all(have_same_bits(*pair) for pair in pairs)
-
-
-def _find_unsteady(first: GeneratedData, again: GeneratedData) -> tuple[int, ...]:
-    if first.whole.scalars != again.whole.scalars:
-        return (-1,)
-    tensors = enumerate(zip(first.whole.tensors, again.whole.tensors, strict=True))
-    return tuple(index for index, pair in tensors if not have_same_bits(*pair))
 
 
 def _generate_data(subject: InspectedCase, call: int, byte: int = ZEROS) -> GeneratedData:
     """Return the data of a seed; `byte` fills uninitialised memory."""
-    seed = derive_seed(
-        bytes(KEY_BYTES), "inspect", subject.case.name, call, subject.shape.seed_bits
-    )
+    name, bits = subject.case.name, subject.shape.seed_bits
+    seed = derive_seed(bytes(KEY_BYTES), "inspect", name, call, bits)
     with fill_uninitialised(byte):
         data = subject.author.data(subject.case, seed)
     flat_data = flatten_copy(data)
     if subject.form != "kernelbench":
-        return GeneratedData(flat_data, flat_data, subject.shape.shown)
+        return GeneratedData(flat_data, flat_data, subject.shape.input_indices)
     part = flatten_copy(data["inputs"])
     return GeneratedData(flat_data, part, tuple(range(len(part.tensors))))
 
@@ -347,7 +344,10 @@ def inspect_entropy(
     anything. So may any other tensor's if the answer is the same for `looked.again`
     (`is_same_answer`). Raises ProblemFault.
     """
-    may_differ = {*outputs, *set(range(len(looked.one.tensors))).difference(subject.shape.shown)}
+    may_differ = {
+        *outputs,
+        *set(range(len(looked.one.tensors))).difference(subject.shape.input_indices),
+    }
     if is_same_answer:
         may_differ.update(index for index in looked.unsteady if index >= 0)
         outputs = {*outputs, *looked.unsteady}
@@ -363,16 +363,16 @@ def inspect_entropy(
 def _inspect_parts(
     subject: InspectedCase, first: GeneratedData, second: GeneratedData, outputs: Collection[int]
 ) -> None:
-    bits = estimate_entropy_bits(first.part, second.part, first.shown)
+    bits = estimate_entropy_bits(first.part, second.part, first.input_indices)
     if bits < ENTROPY_BITS_MIN:
         subject.add_soft("entropy_low", f"about {bits:.0f} random bits, of at least 64")
-    fixed = find_constant_inputs(first.part, second.part, first.shown)
+    fixed = find_constant_inputs(first.part, second.part, first.input_indices)
     for index in fixed:
         if index not in outputs and not subject.is_tiny:
             text = f"{describe_tensor(first.part, index)} does not depend on the seed"
             subject.add("input_constant", WARNING, text)
     descriptions, is_all = find_few_valued_inputs(
-        first.part, [index for index in first.shown if index not in fixed]
+        first.part, [index for index in first.input_indices if index not in fixed]
     )
     if descriptions and is_all:
         subject.add_soft("input_support", descriptions[0])

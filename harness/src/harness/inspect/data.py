@@ -128,7 +128,6 @@ def _tensor_entropy_bits(first: Any, second: Any) -> float:
 
 
 def _count_values(tensor: Any) -> tuple[Any, Any]:
-    """Return the distinct values among the first elements, and their counts."""
     torch: Any = importlib.import_module("torch")
     flat = tensor.detach().resolve_conj().reshape(-1)[:_SAMPLE_MAX].contiguous()
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

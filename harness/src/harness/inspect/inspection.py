@@ -32,9 +32,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
-from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report.messages import InspectReport, InspectRequest
-from harness.run_directory import RunDirectory
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 
@@ -67,8 +66,6 @@ def execute_inspection(
 
 
 class _Inspection:
-    """One problem under inspection."""
-
     def __init__(self, request: InspectRequest, directory: RunDirectory, machine: Machine) -> None:
         self.notes = Notes()
         self.needed_bytes = 0
@@ -93,7 +90,12 @@ class _Inspection:
         """Inspect every case for which there is time; stop after a process was left behind."""
         reference = "reference.py" if self._problem.lang == "py" else "reference.cuh"
         try:
-            author = self._load_author()
+            native = functools.partial(
+                forms.load_native_functions, self._directory, self._build_tools, self._cache
+            )
+            name, mark = self._device.name, self._directory.mark
+            code = call_watched(lambda: AuthorCode(self._problem, mark, name, native))
+            author = WatchedAuthor(code)
             sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             memory.require_sandbox(self._problem, sandbox)
             for key in ("tests", "benchmarks"):
@@ -112,13 +114,6 @@ class _Inspection:
     def peak_bytes(self) -> int:
         """Return how much the peak memory grew since before the author's code was loaded."""
         return _peak_bytes() - self._initial_bytes
-
-    def _load_author(self) -> WatchedAuthor:
-        native = functools.partial(
-            forms.load_native_functions, self._directory, self._build_tools, self._cache
-        )
-        name, mark = self._device.name, self._directory.mark
-        return WatchedAuthor(call_watched(lambda: AuthorCode(self._problem, mark, name, native)))
 
     def _inspect_case(self, author: WatchedAuthor, key: str, case: Case, until: float) -> None:
         """Inspect one case; what is wrong with it does not stop the next."""
@@ -144,9 +139,8 @@ class _Inspection:
         place, is_timed = describe_case(key, case), key == "benchmarks"
         form = NATIVE if self._problem.lang == "cu" else self._problem.form
         clock = time.process_time if self._device.name == "cpu" else time.monotonic
-        subject = InspectedCase(
-            author, case, form, shape, self.notes, place, is_timed, until, clock
-        )
+        notes = self.notes
+        subject = InspectedCase(author, case, form, shape, notes, place, is_timed, until, clock)
         self._inspect_memory(subject)
         inputs = inspect_inputs(subject)
         if inputs is None:
@@ -195,5 +189,4 @@ class _Inspection:
 
 
 def _peak_bytes() -> int:
-    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -78,14 +78,9 @@ def escape_controls(data: bytes) -> bytes:
 
 def failed_case_report(case: str, stage: str, failure: CaseFailed) -> CaseReport:
     """Report a case that failed."""
-    return CaseReport(
-        name=case,
-        stage=stage,
-        verdict=failure.verdict,
-        message=failure.message,
-        wrong=failure.wrong,
-        mismatches=failure.mismatches,
-    )
+    wrong, mismatches = failure.wrong, failure.mismatches
+    report = CaseReport(case, stage, failure.verdict, failure.message)
+    return replace(report, wrong=wrong, mismatches=mismatches)
 
 
 def hide_details(case: CaseReport) -> CaseReport:
@@ -141,16 +136,13 @@ class OutputLog:
         """Return everything kept, with a line where something is left out."""
         left_out = self.bytes - len(self._head) - len(self._tail)
         gap = f"\n[{left_out} bytes are left out here]\n" if left_out else ""
-        return _decode(self._head) + gap + _decode(self._tail)
+        return self._head.decode(errors="replace") + gap + self._tail.decode(errors="replace")
 
     def ends(self) -> tuple[str, str]:
         """Return the first and last 8 KiB; the second is empty if the first holds everything."""
         if self.bytes <= REPORTED_BYTES:
-            return _decode(self._head), ""
+            return self._head.decode(errors="replace"), ""
         kept_bytes = self._head + self._tail
         start = max(REPORTED_BYTES, len(kept_bytes) - REPORTED_BYTES)
-        return _decode(kept_bytes[:REPORTED_BYTES]), _decode(kept_bytes[start:])
-
-
-def _decode(data: bytes) -> str:
-    return data.decode(errors="replace")
+        head, tail = kept_bytes[:REPORTED_BYTES], kept_bytes[start:]
+        return head.decode(errors="replace"), tail.decode(errors="replace")

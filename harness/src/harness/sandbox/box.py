@@ -12,15 +12,16 @@ WORKER_UID = 64001
 SCRATCH = "/scratch"
 SUBMISSION = "/submission"
 
-_STRONG = frozenset({"namespaces", "uid", "seccomp", "memory", "pids", "freezer"})
-_MEDIUM = frozenset({"namespaces", "seccomp"})
-_WEAK = frozenset({"uid", "landlock", "seccomp"})
-
-_GROUPS = ("memory", "pids", "freezer")
+_WALLS_OF_LEVELS = {
+    "strong": {"namespaces", "uid", "seccomp", "memory", "pids", "freezer"},
+    "medium": {"namespaces", "seccomp"},
+    "weak": {"uid", "landlock", "seccomp"},
+    "none": set[str](),
+}
 _WALLS_WITHOUT = {
     "strong": (),
     # The uid stays, because a worker that is root can write to /proc/sys.
-    "medium": _GROUPS,
+    "medium": ("memory", "pids", "freezer"),
     "weak": ("namespaces",),
     "none": ("namespaces", "uid", "seccomp", "landlock"),
 }
@@ -33,10 +34,7 @@ def isolation_level(walls: Collection[str]) -> str:
     ...     isolation_level(("seccomp",)))
     ('strong', 'medium', 'none')
     """
-    for level, needed in (("strong", _STRONG), ("medium", _MEDIUM), ("weak", _WEAK)):
-        if needed <= set(walls):
-            return level
-    return "none"
+    return next(level for level, needed in _WALLS_OF_LEVELS.items() if needed <= set(walls))
 
 
 def walls_at_level(level: str, walls: Collection[str]) -> tuple[str, ...]:
@@ -44,9 +42,8 @@ def walls_at_level(level: str, walls: Collection[str]) -> tuple[str, ...]:
 
     >>> walls_at_level("weak", WALLS)
     ('uid', 'seccomp', 'landlock', 'memory', 'pids', 'freezer')
-    >>> isolation_level(walls_at_level("medium", WALLS)), isolation_level(walls_at_level("none",
-    ...     WALLS))
-    ('medium', 'none')
+    >>> [isolation_level(walls_at_level(level, WALLS)) for level in ("medium", "none")]
+    ['medium', 'none']
     """
     return tuple(wall for wall in walls if wall not in _WALLS_WITHOUT[level])
 

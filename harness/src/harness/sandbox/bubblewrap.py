@@ -19,7 +19,10 @@ from harness.sandbox.keeper import BoxEntry
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.settings import replace_environment
 
-_NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
+_NAMESPACES = (
+    *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--hostname", "box", "--die-with-parent"),
+)
 # As root: a mapped uid would still be root to the kernel, so setpriv changes it.
 _SETPRIV_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 
@@ -32,27 +35,37 @@ def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> lis
     It inherits the filter's descriptor, which is opened here. `record` is where bubblewrap notes
     how the program ended. Raises OSError.
     """
-    return [
-        _require_tool("bwrap"),
-        *("--json-status-fd", str(record)),
-        *_namespace_options(spec),
-        *_system_options(spec),
-        *_device_options(spec),
-        *_scratch_options(spec),
-        *_worker_options(),
-        *("--ro-bind", spec.submission, SUBMISSION, "--chdir", SCRATCH, "--remount-ro", "/"),
-        *_filter_options(spec),
-        "--",
-        *_setpriv_command(spec),
-        *inside,
-    ]
-
-
-def require_tools(spec: BoxSpec) -> None:
-    """Raise OSError if a program that builds such a box is not installed."""
-    _require_tool("bwrap")
+    package = root.package_folder()
+    command = [_require_tool("bwrap"), "--json-status-fd", str(record), *_NAMESPACES]
+    if os.geteuid() != 0:
+        # Bubblewrap's own pid 1 would belong to this user too, outside of the filter.
+        command += ["--unshare-user", "--disable-userns", "--as-pid-1"]
+    else:
+        command += ["--cap-drop", "ALL"]
+        for capability in _SETPRIV_CAPABILITIES if "uid" in spec.walls else ():
+            command += ["--cap-add", capability]
+    command += _system_options(spec)
+    command += _device_options(spec)
+    # Only the part of the harness that the worker imports, wherever it is installed.
+    command += [*_parent_options(package), "--perms", "0755", "--tmpfs", package]
+    for path in (*root.worker_files(), ranks.__file__):
+        command += [*_parent_options(path), "--ro-bind", path, path]
+    command += ["--remount-ro", package, "--ro-bind", spec.submission, SUBMISSION]
+    command += ["--chdir", SCRATCH, "--remount-ro", "/"]
+    if "seccomp" in spec.walls:
+        program = seccomp.build_filter(
+            seccomp.socket_families(spec.ranks), keeps_cores=not spec.devices
+        )
+        descriptor = os.memfd_create("filter", 0)
+        os.write(descriptor, program)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        command += ["--seccomp", str(descriptor)]
+    command.append("--")
     if "uid" in spec.walls:
-        _require_tool("setpriv")
+        command += [_require_tool("setpriv"), f"--reuid={WORKER_UID}", f"--regid={WORKER_UID}"]
+        command += ["--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+        command += ["--no-new-privs", "--"]
+    return [*command, *inside]
 
 
 def _require_tool(name: str) -> str:
@@ -62,30 +75,17 @@ def _require_tool(name: str) -> str:
     return path
 
 
-def _namespace_options(spec: BoxSpec) -> Iterator[str]:
-    yield from _NAMESPACES
-    yield from ("--unshare-cgroup-try", "--hostname", "box", "--die-with-parent")
-    if os.geteuid() != 0:
-        # Bubblewrap's own pid 1 would belong to this user too, outside of the filter.
-        yield from ("--unshare-user", "--disable-userns", "--as-pid-1")
-        return
-    yield from ("--cap-drop", "ALL")
-    if "uid" in spec.walls:
-        for capability in _SETPRIV_CAPABILITIES:
-            yield from ("--cap-add", capability)
-
-
 def _system_options(spec: BoxSpec) -> Iterator[str]:
-    linked = []
+    links = []
     for name in root.TOP_FOLDERS:
         top = Path("/", name)
         if top.is_symlink():
             yield from ("--symlink", str(top.readlink()), str(top))
-            linked.append(str(top))
+            links.append(str(top))
         elif top.is_dir():
             yield from ("--ro-bind", str(top), str(top))
     for path in root.shown_paths(spec):
-        if not any(root.is_below(path, link) for link in linked) and Path(path).exists():
+        if not any(root.is_below(path, link) for link in links) and Path(path).exists():
             yield from _parent_options(path)
             yield from ("--ro-bind", path, path)
     yield from ("--proc", "/proc")
@@ -94,25 +94,14 @@ def _system_options(spec: BoxSpec) -> Iterator[str]:
             yield from ("--dev-bind", root.NULL_DEVICE, path)
 
 
-def _parent_options(path: str) -> Iterator[str]:
-    """Create parent folders; bubblewrap would make them inaccessible to the worker."""
-    for folder in reversed(Path(path).parents[:-1]):
-        yield from ("--perms", "0755", "--dir", str(folder))
-
-
 def _device_options(spec: BoxSpec) -> Iterator[str]:
     yield from ("--perms", "0755", "--size", "65536", "--tmpfs", "/dev")
     for path in (*root.DEVICES, *spec.devices):
-        yield from _parent_options(path)
-        yield from ("--dev-bind-try", path, path)
+        yield from (*_parent_options(path), "--dev-bind-try", path, path)
     for name, target in root.LINKS.items():
         yield from ("--symlink", f"/proc/self/{target}", f"/dev/{name}")
-
-
-def _scratch_options(spec: BoxSpec) -> Iterator[str]:
     for path in ("/dev/shm", SCRATCH):  # noqa: S108
-        size = str(spec.limits.scratch_bytes)
-        yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
+        yield from ("--perms", "1777", "--size", str(spec.limits.scratch_bytes), "--tmpfs", path)
     # Without another user, the worker's user has created it and could write to it.
     yield from ("--remount-ro", "/dev")
     # An interpreter may lie below /tmp and is mounted by now.
@@ -121,33 +110,10 @@ def _scratch_options(spec: BoxSpec) -> Iterator[str]:
         yield from ("--symlink", SCRATCH.lstrip("/"), "/tmp")  # noqa: S108
 
 
-def _worker_options() -> Iterator[str]:
-    """Show only the part of the harness that the worker imports, wherever it is installed."""
-    package = root.package_folder()
-    yield from _parent_options(package)
-    yield from ("--perms", "0755", "--tmpfs", package)
-    for path in (*root.worker_files(), ranks.__file__):
-        yield from _parent_options(path)
-        yield from ("--ro-bind", path, path)
-    yield from ("--remount-ro", package)
-
-
-def _filter_options(spec: BoxSpec) -> Iterator[str]:
-    if "seccomp" not in spec.walls:
-        return
-    descriptor = os.memfd_create("filter", 0)
-    families = seccomp.socket_families(spec.ranks)
-    os.write(descriptor, seccomp.build_filter(families, keeps_cores=not spec.devices))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    yield from ("--seccomp", str(descriptor))
-
-
-def _setpriv_command(spec: BoxSpec) -> Iterator[str]:
-    if "uid" not in spec.walls:
-        return
-    yield _require_tool("setpriv")
-    yield from (f"--reuid={WORKER_UID}", f"--regid={WORKER_UID}", "--clear-groups")
-    yield from ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--")
+def _parent_options(path: str) -> Iterator[str]:
+    """Create parent folders; bubblewrap would make them inaccessible to the worker."""
+    for folder in reversed(Path(path).parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(folder))
 
 
 class BubblewrapLauncher(ZygoteLauncher):
@@ -164,16 +130,15 @@ def choose_box_entry(spec: BoxSpec, box_workers: BoxWorkers) -> BoxEntry:
     """Use bubblewrap, or our own walls where there are no namespaces; by exec in both cases."""
     if spec.has_namespaces:
         return BubblewrapEntry(spec, box_workers)
-    imported = root.worker_files()
+
+    def execute_worker(_: int) -> NoReturn:
+        replace_environment(spec.environment)
+        program = ranks.worker_command(spec.path)
+        os.execv(program[0], program)  # noqa: S606  (a program of our own)
+
     return fork_entry.ForkEntry(
-        spec, replace(box_workers, serve=lambda _: _exec_worker(spec), imported=imported)
+        spec, replace(box_workers, serve=execute_worker, imported=root.worker_files())
     )
-
-
-def _exec_worker(spec: BoxSpec) -> NoReturn:
-    replace_environment(spec.environment)
-    program = ranks.worker_command(spec.path)
-    os.execv(program[0], program)  # noqa: S606  (a program of our own)
 
 
 class BubblewrapEntry:
@@ -184,11 +149,13 @@ class BubblewrapEntry:
         self._box_workers = box_workers
         # Where bubblewrap notes that the program inside was started, and how it ended.
         self._record = os.memfd_create("record")
-        self.kept: Sequence[int] = (self._record,)
+        self.fault_files: Sequence[int] = (self._record,)
 
     def prepare(self) -> None:
         """Check the tools; bubblewrap makes its own namespaces. Raises OSError."""
-        require_tools(self._spec)
+        _require_tool("bwrap")
+        if "uid" in self._spec.walls:
+            _require_tool("setpriv")
 
     def begin(self) -> NoReturn:
         """Become bubblewrap. Raises OSError."""

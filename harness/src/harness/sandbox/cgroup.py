@@ -29,10 +29,7 @@ _SHARES_OF_WEIGHT = 10
 
 
 # By version: what freezes and thaws, and what a freezer reports when everything is frozen.
-_FREEZER_WORDS = {
-    1: (b"FROZEN", b"THAWED", b"FROZEN\n"),
-    2: (b"1", b"0", b"frozen 1"),
-}
+_FREEZER_WORDS = {1: (b"FROZEN", b"THAWED", b"FROZEN\n"), 2: (b"1", b"0", b"frozen 1")}
 
 
 @dataclass(frozen=True)
@@ -51,27 +48,29 @@ class Freezer:
     @property
     def descriptors(self) -> tuple[int, ...]:
         """The open files, in the order of the fields."""
-        return tuple(
-            descriptor for descriptor in (self.write, self.read, self.spent) if descriptor >= 0
-        )
+        return tuple(file for file in (self.write, self.read, self.spent) if file >= 0)
 
     def freeze(self) -> bool:
         """Freeze everything in the group; False if something still runs."""
         command, _, frozen = _FREEZER_WORDS[self.version]
-        if not self._write_command(command):
+        try:
+            os.pwrite(self.write, command, 0)
+        except OSError:
             return True
         ends_at = 0.0
-        while not self._has_state(frozen):
-            now = time.monotonic()
-            ends_at = ends_at or now + FREEZE_S_MAX
-            if now > ends_at:
-                return False
+        with contextlib.suppress(OSError):
+            while frozen not in os.pread(self.read, _STATE_BYTES_MAX, 0):
+                now = time.monotonic()
+                ends_at = ends_at or now + FREEZE_S_MAX
+                if now > ends_at:
+                    return False
         return True
 
     def thaw(self) -> None:
         """Let everything in the group run again."""
         _, command, _ = _FREEZER_WORDS[self.version]
-        self._write_command(command)
+        with contextlib.suppress(OSError):
+            os.pwrite(self.write, command, 0)
 
     def close(self) -> None:
         """Close the files without changing the group."""
@@ -86,19 +85,6 @@ class Freezer:
             return int(os.pread(self.spent, _STATE_BYTES_MAX, 0).split(maxsplit=2)[1])
         except (IndexError, OSError, ValueError):
             return None
-
-    def _write_command(self, word: bytes) -> bool:
-        try:
-            os.pwrite(self.write, word, 0)
-        except OSError:
-            return False
-        return True
-
-    def _has_state(self, state: bytes) -> bool:
-        try:
-            return state in os.pread(self.read, _STATE_BYTES_MAX, 0)
-        except OSError:
-            return True
 
 
 class ControlGroup:
@@ -124,23 +110,19 @@ class ControlGroup:
 
     @property
     def _has_limits(self) -> bool:
-        """Whether this box is limited by control groups at all."""
         return "memory" in self._walls or "pids" in self._walls
 
     def switch(self) -> Freezer | None:
         """Open the freezer's files, for a process that may not open them itself."""
         if "freezer" not in self._walls:
             return None
-        if "" in self._folders:
-            version, folder = 2, self._folders[""]
-            names = ("cgroup.freeze", "cgroup.events")
-        else:
-            version, folder = 1, self._folders["freezer"]
-            names = ("freezer.state", "freezer.state")
-        read = os.O_RDONLY | os.O_CLOEXEC
-        write = os.open(folder / names[0], os.O_WRONLY | os.O_CLOEXEC)
-        cpu_stat = os.open(folder / "cpu.stat", read) if version == 2 else -1
-        return Freezer(version, write, os.open(folder / names[1], read), cpu_stat)
+        read, write = os.O_RDONLY | os.O_CLOEXEC, os.O_WRONLY | os.O_CLOEXEC
+        if folder := self._folders.get(""):
+            freeze = os.open(folder / "cgroup.freeze", write)
+            cpu_stat = os.open(folder / "cpu.stat", read)
+            return Freezer(2, freeze, os.open(folder / "cgroup.events", read), cpu_stat)
+        state = self._folders["freezer"] / "freezer.state"
+        return Freezer(1, os.open(state, write), os.open(state, read))
 
     def join(self) -> None:
         """Put this process, and everything it starts, into the groups."""
@@ -163,11 +145,9 @@ class ControlGroup:
         if (folder / files[0]).exists():
             return "box" if _read_number(folder / files[0], "oom") else "machine"
         # v1 does not count how often a group reached its limit.
-        peak, limit = ("memory.max_usage_in_bytes", "memory.limit_in_bytes")
-        is_full = _read_number(folder / peak, "") + _CHARGE_BYTES >= _read_number(
-            folder / limit, ""
-        )
-        return "box" if is_full else "machine"
+        peak = _read_number(folder / "memory.max_usage_in_bytes", "")
+        limit = _read_number(folder / "memory.limit_in_bytes", "")
+        return "box" if peak + _CHARGE_BYTES >= limit else "machine"
 
     def usage(self) -> dict[str, float]:
         """Return CPU seconds and peak memory, where the kernel counts them."""

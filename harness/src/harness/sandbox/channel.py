@@ -31,16 +31,9 @@ def receive_message(source: socket.socket) -> tuple[dict[str, Any], list[int]] |
     """Return the next message and its descriptors; None when the other end is closed."""
     for _ in range(_TRIES):
         with contextlib.suppress(ConnectionError):
-            return _receive_once(source)
+            data, descriptors, _, _ = socket.recv_fds(source, _BYTES_MAX, _DESCRIPTORS_MAX)
+            return (json.loads(data), descriptors) if data else None
     return None
-
-
-def _receive_once(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    data, descriptors, _, _ = socket.recv_fds(source, _BYTES_MAX, _DESCRIPTORS_MAX)
-    if not data:
-        return None
-    message: dict[str, Any] = json.loads(data)
-    return message, descriptors
 
 
 def describe_error(error: BaseException) -> str:

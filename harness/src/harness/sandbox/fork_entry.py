@@ -93,7 +93,7 @@ class BoxWorkers:
 class ForkEntry:
     """Enters a box by fork alone."""
 
-    kept: Sequence[int] = ()
+    fault_files: Sequence[int] = ()
 
     def __init__(self, spec: BoxSpec, box_workers: BoxWorkers) -> None:
         self._spec = spec
@@ -105,8 +105,25 @@ class ForkEntry:
             leave_pid_namespace()
 
     def begin(self) -> NoReturn:
-        """Run the whole life of that fork. Raises OSError."""
-        run_attendant(self._spec, self._box_workers)
+        """Run the attendant's whole life, in that fork. Raises OSError."""
+        spec, box_workers = self._spec, self._box_workers
+        os.umask(_UMASK)
+        if spec.has_namespaces:
+            build_namespaces(spec)
+        self_descriptor = os.pidfd_open(os.getpid())
+        workers = {
+            _start_worker(spec, box_workers, control, self_descriptor)
+            for control in box_workers.controls
+        }
+        # From here on the attendant only waits.
+        linux.silence_streams()
+        linux.keep_descriptors([box_workers.report.fileno()])
+        if spec.has_namespaces:
+            drop_privileges(spec)
+        linux.become_unreadable()
+        status = ranks.wait_for_ranks(workers)
+        channel.send_message(box_workers.report, {"status": status})
+        os._exit(0)
 
     def fault(self, _: int) -> str:
         """Return "": every fault was reported when it happened."""
@@ -146,27 +163,6 @@ def _leave_user_namespace() -> None:
     linux.become_unreadable()
 
 
-def run_attendant(spec: BoxSpec, box_workers: BoxWorkers) -> NoReturn:
-    """Run the attendant's whole life, in a fork with a new pid namespace. Raises OSError."""
-    os.umask(_UMASK)
-    if spec.has_namespaces:
-        build_namespaces(spec)
-    self_descriptor = os.pidfd_open(os.getpid())
-    workers = {
-        _start_worker(spec, box_workers, control, self_descriptor)
-        for control in box_workers.controls
-    }
-    # From here on the attendant only waits.
-    linux.silence_streams()
-    linux.keep_descriptors([box_workers.report.fileno()])
-    if spec.has_namespaces:
-        drop_privileges(spec)
-    linux.become_unreadable()
-    status = ranks.wait_for_ranks(workers)
-    channel.send_message(box_workers.report, {"status": status})
-    os._exit(0)
-
-
 def build_namespaces(spec: BoxSpec) -> None:
     """Give this process, whose pid namespace is new, its own namespaces and root."""
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
@@ -187,33 +183,26 @@ def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: 
             box_workers.serve(ranks.CONTROL)
         finally:
             os._exit(1)
-    _send_schedule(box_workers, pid)
+    # The kernel's file on how long a worker waited for a core, if there is one.
+    try:
+        schedule = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return pid
+    channel.send_message(box_workers.report, {"schedule": True}, [schedule])
+    os.close(schedule)
     return pid
 
 
-def _send_schedule(box_workers: BoxWorkers, pid: int) -> None:
-    """Send the kernel's file on how long a worker waited for a core, if there is one."""
-    try:
-        descriptor = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    channel.send_message(box_workers.report, {"schedule": True}, [descriptor])
-    os.close(descriptor)
-
-
 def _confine(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) -> None:
+    report = box_workers.report
     try:
         report = _place_descriptors(box_workers, control, parent)
+        _build_walls(spec, box_workers.imported)
     except Exception as error:
-        channel.send_message(box_workers.report, {"fault": channel.describe_error(error)})
+        channel.send_message(report, {"fault": channel.describe_error(error)})
         raise
-    with report:
-        try:
-            _build_walls(spec, box_workers.imported)
-        except Exception as error:
-            channel.send_message(report, {"fault": channel.describe_error(error)})
-            raise
-        channel.send_message(report, {"built": 1})
+    channel.send_message(report, {"built": 1})
+    report.close()
 
 
 def _place_descriptors(box_workers: BoxWorkers, control: int, parent: int) -> socket.socket:
@@ -276,7 +265,7 @@ def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> landlock.AllowedPa
             read.append(folder)
     tops = [f"/{name}" for name in root.TOP_FOLDERS]
     return landlock.AllowedPaths(
-        listed=names,
+        list_only=names,
         read=[*tops, *read, *_MACHINE_FILES, spec.submission],
         written=[spec.scratch],
         # CUDA names its threads by writing below /proc/self.

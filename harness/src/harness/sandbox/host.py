@@ -42,10 +42,7 @@ _MEMINFO = Path("/proc/meminfo")
 _STATM = Path("/proc/self/statm")
 _DATA_FIELD = 5
 # The limit and the usage of a control group, in version 2 and in version 1.
-_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 # The file cache counts as used, but is freed when memory is needed.
 _CACHE = ("active_file", "inactive_file")
 _GIB = 1024**3
@@ -82,20 +79,22 @@ def find_cgroup_parents() -> CgroupParents:
     own_groups = dict(_read_own_groups())
     unified, controllers = "", tuple[str, ...]()
     for parent in _candidates(mounts, own_groups, ""):
-        available = _probe_unified(parent)
-        if available is not None and (not unified or len(available) > len(controllers)):
+        _enable(parent)
+        with _trial(parent) as group:
+            if group is None or not os.access(group / "cgroup.freeze", os.W_OK):
+                continue
+            files = _UNIFIED_FILES.items()
+            available = tuple(name for name, file in files if (group / file).exists())
+        if not unified or len(available) > len(controllers):
             unified, controllers = str(parent), available
     separate = {}
-    v1_controllers = [
-        controller
-        for controller in (*_CONTROLLERS, *_CPU_CONTROLLERS)
-        if controller not in controllers
-    ]
-    for controller in (*v1_controllers, *(() if unified else ("freezer",))):
+    missing = [name for name in (*_CONTROLLERS, *_CPU_CONTROLLERS) if name not in controllers]
+    for controller in (*missing, *(() if unified else ("freezer",))):
         for parent in _candidates(mounts, own_groups, controller):
-            if _probe_separate(parent, _LIMIT_FILES[controller]):
-                separate[controller] = str(parent)
-                break
+            with _trial(parent) as group:
+                if group is not None and os.access(group / _LIMIT_FILES[controller], os.W_OK):
+                    separate[controller] = str(parent)
+                    break
     return CgroupParents(unified, controllers, separate)
 
 
@@ -150,20 +149,6 @@ def _candidates(
                 yield place
 
 
-def _probe_unified(parent: Path) -> tuple[str, ...] | None:
-    """Return the controllers of new groups in a v2 parent; None if none can be created."""
-    _enable(parent)
-    with _trial(parent) as group:
-        if group is None or not os.access(group / "cgroup.freeze", os.W_OK):
-            return None
-        return tuple(name for name, file in _UNIFIED_FILES.items() if (group / file).exists())
-
-
-def _probe_separate(parent: Path, file: str) -> bool:
-    with _trial(parent) as group:
-        return group is not None and os.access(group / file, os.W_OK)
-
-
 @contextlib.contextmanager
 def _trial(parent: Path) -> Iterator[Path | None]:
     group = parent / f"{PREFIX}trial-{os.getpid()}-{secrets.token_hex(4)}"
@@ -206,7 +191,12 @@ def _move_to_leaf(parent: Path) -> bool:
     """Move a group's processes into a leaf, if they are only our ancestors and descendants."""
     try:
         pids = [int(pid) for pid in (parent / "cgroup.procs").read_text().split()]
-        if not set(pids) <= _own_processes() or len(pids) > _PROCESSES_MAX:
+        own_pids = {os.getpid(), *processes.descendants(os.getpid())}
+        ancestor = os.getppid()
+        while ancestor > 0 and ancestor not in own_pids:
+            own_pids.add(ancestor)
+            ancestor = processes.parent_of(ancestor)
+        if not set(pids) <= own_pids or len(pids) > _PROCESSES_MAX:
             return False
         leaf = parent / _LEAF
         leaf.mkdir(exist_ok=True)
@@ -215,16 +205,6 @@ def _move_to_leaf(parent: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _own_processes() -> set[int]:
-    """Return this process with its ancestors and descendants."""
-    pids = {os.getpid(), *processes.descendants(os.getpid())}
-    parent = os.getppid()
-    while parent > 0 and parent not in pids:
-        pids.add(parent)
-        parent = processes.parent_of(parent)
-    return pids
 
 
 def total_bytes() -> int:
@@ -300,9 +280,8 @@ def _limits_and_usage(folders: Iterable[Path]) -> list[tuple[int, int]]:
             # A group without a limit holds `max`, or has no such file.
             with contextlib.suppress(OSError, ValueError):
                 limit = int((folder / limit_file).read_text())
-                pairs.append(
-                    (limit, int((folder / used_file).read_text()) - _file_cache_bytes(folder))
-                )
+                used = int((folder / used_file).read_text()) - _file_cache_bytes(folder)
+                pairs.append((limit, used))
     return pairs
 
 

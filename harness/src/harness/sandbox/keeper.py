@@ -22,9 +22,9 @@ from harness.sandbox.host import CgroupParents
 
 
 class BoxEntry(Protocol):
-    """How the first process enters a box. `kept` are descriptors that `fault` needs."""
+    """How the first process enters a box. `fault_files` are descriptors that `fault` needs."""
 
-    kept: Sequence[int]
+    fault_files: Sequence[int]
 
     def prepare(self) -> None:
         """Prepare in the keeper, before the first process inside is forked. Raises OSError."""
@@ -79,7 +79,7 @@ class _Keeper:
             self._run_first_process(keeper)
         # A socket of the box that is held here would not close with its worker.
         linux.silence_streams()
-        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._entry.kept])
+        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._entry.fault_files])
 
     def watch(self) -> None:
         """Return when the first process inside has ended."""
@@ -176,7 +176,7 @@ class _Keeper:
             return
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         self._scratch = os.open(self._spec.scratch, flags)
-        if _list_names(self._scratch):
+        if os.listdir(self._scratch):  # noqa: PTH208  (a descriptor, not a path)
             raise OSError(f"{self._spec.scratch} is not empty")
         if "uid" in self._spec.walls:
             os.fchown(self._scratch, WORKER_UID, WORKER_UID)
@@ -185,13 +185,8 @@ class _Keeper:
         """Leave the folder empty for its owner, who could not remove another user's files."""
         if self._scratch < 0:
             return
-        for name in _list_names(self._scratch):
+        for name in os.listdir(self._scratch):  # noqa: PTH208  (a descriptor, not a path)
             with contextlib.suppress(NotADirectoryError):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=self._scratch)
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=self._scratch)
-
-
-def _list_names(folder: int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in entries]

@@ -43,7 +43,7 @@ _WRITE = _ALL_FILES & ~_MAKE_CHAR & ~_MAKE_BLOCK
 class AllowedPaths:
     """Paths that stay accessible: to list, to read and execute, to write below, as devices."""
 
-    listed: Sequence[str] = ()
+    list_only: Sequence[str] = ()
     read: Sequence[str] = ()
     written: Sequence[str] = ()
     devices: Sequence[str] = ()
@@ -75,7 +75,7 @@ def restrict_paths(paths: AllowedPaths) -> None:
         ctypes.c_uint32(0),
     )
     for group, rights in (
-        (paths.listed, _LIST),
+        (paths.list_only, _LIST),
         (paths.read, _READ),
         (paths.written, _WRITE),
         (paths.devices, _DEVICE),

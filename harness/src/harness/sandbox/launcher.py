@@ -98,13 +98,16 @@ class Box:
         # The attendant sends a worker's schedule after starting it, so it may arrive late.
         if not self._schedules:
             self._receive(0.0)
-        return sum(map(_read_waited_us, self._schedules))
+        waited_ns = 0
+        for schedule in self._schedules:
+            # The second number of `schedstat` (Documentation/scheduler/sched-stats.rst).
+            with contextlib.suppress(IndexError, OSError, ValueError):
+                waited_ns += int(os.pread(schedule, _SCHEDSTAT_BYTES_MAX, 0).split()[1])
+        return waited_ns / 1000
 
     def status(self, within_s: float) -> int | None:
         """Return how the ranks ended, None while they run. Raises SandboxFault if the box broke."""
-        ends_at = time.monotonic() + within_s
-        while "status" not in self._state and self._receive(ends_at):
-            continue
+        self._receive_until("status", time.monotonic() + within_s)
         self._raise_fault()
         if "status" in self._state:
             return int(self._state["status"])
@@ -123,9 +126,8 @@ class Box:
         self._request_usage()
         kill = self._state.get("memory_kill", "")
         if kill == "machine":
-            raise SandboxFault(
-                "the machine ran out of memory while the submission was below its limit"
-            )
+            reason = "the machine ran out of memory while the submission was below its limit"
+            raise SandboxFault(reason)
         return bool(kill == "box")
 
     def usage(self) -> dict[str, float]:
@@ -139,24 +141,19 @@ class Box:
             with contextlib.suppress(OSError):
                 channel.send_message(self._keeper, {"end": True})
             ends_at = time.monotonic() + END_S_MAX
-            while "over" not in self._state and self._receive(ends_at):
-                continue
-            has_keeper_ended = bool(
-                select.select([self.pidfd], [], [], max(0.0, ends_at - time.monotonic()))[0]
-            )
+            self._receive_until("over", ends_at)
+            left_s = max(0.0, ends_at - time.monotonic())
+            has_keeper_ended = bool(select.select([self.pidfd], [], [], left_s)[0])
             # If the keeper ended without a report, the launcher has to clean up and check.
             self._ended = has_keeper_ended and bool(self._state.get("is_empty", self._is_closed))
-            self._close_all()
+            self._keeper.close()
+            self._is_closed = True
+            os.close(self.pidfd)
+            if self._freezer is not None:
+                self._freezer.close()
+            channel.close_all(self._schedules)
+            self._schedules = []
         return self._ended
-
-    def _close_all(self) -> None:
-        self._keeper.close()
-        self._is_closed = True
-        os.close(self.pidfd)
-        if self._freezer is not None:
-            self._freezer.close()
-        channel.close_all(self._schedules)
-        self._schedules = []
 
     def _request_usage(self) -> None:
         """Request the current numbers; those of a box that is over are known already."""
@@ -166,8 +163,10 @@ class Box:
         # The last messages of a keeper that is gone can still be read.
         with contextlib.suppress(OSError):
             channel.send_message(self._keeper, {"usage": True})
-        ends_at = time.monotonic() + _USAGE_S_MAX
-        while "usage" not in self._state and self._receive(ends_at):
+        self._receive_until("usage", time.monotonic() + _USAGE_S_MAX)
+
+    def _receive_until(self, key: str, ends_at: float) -> None:
+        while key not in self._state and self._receive(ends_at):
             continue
 
     def _receive(self, ends_at: float) -> bool:
@@ -177,8 +176,7 @@ class Box:
         left_s = max(0.0, ends_at - time.monotonic())
         if not select.select([self._keeper], [], [], left_s)[0]:
             return False
-        received = channel.receive_message(self._keeper)
-        if received is None:
+        if (received := channel.receive_message(self._keeper)) is None:
             self._is_closed = True
             return False
         message, descriptors = received
@@ -196,17 +194,6 @@ class Box:
     def _raise_fault(self) -> None:
         if "fault" in self._state:
             raise SandboxFault(self._state["fault"])
-
-
-def _read_waited_us(descriptor: int) -> float:
-    """Return how long a thread waited for a core, from an open `schedstat`; 0 if there is none.
-
-    Source: Documentation/scheduler/sched-stats.rst: the second number, in nanoseconds.
-    """
-    try:
-        return int(os.pread(descriptor, _SCHEDSTAT_BYTES_MAX, 0).split()[1]) / 1000
-    except (IndexError, OSError, ValueError):
-        return 0.0
 
 
 class ZygoteLauncher:
@@ -291,21 +278,13 @@ class ZygoteLauncher:
             raise SandboxFault(f"the zygote is gone: {error}") from error
         ends_at = time.monotonic() + _ANSWER_S_MAX
         while select.select([self._socket], [], [], max(0.0, ends_at - time.monotonic()))[0]:
-            message = channel.receive_message(self._socket)
-            if message is None:
+            if (message := channel.receive_message(self._socket)) is None:
                 raise SandboxFault("the zygote is gone")
             reply, reply_descriptors = message
             # A reply to an earlier user that died before reading it is discarded.
-            if reply["token"] == token:
-                return _require_no_fault(reply, reply_descriptors)
+            if reply["token"] == token and "fault" not in reply:
+                return reply, reply_descriptors
             channel.close_all(reply_descriptors)
+            if reply["token"] == token:
+                raise SandboxFault(reply["fault"])
         raise SandboxFault(f"the zygote did not answer within {_ANSWER_S_MAX} s")
-
-
-def _require_no_fault(
-    reply: dict[str, Any], descriptors: list[int]
-) -> tuple[dict[str, Any], list[int]]:
-    if "fault" in reply:
-        channel.close_all(descriptors)
-        raise SandboxFault(reply["fault"])
-    return reply, descriptors

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -208,15 +207,8 @@ def probe_isolation() -> Isolation:
     launchers: tuple[MissingWall, ...] = ()
     if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
         launchers = (explain_launcher(reason),)
-    return Isolation(
-        walls=walls,
-        level=isolation_level(walls),
-        missing=missing,
-        kernel=platform.release(),
-        landlock=landlock.abi_version(),
-        has_bubblewrap=not launchers,
-        launchers=launchers,
-    )
+    level, kernel, abi = isolation_level(walls), platform.release(), landlock.abi_version()
+    return Isolation(walls, level, missing, kernel, abi, not launchers, launchers)
 
 
 def _find_missing() -> Iterator[MissingWall]:
@@ -284,37 +276,25 @@ def _run_trial(step: Callable[[], object]) -> str:
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _run_step(step, write_end)
+        reason = ""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001  (any error is a reason why this does not work)
+            reason = channel.describe_error(error)
+        finally:
+            os.write(write_end, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
+            os._exit(0)
     os.close(write_end)
-    reason = _read_reason(read_end, time.monotonic() + _TRIAL_S_MAX)
+    # One write of less than a page arrives as a whole.
+    if select.select([read_end], [], [], _TRIAL_S_MAX)[0]:
+        answer = os.read(read_end, _REASON_BYTES_MAX).decode(errors="replace")
+        reason = answer.removesuffix("\0") if answer else "the kernel killed the trial"
+    else:
+        reason = f"it did not answer within {_TRIAL_S_MAX} s"
     os.close(read_end)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return reason
-
-
-def _run_step(step: Callable[[], object], write_end: int) -> None:
-    reason = ""
-    try:
-        step()
-    except Exception as error:  # noqa: BLE001  (any error is a reason why this does not work)
-        reason = channel.describe_error(error)
-    finally:
-        os.write(write_end, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
-        os._exit(0)
-
-
-def _read_reason(pipe: int, ends_at: float) -> str:
-    data = b""
-    while not data.endswith(b"\0"):
-        left_s = max(0.0, ends_at - time.monotonic())
-        if not select.select([pipe], [], [], left_s)[0]:
-            return f"it did not answer within {_TRIAL_S_MAX} s"
-        chunk = os.read(pipe, _REASON_BYTES_MAX)
-        if not chunk:
-            return "the kernel killed the trial"
-        data += chunk
-    return data[:-1].decode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -14,12 +14,17 @@ _PAUSE_S = 0.001
 def end_descendants() -> bool:
     """Kill and reap all descendants of this process, a reaper; True when none is left."""
     ends_at = time.monotonic() + END_S_MAX
-    while _reap_children():
+    while True:
+        try:
+            # Reap those that ended, until others alone are left.
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return True
         if time.monotonic() > ends_at:
             return False
         kill(descendants(os.getpid()))
         time.sleep(_PAUSE_S)
-    return True
 
 
 def end_others(known: Collection[int]) -> bool:
@@ -101,14 +106,3 @@ def _read_fields(pid: int) -> list[str]:
         return os.read(stat, 4096).rpartition(b")")[2].decode("ascii").split()
     finally:
         os.close(stat)
-
-
-def _reap_children() -> bool:
-    """Reap children that ended; return whether others are left."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return False
-        if pid == 0:
-            return True

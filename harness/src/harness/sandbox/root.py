@@ -92,7 +92,15 @@ def enter_root(spec: BoxSpec) -> None:
         raise OSError(f"{spec.submission} is not a folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     visible_paths = shown_paths(spec)
-    root = _Root(_find_mount_point([*visible_paths, *spec.devices, spec.submission]))
+    mounted = [*visible_paths, *spec.devices, spec.submission]
+    free_folders = [
+        folder
+        for folder in _MOUNT_POINTS
+        if Path(folder).is_dir() and not any(is_below(path, folder) for path in mounted)
+    ]
+    if not free_folders:
+        raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")
+    root = _Root(free_folders[0])
     root.show_system(visible_paths)
     root.show_devices(spec)
     root.make_scratch("/dev/shm", spec.limits.scratch_bytes)  # noqa: S108
@@ -111,13 +119,6 @@ def enter_root(spec: BoxSpec) -> None:
 def shown_paths(spec: BoxSpec) -> list[str]:
     """Return what a box shows read-only at its own path, besides the system's links."""
     return outermost([*SYSTEM_PATHS, *interpreter_folders(), *spec.read_only])
-
-
-def _find_mount_point(shown: list[str]) -> str:
-    for folder in _MOUNT_POINTS:
-        if Path(folder).is_dir() and not any(is_below(path, folder) for path in shown):
-            return folder
-    raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")
 
 
 class _Root:
@@ -143,10 +144,7 @@ class _Root:
 
     def show_devices(self, spec: BoxSpec) -> None:
         """Create a /dev with the harmless nodes and the requested ones."""
-        self._make_folder("/dev")
-        linux.mount(
-            "tmpfs", self._inner_path("/dev"), "tmpfs", linux.MS_NOSUID, "mode=0755,size=64k"
-        )
+        self._mount_new("tmpfs", "/dev", linux.MS_NOSUID, "mode=0755,size=64k")
         for path in (*DEVICES, *spec.devices):
             self.bind(path, is_device=True)
         for name, target in LINKS.items():
@@ -154,9 +152,8 @@ class _Root:
 
     def make_scratch(self, path: str, size: int) -> None:
         """Create a folder in memory that everybody may write to."""
-        self._make_folder(path)
         options = f"mode=1777,size={size},nr_inodes={_FILES_MAX}"
-        linux.mount("tmpfs", self._inner_path(path), "tmpfs", _NO_SUID_OR_DEVICES, options)
+        self._mount_new("tmpfs", path, _NO_SUID_OR_DEVICES, options)
 
     def shut(self, path: str) -> None:
         """Make a completed folder read-only, even for the user who created it."""
@@ -165,10 +162,7 @@ class _Root:
 
     def make_proc(self) -> None:
         """Show the processes of this pid namespace alone."""
-        self._make_folder("/proc")
-        linux.mount(
-            "proc", self._inner_path("/proc"), "proc", _NO_SUID_OR_DEVICES | linux.MS_NOEXEC
-        )
+        self._mount_new("proc", "/proc", _NO_SUID_OR_DEVICES | linux.MS_NOEXEC)
         for name in _MACHINE_SETTINGS:
             place = self._inner_path(f"/proc/{name}")
             if Path(place).exists():
@@ -181,14 +175,8 @@ class _Root:
     def hide(self, path: str) -> None:
         """Mount an empty folder over one that is shown but must be hidden."""
         if Path(self._inner_path(path)).is_dir():
-            options = "mode=0755,size=4k,ro"
-            linux.mount(
-                "tmpfs",
-                self._inner_path(path),
-                "tmpfs",
-                _NO_SUID_OR_DEVICES | linux.MS_RDONLY,
-                options,
-            )
+            flags = _NO_SUID_OR_DEVICES | linux.MS_RDONLY
+            self._mount_new("tmpfs", path, flags, "mode=0755,size=4k,ro")
 
     def bind(self, path: str, target: str = "", *, is_device: bool = False) -> None:
         """Show a file or folder of the machine, if it exists, at its own path or another."""
@@ -212,8 +200,10 @@ class _Root:
         """Return whether something is at a path by now."""
         return os.path.lexists(self._inner_path(path))
 
-    def _make_folder(self, path: str) -> None:
-        Path(self._inner_path(path)).mkdir(parents=True, exist_ok=True)
+    def _mount_new(self, kind: str, path: str, flags: int, options: str = "") -> None:
+        place = self._inner_path(path)
+        Path(place).mkdir(parents=True, exist_ok=True)
+        linux.mount(kind, place, kind, flags, options)
 
     def _inner_path(self, path: str) -> str:
         return f"{self.point}/{path.lstrip('/')}"

@@ -155,11 +155,7 @@ def build_filter(
         *_answer_call(_CLONE3, _ENOSYS),  # libc falls back to clone, whose flags can be seen
         *(step for number in numbers if number >= 0 for step in _answer_call(number, _EPERM)),
         *_check_clone(_CLONE[audit]),
-        *(
-            step
-            for numbers_by_machine in UNAVAILABLE.values()
-            for step in _answer_call(numbers_by_machine[column], _ENOSYS)
-        ),
+        *(step for call in UNAVAILABLE.values() for step in _answer_call(call[column], _ENOSYS)),
         *_check_socket(_SOCKET[audit], families),
         *_check_socketpair(_SOCKETPAIR_NUMBERS[audit], is_bound=AF_UNIX not in families),
         *_check_ioctl(_IOCTL[audit]),

@@ -11,6 +11,7 @@ from typing import Self
 
 from harness.defences import ALL_DEFENCES, Defences
 from harness.report.verdict import CaseFailed, OutputLog, status_failure, worker_failure
+from harness.sandbox import channel
 from harness.sandbox.box import BoxSpec, StopTimeout
 from harness.sandbox.cgroup import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
@@ -45,7 +46,7 @@ class Team:
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
         self.freezing_s = 0.0
-        pairs = [_socket_pair() for _ in range(spec.ranks)]
+        pairs = [channel.make_pair() for _ in range(spec.ranks)]
         self._controls = [own_end for own_end, _ in pairs]
         worker_ends = [worker_end for _, worker_end in pairs]
         self._output, output_end = os.pipe()
@@ -64,7 +65,9 @@ class Team:
             self._poll.register(descriptor, select.POLLIN)
         self._has_output = True
         self._may_spin = may_spin
-        self._polls = [_make_poll(control) for control in self._controls]
+        self._polls = [select.poll() for _ in self._controls]
+        for poll, control in zip(self._polls, self._controls, strict=True):
+            poll.register(control, select.POLLIN)
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +100,7 @@ class Team:
 
     def can_machine_stop_boxes(self) -> bool:
         """Return whether an empty box like this one can be frozen and killed."""
-        pairs = [_socket_pair() for _ in range(self.ranks)]
+        pairs = [channel.make_pair() for _ in range(self.ranks)]
         output, output_end = os.pipe()
         try:
             box = self._launcher.start(
@@ -177,7 +180,11 @@ class Team:
                 raise CaseFailed("timed_out", waited_for)
             if ready and self._output not in ready:
                 # Another rank answered first; its packet is read when its turn comes.
-                self._wait_for(control, left_s)
+                poll = select.poll()
+                output = (self._output,) if self._has_output else ()
+                for descriptor in (control, self._box.pidfd, *output):
+                    poll.register(descriptor, select.POLLIN)
+                poll.poll(max(0.0, left_s * 1000))
 
     def try_receive(self, rank: int, ends_at: float) -> bytes | None:
         """Return a rank's next packet, None if none arrives in time. Raises CaseFailed."""
@@ -211,14 +218,6 @@ class Team:
             control.close()
         os.close(self._output)
         return is_empty
-
-    def _wait_for(self, control: int, left_s: float) -> None:
-        poll = select.poll()
-        for descriptor in (control, self._box.pidfd):
-            poll.register(descriptor, select.POLLIN)
-        if self._has_output:
-            poll.register(self._output, select.POLLIN)
-        poll.poll(max(0.0, left_s * 1000))
 
     def _receive(self, rank: int) -> bytes:
         try:
@@ -260,16 +259,6 @@ class Team:
             return os.read(self._output, _CHUNK_BYTES)
         except BlockingIOError:
             return None
-
-
-def _make_poll(control: socket.socket) -> select.poll:
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    return poll
-
-
-def _socket_pair() -> tuple[socket.socket, socket.socket]:
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def _require_no_failure(message: bytes) -> bytes:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.build.cache import BuildCache
 from harness.build.command import DRIVER, HEADER, LANGUAGES
-from harness.problem import Problem, load_problem
+from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
 from harness.report.messages import Request, RunRequest
-from harness.run_directory import AuthorActivity, RunDirectory
 from harness.time.history import History
 
 # The account of a run where the supervisor is root; it owns nothing else here.
@@ -41,7 +40,11 @@ def prepare_run_directory(request: Request, parent: Path, history: History) -> R
     try:
         directory = _fill(folder, problem, request)
         leave_history(directory, history)
-        _change_owner(directory)
+        # The folder belongs to the account of the run; the worker's folders are readable for all.
+        if os.getuid() == 0:
+            os.fchown(directory.out, RUN_UID, RUN_UID)
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, RUN_UID, RUN_UID)
         return directory
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -77,23 +80,19 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     directory = RunDirectory(folder, local_problem, submission, scratch, out, AuthorActivity())
     if not isinstance(request, RunRequest) or not request.rival:
         return directory
-    return replace(directory, rival=_add_rival(directory, problem, request.rival))
-
-
-def _add_rival(directory: RunDirectory, problem: Problem, source_path: str) -> RunDirectory:
-    """Add the second submission, in folders that no worker of the first sees."""
-    submission, scratch = directory.folder / "rival", directory.folder / "rival_scratch"
-    submission.mkdir()
-    scratch.mkdir()
-    main = _copy_submission_files(directory.problem.folder, submission, problem, source_path)
-    local_problem = replace(directory.problem, submission=main)
-    return replace(directory, problem=local_problem, submission=submission, scratch=scratch)
+    # The second submission is in folders that no worker of the first sees.
+    rival, rival_scratch = folder / "rival", folder / "rival_scratch"
+    rival.mkdir()
+    rival_scratch.mkdir()
+    main = _copy_submission_files(problem_folder, rival, problem, request.rival)
+    rival_problem = replace(local_problem, submission=main)
+    second = replace(directory, problem=rival_problem, submission=rival, scratch=rival_scratch)
+    return replace(directory, rival=second)
 
 
 def _copy_submission_files(
     problem_folder: Path, submission_folder: Path, problem: Problem, source: str
 ) -> str:
-    """Copy what a submission's workers see; return the submission's file name there."""
     if problem.lang == "cu":
         main = problem.submission
         for path in _native_files(problem_folder, problem):
@@ -131,22 +130,20 @@ def _copy_python_files(
     return Path(problem.submission).with_suffix(source.suffix).name
 
 
-def _change_owner(directory: RunDirectory) -> None:
-    """Give the folder to the account of the run; the worker's folders stay readable for all."""
-    if os.getuid() != 0:
-        return
-    os.fchown(directory.out, RUN_UID, RUN_UID)
-    for path in (directory.folder, *directory.folder.rglob("*")):
-        os.chown(path, RUN_UID, RUN_UID)
-
-
 class MachineState:
     """The machine's memory, in a folder that the next supervisor can use again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / _CACHE).mkdir(parents=True, exist_ok=True)
-        self.cache = _open_cache(folder / _CACHE)
+        # The cache belongs to the runs' account, which cannot reach its path.
+        cache = folder / _CACHE
+        cache.mkdir(parents=True, exist_ok=True)
+        cache.chmod(0o700)
+        descriptor = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
+        if os.getuid() == 0:
+            os.fchown(descriptor, RUN_UID, RUN_UID)
+        self.cache = BuildCache(descriptor)
+        self.cache.sweep()
         self._histories = {
             device: _read_history(folder / name) for device, name in _HISTORIES.items()
         }
@@ -171,14 +168,3 @@ def _read_history(path: Path) -> History:
     with contextlib.suppress(OSError, ValueError), path.open() as file:
         return History.from_json(json.loads(file.read(_BYTES_MAX)))
     return History()
-
-
-def _open_cache(folder: Path) -> BuildCache:
-    """Open the cache folder and give it to the runs' account, which cannot reach its path."""
-    folder.chmod(0o700)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    if os.getuid() == 0:
-        os.fchown(descriptor, RUN_UID, RUN_UID)
-    cache = BuildCache(descriptor)
-    cache.sweep()
-    return cache

@@ -21,11 +21,10 @@ from harness.check.inputs import derive_seed
 from harness.check.memory import measure_available_memory
 from harness.devices import cpu
 from harness.devices.access import find_device_access
-from harness.problem import Case, ProblemFault
+from harness.problem import Case, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
 from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
-from harness.run_directory import RunDirectory
 from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
@@ -172,9 +171,8 @@ def _timed_report(case: Case, values: Mapping[str, str]) -> CaseReport:
         raise CaseFailed("protocol", f"a time of {case.name} is not a number") from None
     mean, std, err, best, worst = (time / 1000 for time in times)
     if not (_TIME_US_MIN <= mean <= _TIME_US_MAX and 1 <= runs < 1e9):
-        raise CaseFailed(
-            "protocol", f"the time of {case.name} is out of range: {values['mean'][:40]!r}"
-        )
+        reason = f"the time of {case.name} is out of range: {values['mean'][:40]!r}"
+        raise CaseFailed("protocol", reason)
     std_error = err if 0 <= err <= _TIME_US_MAX else 0.0
     figures = {"mean_us": mean, "std_us": std, "best_us": best, "worst_us": worst}
     return CaseReport(
@@ -203,9 +201,8 @@ class ProgramRun(Run):
         if request.device == "cpu":
             measure_available_memory(directory.problem, access.limits)
         # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
-        build_tools = adapt_tools(
-            machine.build_tools, _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
-        )
+        architecture = _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
+        build_tools = adapt_tools(machine.build_tools, architecture)
         setup = WorkerSetup(replace(machine, build_tools=build_tools), cpu.reserve_core(), access)
         self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
         self._program: tuple[int, ...] = ()
@@ -227,15 +224,13 @@ class ProgramRun(Run):
         return list(map(verdict.hide_details, reports)) if stage == "hidden_check" else reports
 
     def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
-        order: dict[str, object] = {
-            "scratch": self.worker_teams.scratch(),
-            "submission": self._problem.submission,
-        }
-        if stage == "build" and self._problem.lang == "cu":
-            self._program = submission.build_program(self.worker_teams, deadline)
-            return []
+        scratch, name = self.worker_teams.scratch(), self._problem.submission
+        order: dict[str, object] = {"scratch": scratch, "submission": name}
         if stage == "build":
-            self._start_program(order | {"must_import": "yes"}, deadline)
+            if self._problem.lang == "cu":
+                self._program = submission.build_program(self.worker_teams, deadline)
+            else:
+                self._start_program(order | {"must_import": "yes"}, deadline)
             return []
         mode = _TIMED_MODES.get(self._request.mode, "benchmark")
         seed = derive_seed(self._key, "popcorn", "", 0, _SEED_BITS)
@@ -243,11 +238,9 @@ class ProgramRun(Run):
         environment = {"POPCORN_SEED": str(seed)} if is_secret else {}
         if self._problem.ranks > 1:
             environment["POPCORN_GPUS"] = str(self._problem.ranks)
-        program_order = {"mode": _MODES.get(stage, mode), "main": self._problem.main}
-        program_order |= {"cases": format_cases(cases)}
-        reported, status = self._start_program(
-            order | program_order | {"environment": environment}, deadline
-        )
+        order |= {"mode": _MODES.get(stage, mode), "main": self._problem.main}
+        order |= {"cases": format_cases(cases), "environment": environment}
+        reported, status = self._start_program(order, deadline)
         report = parse_lines(reported)
         reports = make_case_reports(stage, cases, report, status)
         if stage == "profile":
@@ -273,9 +266,14 @@ class ProgramRun(Run):
             self.worker_teams.wait_until_ready(team, deadline, "the program used up its budget")
             team.end()
             drain.join(_DRAIN_S)
-            return drain.data, _parse_status(read_memory(status_memory, _STATUS_BYTES_MAX))
+            status = read_memory(status_memory, _STATUS_BYTES_MAX)
         finally:
             os.close(status_memory)
+        try:
+            # The box reports it, so it is not trusted.
+            return drain.data, int(status or b"0")
+        except ValueError:
+            raise CaseFailed("protocol", "the program's exit status is not a number") from None
 
 
 class _Drain(threading.Thread):
@@ -292,11 +290,3 @@ class _Drain(threading.Thread):
             room = LINES_BYTES_MAX + 1 - len(self.data)
             self.data += chunk[:room]
         os.close(self._descriptor)
-
-
-def _parse_status(text: bytes) -> int:
-    """Return an exit status as the box reports it; it is not trusted."""
-    try:
-        return int(text or b"0")
-    except ValueError:
-        raise CaseFailed("protocol", "the program's exit status is not a number") from None

@@ -20,7 +20,7 @@ from harness.check.judging import JudgeContext
 from harness.devices import cpu
 from harness.devices.access import find_device_access, open_device
 from harness.devices.cpu import CoreKeepAwake, reserve_core
-from harness.problem import Case, MemoryShortage, ProblemFault
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
     DUEL,
@@ -37,7 +37,6 @@ from harness.report.messages import (
     Started,
 )
 from harness.report.verdict import CaseFailed
-from harness.run_directory import RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
@@ -75,15 +74,9 @@ class Run:
         """Run the stages in order until one does not pass. Raises problem and machine errors."""
         try:
             tier, environment = self._describe_clock()
+            commit, machine = hashlib.sha256(self._key).hexdigest(), self._machine
             self._report_progress(
-                Started(
-                    harness=VERSION,
-                    level=self._machine.level,
-                    tier=tier,
-                    key_commit=hashlib.sha256(self._key).hexdigest(),
-                    environment=environment,
-                    missing=self._machine.missing,
-                )
+                Started(VERSION, machine.level, tier, commit, environment, machine.missing)
             )
             self._run_stages()
         finally:
@@ -117,9 +110,8 @@ class Run:
             self._cases += cases if stage != "build" else []
             self._first_failed = verdict.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
-            self._report_progress(
-                StageFinished(stage, stage_verdict, time.monotonic() - began, len(cases))
-            )
+            took_s = time.monotonic() - began
+            self._report_progress(StageFinished(stage, stage_verdict, took_s, len(cases)))
             if self._first_failed:
                 return
 
@@ -195,16 +187,14 @@ class StagedRun(Run):
                 yield case, stage in _TIMED
 
     def _first_ranks(self) -> int:
-        """Return the number of ranks of the first team."""
         return next((case.ranks for case, _ in self._list_cases()), 1)
 
     def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
         try:
             began = time.monotonic()
-            submission.prepare_submission(
-                self.worker_teams, self._machine.cache, began + BUILD_S_MAX
-            )
+            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
+            submission.prepare_submission(self.worker_teams, cache, ends_at)
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
             self._team = self.worker_teams.start(self._first_ranks())
@@ -284,12 +274,13 @@ class StagedRun(Run):
     def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
-        clock = TimingContext(
-            self._judge_context, self._shapes, seeds, read_history(self._directory)
+        history, mode, tell = (
+            read_history(self._directory),
+            self._request.mode,
+            self._report_progress,
         )
-        timer = StageTimer(
-            self.worker_teams, clock, self._warm_ups, self._request.mode, self._report_progress
-        )
+        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
+        timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, tell)
         try:
             return timer.run(self._team, cases, budget)
         finally:
@@ -298,7 +289,6 @@ class StagedRun(Run):
             leave_history(self._directory, timer.history)
 
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
-        """Profile every timed case in the worker that was checked."""
         reports: list[CaseReport] = []
         profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups)
         self._artefacts = profiler.artefacts
@@ -339,10 +329,9 @@ class DuelRun(StagedRun):
         if directory.rival is None:
             raise ProblemFault("a duel needs two submissions: name the rival")
         super().__init__(request, directory, machine, tell)
-        rival = WorkerTeams(
-            self.worker_teams.setup, directory.rival, request.mode, self.worker_teams.ranks
-        )
-        self._all_worker_teams = dict(zip(SIDES, (self.worker_teams, rival), strict=True))
+        teams = self.worker_teams
+        rival = WorkerTeams(teams.setup, directory.rival, request.mode, teams.ranks)
+        self._all_worker_teams = dict(zip(SIDES, (teams, rival), strict=True))
         self._teams: dict[str, Team] = {}
         self._duel: DuelReport | None = None
         self._steps |= {
@@ -356,20 +345,17 @@ class DuelRun(StagedRun):
         try:
             report = replace(super().execute(), duel=self._duel)
         finally:
-            self._end_rival()
+            # Ending B fails only if one of its processes cannot be killed.
+            rival = self._all_worker_teams["B"]
+            try:
+                rival.end()
+            except CaseFailed as failure:
+                raise SandboxFault(failure.message) from failure
+            finally:
+                self._directory.keep("rival-log.txt", rival.log.whole().encode())
         if self._duel is not None and self._duel.failed:
             report = replace(report, reason=f"submission {self._duel.failed}: {report.reason}")
         return report
-
-    def _end_rival(self) -> None:
-        """End everything of B. This fails only if one of its processes cannot be killed."""
-        rival = self._all_worker_teams["B"]
-        try:
-            rival.end()
-        except CaseFailed as failure:
-            raise SandboxFault(failure.message) from failure
-        finally:
-            self._directory.keep("rival-log.txt", rival.log.whole().encode())
 
     def _build(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         require_walls(self._machine)
@@ -377,11 +363,9 @@ class DuelRun(StagedRun):
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
             is_last = name == SIDES[-1]
-            cache = self._machine.cache
+            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
             try:
-                submission.prepare_submission(
-                    worker_teams, cache, began + BUILD_S_MAX, is_last=is_last
-                )
+                submission.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
             except CaseFailed as failure:
                 return self._fail_side(name, verdict.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
@@ -415,13 +399,10 @@ class DuelRun(StagedRun):
     def _time_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases(stage, self._request.mode)
         seeds = functools.partial(self._seeds, stage)
-        clock = TimingContext(
-            self._judge_context, self._shapes, seeds, read_history(self._directory)
-        )
+        history, all_teams = read_history(self._directory), self._all_worker_teams
+        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
         side_a, side_b = (
-            DuelSide(
-                name, self._all_worker_teams[name], self._teams[name], StageBudget(budget.left_s)
-            )
+            DuelSide(name, all_teams[name], self._teams[name], StageBudget(budget.left_s))
             for name in SIDES
         )
         duel = Duel((side_a, side_b), clock, self._warm_ups, self._report_progress)
@@ -434,6 +415,5 @@ class DuelRun(StagedRun):
         return [CaseReport(case.name, stage, "passed") for case in cases]
 
     def _fail_side(self, side: str, report: CaseReport) -> list[CaseReport]:
-        """End the duel with the verdict of the side that did not pass."""
         self._duel = DuelReport(winner="", failed=side)
         return [report]

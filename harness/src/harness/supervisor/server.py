@@ -36,7 +36,7 @@ from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
-from harness.problem import MemoryShortage, Problem, ProblemFault
+from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
     DUEL,
@@ -55,7 +55,6 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
-from harness.run_directory import RunDirectory
 from harness.sandbox import fork_entry, landlock, linux, processes, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
@@ -75,6 +74,14 @@ _POLL_MS = 1000
 _END_S = 5.0
 _AUTHOR_WALL_SHARE = 3
 _PLATFORM_SHARE = 3
+# The codes of failures that are not the submission's fault.
+_FAILURE_CODES: dict[type[Exception], str] = {
+    ProblemFault: "problem_fault",
+    SandboxFault: "sandbox",
+    DeviceFault: "device",
+    NoisyMachine: "noisy",
+    MemoryShortage: "memory",
+}
 # An author's code may replace os._exit.
 _EXIT = os._exit
 
@@ -93,7 +100,9 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     if leaves_network:
         fork_entry.leave_network_namespace()
     if landlock.abi_version() >= landlock.ABI_MIN:
-        landlock.restrict_paths(_paths(folders))
+        read = [*_READ, *root.interpreter_folders(), root.package_folder()]
+        written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
+        landlock.restrict_paths(landlock.AllowedPaths(read=read, written=written))
     if os.getuid() == 0:
         # A virtual environment may be readable while its base interpreter is not.
         is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
@@ -105,16 +114,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
 
 
-def _paths(folders: Sequence[int]) -> landlock.AllowedPaths:
-    read = [*_READ, *root.interpreter_folders(), root.package_folder()]
-    return landlock.AllowedPaths(
-        read=[path for path in read if Path(path).exists()],
-        written=[*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)],
-    )
-
-
 def _is_reachable(folder: Path) -> bool:
-    """Return whether every account may enter and read a folder."""
     path = (folder.resolve(), *folder.resolve().parents)
     return all(place.stat().st_mode & 0o005 == 0o005 for place in path)
 
@@ -155,30 +155,22 @@ class SupervisorServer:
             reason = f"isolation level {level} is below {level_min}; missing: {missing}"
             self.tell(failed_request(request, "sandbox", reason))
             return
+        history = self.state.history(request.device)
         try:
-            self.directory = prepare_run_directory(
-                request, self.folder, self.state.history(request.device)
-            )
+            directory = prepare_run_directory(request, self.folder, history)
+            self.directory = directory
             if isinstance(request, RunRequest):
-                self.directory.problem.cases("profile", request.mode, request.case)
+                directory.problem.cases("profile", request.mode, request.case)
         except ProblemFault as fault:
             self.tell(failed_request(request, "problem_fault", verdict.make_printable(str(fault))))
             return
         except OSError as error:
-            self.tell(
-                failed_request(
-                    request, "supervisor", f"the run's folder could not be prepared: {error}"
-                )
-            )
+            reason = f"the run's folder could not be prepared: {error}"
+            self.tell(failed_request(request, "supervisor", reason))
             return
         if isinstance(request, RunRequest):
-            self.tell(Accepted(run_budgets_s(self.directory.problem, request.mode)))
-            self._run(request, self.directory)
-            return
-        before = processes.descendants(os.getpid())
-        self._run(request, self.directory)
-        # Processes that an author's code left behind are in no box that would end them.
-        processes.end_others(before)
+            self.tell(Accepted(run_budgets_s(directory.problem, request.mode)))
+        self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
         before = set(processes.descendants(os.getpid()))
@@ -235,33 +227,30 @@ class SupervisorServer:
         return reason
 
     def _run_in_fork(self, request: Request, directory: RunDirectory, write_end: int) -> NoReturn:
-        """Run the whole life of the forked run process."""
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             # The code that runs here must not read the next requests.
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
             folders = (run_folder, directory.out, self.machine.cache.folder)
-            confine_process(
-                folders,
-                leaves_network=self.machine.hides_network,
-                has_gpu=request.device != "cpu",
-            )
+            leaves_network, has_gpu = self.machine.hides_network, request.device != "cpu"
+            confine_process(folders, leaves_network=leaves_network, has_gpu=has_gpu)
             _die_with_parent(os.getppid(), signal.SIGKILL)
             os.chdir(directory.folder)
-            self.tell(self._execute(request, directory))
+            report: Message
+            try:
+                if isinstance(request, RunRequest):
+                    report = execute_run(request, directory, self.machine, self.tell)
+                else:
+                    report = inspection.execute_inspection(request, directory, self.machine)
+            except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
+                reason = f"{type(error).__name__}: {error}"
+                report = failed_request(request, "supervisor", reason)
+            self.tell(report)
             os.write(write_end, b".")
         finally:
             # Whatever happens, a fork must never return into its parent's loop.
             _EXIT(0)
-
-    def _execute(self, request: Request, directory: RunDirectory) -> Message:
-        try:
-            if isinstance(request, RunRequest):
-                return execute_run(request, directory, self.machine, self.tell)
-            return inspection.execute_inspection(request, directory, self.machine)
-        except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
-            return failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
 
     def leave(self) -> NoReturn:
         """End every process beneath this one, then this one; the status says if all ended."""
@@ -283,7 +272,9 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     """Answer requests until standard input ends, SIGTERM arrives or the parent ends."""
     linux.become_reaper()
     linux.become_unreadable()
-    channel = _take_stdout()
+    # What the author's code prints goes to stderr instead of the channel to the entry.
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     state = MachineState(Path(options.get("state") or options["folder"]))
     machine = _make_machine(options, state.cache)
     server = SupervisorServer(machine, channel, Path(options["folder"]), state)
@@ -294,7 +285,13 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with_parent(parent, signal.SIGTERM)
-    _warm_up()
+    # Import or compute once what every run needs, out of the garbage collector's reach.
+    gc.disable()
+    code.digest()
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    gc.freeze()
+    gc.enable()
     channel.write(f"{READY}\n")
     channel.flush()
     for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
@@ -339,16 +336,11 @@ def execute_run(
             report = run.execute()
         finally:
             usage = run.worker_teams.usage()
-    except ProblemFault as fault:
-        report = failed_run("problem_fault", verdict.make_printable(str(fault)))
-    except SandboxFault as fault:
-        report = failed_run("sandbox", str(fault))
-    except DeviceFault as fault:
-        report = failed_run("device", str(fault))
-    except NoisyMachine as noisy:
-        report = failed_run("noisy", str(noisy))
-    except MemoryShortage as shortage:
-        report = failed_run("memory", verdict.make_printable(str(shortage)))
+    except tuple(_FAILURE_CODES) as error:
+        failure_code = next(
+            code for kind, code in _FAILURE_CODES.items() if isinstance(error, kind)
+        )
+        report = failed_run(failure_code, verdict.make_printable(str(error)))
     except (MemoryError, RuntimeError) as error:
         if not is_memory_shortage(error):
             raise
@@ -370,25 +362,7 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
     return Machine(launcher, walls, build_tools, cache, overrides.defences)
 
 
-def _take_stdout() -> IO[str]:
-    """Return the channel to the entry; what the author's code prints goes to stderr instead."""
-    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return channel
-
-
-def _warm_up() -> None:
-    """Import or compute once what every run needs, out of the garbage collector's reach."""
-    gc.disable()
-    code.digest()
-    torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    gc.freeze()
-    gc.enable()
-
-
 def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:
-    """End this process when its parent ends."""
     try:
         pidfd = os.pidfd_open(parent)
     except ProcessLookupError:
@@ -399,10 +373,8 @@ def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:
 
 def _report_dead_run(request: Request, author: str, stop_reason: str, ending: str) -> Message:
     """Report a run that died, and whether the author's code ended it or never ended."""
-    if stop_reason:
-        return failed_request(request, "problem_fault", verdict.make_printable(stop_reason))
-    if author:
-        reason = f"the author's code ended the run in {author}: {ending}"
+    if stop_reason or author:
+        reason = stop_reason or f"the author's code ended the run in {author}: {ending}"
         return failed_request(request, "problem_fault", verdict.make_printable(reason))
     return failed_request(request, "supervisor", f"the run ended without a report: {ending}")
 

@@ -131,7 +131,8 @@ class Batch(GatedCase):
         """Send both memories to the worker, with the layout of the sets in them."""
         memory = self._batch_memory
         self._buffers = [RankBuffers(memory, shape) for shape in self.shapes]
-        layout = json.loads(self._short_case.shape.layout([each.told for each in memory.memories]))
+        layouts = [each.layout for each in memory.memories]
+        layout = json.loads(self._short_case.shape.layout(layouts))
         layout |= {"sets": len(self._buffers), "steps": memory.steps}
         descriptors = [each.descriptor for each in memory.memories]
         self.team.send(0, protocol.CASE + json.dumps(layout).encode(), descriptors)
@@ -190,7 +191,7 @@ class _Piece:
 
     bytes: Any
     descriptor: int = -1
-    told: dict[str, Any] = field(default_factory=dict)
+    layout: dict[str, Any] = field(default_factory=dict)
 
     def close(self) -> None:
         self.bytes = None

@@ -81,9 +81,8 @@ class Driver:
         """Map the memory of a descriptor and return its address; closes the descriptor."""
         handle, address = ctypes.c_uint64(), ctypes.c_uint64()
         try:
-            self._call(
-                "cuMemImportFromShareableHandle", ctypes.byref(handle), descriptor, _DESCRIPTOR
-            )
+            name = "cuMemImportFromShareableHandle"
+            self._call(name, ctypes.byref(handle), descriptor, _DESCRIPTOR)
         finally:
             os.close(descriptor)
         self._call("cuMemAddressReserve", ctypes.byref(address), size, 0, 0, 0)
@@ -139,7 +138,7 @@ class CudaCase(SharedCase):
     """
 
     def __init__(self, layout: bytes, descriptors: list[int]) -> None:
-        torch = _torch()
+        torch: Any = importlib.import_module("torch")
         torch.cuda.init()
         torch.zeros(1, device="cuda")
         self._driver = Driver()
@@ -200,10 +199,9 @@ class CudaBatch(CudaCase):
         if self._has_tried_capture:
             return
         self._has_tried_capture = True
-        torch = _torch()
-        graph = torch.cuda.CUDAGraph()
+        graph = self._torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            with self._torch.cuda.graph(graph):
                 self._answer_each(kernel, scalars)
         except RuntimeError:
             return  # calls that cannot be captured are made row by row
@@ -276,10 +274,6 @@ class _DeviceBytes:
 
 def _word(nonce: bytes, at: int) -> int:
     return int.from_bytes(nonce[at : at + 4], "little") | 1
-
-
-def _torch() -> Any:
-    return importlib.import_module("torch")
 
 
 class LocalCase(SharedCase):

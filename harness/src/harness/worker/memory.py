@@ -46,9 +46,7 @@ class SharedCase:
 
     def tensors(self) -> tuple[list[Any], list[Any]]:
         """Return the inputs and outputs, for a native submission that gets both."""
-        return [_tensor(place) for place in self._inputs], [
-            _tensor(place) for place in self._outputs
-        ]
+        return [*map(_tensor, self._inputs)], [*map(_tensor, self._outputs)]
 
     def commit(self, value: Any) -> bytes:
         """Copy what was returned into the answer's memory. Raises AnswerMismatch.
@@ -75,26 +73,24 @@ class SharedCase:
 
     def _build(self, node: Node, scalars: list[Any]) -> Any:
         kind, content = node
-        if kind == "tensor":
-            return _tensor(self._inputs[content])
-        if kind == "buffer":
-            return _tensor(self._outputs[content])
+        if kind in ("tensor", "buffer"):
+            return _tensor((self._inputs if kind == "tensor" else self._outputs)[content])
         if kind == "scalar":
             return scalars[content]
         if kind in ("dict", "object"):
             pairs = content if kind == "dict" else content[2]
             attributes = {key: self._build(item, scalars) for key, item in pairs}
-            return attributes if kind == "dict" else self._class(content[1])(**attributes)
+            if kind == "dict":
+                return attributes
+            # The stand-in for a problem's own class: its attributes, without methods.
+            name = content[1]
+            if name not in self._classes:
+                self._classes[name] = type(name, (SimpleNamespace,), {})
+            return self._classes[name](**attributes)
         if kind in ("dtype", "device"):
             return getattr(self._torch, content) if kind == "dtype" else self._torch.device(content)
         items = [self._build(item, scalars) for item in content]
         return tuple(items) if kind == "tuple" else items
-
-    def _class(self, name: str) -> type[SimpleNamespace]:
-        """Return the stand-in for a problem's own class: its attributes, without methods."""
-        if name not in self._classes:
-            self._classes[name] = type(name, (SimpleNamespace,), {})
-        return self._classes[name]
 
     def _is_written(self, node: Node) -> bool:
         """Return whether the whole answer is output buffers, which need no return value."""
@@ -141,7 +137,6 @@ class SharedCase:
         )
 
     def _declared_target(self, index: int, value: Any) -> Any:
-        """Return where an answer of another form goes, and declare it."""
         self._declared.append([index, _dtype_name(value.dtype), list(value.shape)])
         offset = self._offsets[index]
         place = self._held[offset : offset + value.numel() * value.element_size()]

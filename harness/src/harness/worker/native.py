@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.worker.kernel_loader import SubmissionFailure
-from harness.worker.protocol import DTYPES
+from harness.worker.protocol import DTYPES, SubmissionFailure
 
 _DRIVER = "libcuda.so.1"
 
@@ -36,12 +35,8 @@ def compile_source(library: str, source: str, options: Sequence[str]) -> tuple[s
     status = lib.nvrtcCompileProgram(
         program, len(encoded_options), (ctypes.c_char_p * len(encoded_options))(*encoded_options)
     )
-    messages = _read_bytes(lib, program, lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog).rstrip(
-        b"\0"
-    )
-    cubin = b""
-    if status == 0:
-        cubin = _read_bytes(lib, program, lib.nvrtcGetCUBINSize, lib.nvrtcGetCUBIN)
+    messages = _read_bytes(lib, program, "ProgramLog").rstrip(b"\0")
+    cubin = _read_bytes(lib, program, "CUBIN") if status == 0 else b""
     lib.nvrtcDestroyProgram(ctypes.byref(program))
     ending = f"exit code {status} ({lib.nvrtcGetErrorString(status).decode()})"
     return ending, messages, cubin
@@ -61,9 +56,8 @@ class CubinKernel:
             self._cuda = ctypes.CDLL(driver)
             self._launch = compile(f"dict({launch})", "launch", "eval")
         except (OSError, SyntaxError) as error:
-            raise SubmissionFailure(
-                "import_error", f"the kernel cannot be launched: {error}"
-            ) from error
+            reason = f"the kernel cannot be launched: {error}"
+            raise SubmissionFailure("import_error", reason) from error
         torch: Any = importlib.import_module("torch")
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # creates the context for the module
@@ -113,11 +107,11 @@ def _open_library(library: str) -> Any:
     return lib
 
 
-def _read_bytes(lib: Any, program: Any, size_of: Any, get: Any) -> bytes:
+def _read_bytes(lib: Any, program: Any, kind: str) -> bytes:
     size = ctypes.c_size_t()
-    _require(lib, size_of(program, ctypes.byref(size)))
+    _require(lib, getattr(lib, f"nvrtcGet{kind}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)
-    _require(lib, get(program, buffer))
+    _require(lib, getattr(lib, f"nvrtcGet{kind}")(program, buffer))
     return buffer.raw
 
 
@@ -128,12 +122,9 @@ def _require(lib: Any, status: int) -> None:
 
 
 def _to_ctypes(value: Any) -> Any:
-    if isinstance(value, bool):
-        return ctypes.c_bool(value)
-    if isinstance(value, int):
-        return ctypes.c_longlong(value)
-    if isinstance(value, float):
-        return ctypes.c_double(value)
+    types: dict[type, Any] = {bool: ctypes.c_bool, int: ctypes.c_longlong, float: ctypes.c_double}
+    if kind := types.get(type(value)):
+        return kind(value)
     raise SubmissionFailure("import_error", f"a kernel cannot receive the scalar {value!r}")
 
 
@@ -170,18 +161,10 @@ class NativeKernel:
 
         def call(scalars: bytes) -> None:
             text = scalars or b"[]"
-            code = self._function(
-                native_inputs,
-                len(native_inputs),
-                native_outputs,
-                len(native_outputs),
-                text,
-                stream(),
-            )
-            if code != 0:
-                raise SubmissionFailure(
-                    "exception", f"custom_kernel returned {code}{self._error_text()}"
-                )
+            tensors = (native_inputs, len(inputs), native_outputs, len(outputs))
+            if code := self._function(*tensors, text, stream()):
+                reason = f"custom_kernel returned {code}{self._error_text()}"
+                raise SubmissionFailure("exception", reason)
 
         return call
 
@@ -204,24 +187,16 @@ def load_library(path: str) -> NativeKernel:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise SubmissionFailure(
-            "import_error", f"the built submission cannot be loaded: {error}"
-        ) from error
+        reason = f"the built submission cannot be loaded: {error}"
+        raise SubmissionFailure("import_error", reason) from error
     try:
         function = library.custom_kernel
     except AttributeError:
         reason = 'the submission defines no extern "C" custom_kernel: include "warpboard.h"'
         raise SubmissionFailure("import_error", reason) from None
     function.restype = ctypes.c_int
-    tensors = ctypes.POINTER(_Tensor)
-    function.argtypes = (
-        tensors,
-        ctypes.c_int,
-        tensors,
-        ctypes.c_int,
-        ctypes.c_char_p,
-        ctypes.c_void_p,
-    )
+    tensors = (ctypes.POINTER(_Tensor), ctypes.c_int)
+    function.argtypes = (*tensors, *tensors, ctypes.c_char_p, ctypes.c_void_p)
     return NativeKernel(library, function)
 
 
@@ -241,22 +216,17 @@ def _native_tensors(tensors: Sequence[Any]) -> Any:
     array: Any = (_Tensor * len(tensors))()
     for target, tensor in zip(array, tensors, strict=True):
         target.data = tensor.data_ptr()
-        target.dtype = _dtype_code(tensor.dtype)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in DTYPES:
+            reason = f"a native submission cannot receive {dtype} tensors"
+            raise SubmissionFailure("import_error", reason)
+        target.dtype = DTYPES[dtype]
         target.ndim = tensor.dim()
         # ctypes keeps the arrays alive for as long as the structures that point to them.
         target.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
         target.strides = (ctypes.c_int64 * tensor.dim())(*tensor.stride())
     array.kept = list(tensors)  # keeps the tensors' memories alive too
     return array
-
-
-def _dtype_code(dtype: Any) -> int:
-    name = str(dtype).removeprefix("torch.")
-    if name not in DTYPES:
-        raise SubmissionFailure(
-            "import_error", f"a native submission cannot receive {name} tensors"
-        )
-    return DTYPES[name]
 
 
 def _stream(tensors: Sequence[Any]) -> Callable[[], int | None]:

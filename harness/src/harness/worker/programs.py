@@ -8,6 +8,7 @@ own box: a report, a text and a table. A submission can falsify all of these but
 its author.
 """
 
+import contextlib
 import csv
 import gzip
 import importlib
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.worker import native, protocol, settings
-from harness.worker.kernel_loader import SubmissionFailure
+from harness.worker.protocol import SubmissionFailure
 
 KEPT_BYTES = 8 * 1024
 MESSAGES_BYTES_MAX = 16 * 1024**2
@@ -61,7 +62,8 @@ def run_build_order(order: dict[str, Any], descriptor: int) -> None:
     """
     output = Path(order["output"])
     output.parent.mkdir(parents=True, exist_ok=True)
-    _print_lines(format_command(order).encode())
+    print(format_command(order), flush=True)  # noqa: T201  (the log of the run)
+    data = b""
     if order["nvrtc"]:
         ending, messages, data = native.compile_source(
             order["nvrtc"], order["source"], order["arguments"]
@@ -72,12 +74,17 @@ def run_build_order(order: dict[str, Any], descriptor: int) -> None:
         environment = {**order["environment"], "LC_ALL": "C", **folders}
         status, messages = run_compiler(order["arguments"], environment)
         ending = f"exit code {status}" if status >= 0 else f"signal {-status}"
-        data = _read(output, order["bytes_max"]) if status == 0 else b""
-    messages = _strip_folders(order, messages.decode(errors="replace")).encode()
-    _print_lines(messages)
-    _print_lines(ending.encode())
+        if status == 0:
+            # The compiler may have written nothing.
+            with contextlib.suppress(OSError), output.open("rb") as file:
+                data = file.read(order["bytes_max"] + 1)
+    text = _strip_folders(order, messages.decode(errors="replace"))
+    lines = [text.removesuffix("\n"), ending] if text else [ending]
+    print(*lines, sep="\n", flush=True)  # noqa: T201  (the log of the run)
     if not data:
-        raise _build_failure(messages)
+        has_no_memory = any(words in text.encode() for words in _NO_MEMORY)
+        reason = _message_text(text.encode()) or "the compiler failed without a message"
+        raise SubmissionFailure("memory" if has_no_memory else "compile_error", reason)
     if len(data) > order["bytes_max"]:
         size = f"more than {order['bytes_max']} bytes"
         raise SubmissionFailure("compile_error", f"the build result has {size}, which is too much")
@@ -101,25 +108,20 @@ def run_compiler(arguments: Sequence[str], environment: dict[str, str]) -> tuple
 
     Raises SubmissionFailure of kind compile_error if it cannot start or prints too much.
     """
+    pipes: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
     try:
-        with subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-        ) as process:
-            assert process.stdout is not None
-            try:
-                output = _read_output(process.stdout)
-            except BaseException:
-                process.kill()
-                raise
-            return process.wait(), output
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment, **pipes)
     except OSError as error:
-        raise SubmissionFailure(
-            "compile_error", f"{arguments[0]} cannot be run here: {error}"
-        ) from error
+        reason = f"{arguments[0]} cannot be run here: {error}"
+        raise SubmissionFailure("compile_error", reason) from error
+    with process:
+        assert process.stdout is not None
+        try:
+            output = _read_output(process.stdout)
+        except BaseException:
+            process.kill()
+            raise
+        return process.wait(), output
 
 
 def shorten_text(text: bytes, bytes_max: int) -> bytes:
@@ -161,29 +163,6 @@ def _read_output(stream: IO[bytes]) -> bytes:
     return head + gap + tail
 
 
-def _read(output: Path, bytes_max: int) -> bytes:
-    """Return the result with at most one byte too many; b"" if the compiler wrote none."""
-    try:
-        with output.open("rb") as file:
-            return file.read(bytes_max + 1)
-    except OSError:
-        return b""
-
-
-def _print_lines(text: bytes) -> None:
-    """Print lines to the log of the run, which has more room than a message."""
-    if text:
-        sys.stdout.write(text.decode(errors="replace").removesuffix("\n") + "\n")
-        sys.stdout.flush()
-
-
-def _build_failure(messages: bytes) -> SubmissionFailure:
-    kind = "memory" if any(words in messages for words in _NO_MEMORY) else "compile_error"
-    return SubmissionFailure(
-        kind, _message_text(messages) or "the compiler failed without a message"
-    )
-
-
 def _message_text(text: bytes) -> str:
     """Shorten text to fit a message: the first errors help most, the last line counts them."""
     return shorten_text(text, protocol.TEXT_CHARS_MAX - 100).decode(errors="replace").strip()
@@ -220,11 +199,7 @@ def _run_command(command: tuple[str, ...], folder: Path, descriptors: tuple[int,
     """Run a program and return its exit code; its output goes to the run's log."""
     try:
         return subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            pass_fds=descriptors,
-            check=False,
+            command, cwd=folder, stdin=subprocess.DEVNULL, pass_fds=descriptors, check=False
         ).returncode
     except OSError as error:
         raise SubmissionFailure(
@@ -248,7 +223,7 @@ def profile_call(call: Callable[[], object], trace: int, table: int) -> None:
     whatever the call raises.
     """
     profile = _record_call(call)
-    rows, has_gpu = profile.key_averages(), _has_gpu()
+    rows, has_gpu = profile.key_averages(), _torch().cuda.is_available()
     require_measurements(rows, has_gpu=has_gpu)
     packed = _export_trace(profile)
     order = f"self_{'device' if has_gpu else 'cpu'}_time_total"
@@ -269,22 +244,20 @@ def require_measurements(rows: Any, *, has_gpu: bool) -> None:
 
 
 def _record_call(call: Callable[[], object]) -> Any:
-    torch: Any = importlib.import_module("torch")
-    profiler = torch.profiler
-    activities = [profiler.ProfilerActivity.CPU]
-    if _has_gpu():
-        activities.append(profiler.ProfilerActivity.CUDA)
+    torch = _torch()
+    profiler, has_gpu = torch.profiler, torch.cuda.is_available()
+    gpu_activities = [profiler.ProfilerActivity.CUDA] if has_gpu else []
+    activities = [profiler.ProfilerActivity.CPU, *gpu_activities]
     with profiler.profile(activities=activities, record_shapes=True) as recorded:
         with profiler.record_function(_LABEL):
             call()
-        if _has_gpu():
+        if has_gpu:
             torch.cuda.synchronize()
     return recorded
 
 
-def _has_gpu() -> bool:
-    torch: Any = importlib.import_module("torch")
-    return bool(torch.cuda.is_available())
+def _torch() -> Any:
+    return importlib.import_module("torch")
 
 
 def _export_trace(recorded: Any) -> bytes:
@@ -318,10 +291,14 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
     report, text, table, program, *memories = descriptors
     report_path = Path(order["report"])
     replay_order = report_path.with_name("replay.json")
-    local_order = {"path": str(path), "memories": [_path_of(memory) for memory in memories]}
+    # Paths of descriptors, for a process that ncu starts.
+    program_path, *memory_paths = (
+        f"/proc/{os.getpid()}/fd/{file}" for file in (program, *memories)
+    )
+    local_order = {"path": str(path), "memories": memory_paths}
     replay_order.write_text(json.dumps(order["replay"] | local_order), encoding="utf-8")
     flags = ("-I", "-B", "-X", "faulthandler")
-    python = (sys.executable, *flags, _path_of(program), str(replay_order))
+    python = (sys.executable, *flags, program_path, str(replay_order))
     status, output = _run((*order["command"], *python), report_path.with_name("said.txt"))
     if _NOT_ALLOWED in output:
         _write(text, shorten_text(output, protocol.PAGE_BYTES_MAX - _GAP_BYTES))
@@ -330,9 +307,12 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
         raise _failure(f"ncu ended with status {status}", output)
     if not report_path.is_file():
         raise _failure("ncu made no report", output)
-    pages = {
-        name: _make_page(line, report_path.with_name(name)) for name, line in order["pages"].items()
-    }
+    pages = {}
+    for name, line in order["pages"].items():
+        status, pages[name] = _run(line, report_path.with_name(name))
+        if status:
+            reason = f"ncu ended with status {status} and cannot read its own report"
+            raise _failure(reason, pages[name])
     try:
         require_capture(pages["csv"].decode(errors="replace"))
     except (EmptyCapture, csv.Error) as error:
@@ -343,7 +323,10 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
     else:
         page += b"\nThe report is left out: more than %d bytes.\n" % protocol.REPORT_BYTES_MAX
     _write(text, page)
-    _write(table, _whole_lines(pages["csv"], protocol.CSV_BYTES_MAX))
+    # Whole lines only.
+    csv_page, bytes_max = pages["csv"], protocol.CSV_BYTES_MAX
+    is_whole = len(csv_page) <= bytes_max
+    _write(table, csv_page if is_whole else csv_page[: csv_page.rfind(b"\n", 0, bytes_max) + 1])
 
 
 def require_capture(raw: str) -> int:
@@ -355,19 +338,10 @@ def require_capture(raw: str) -> int:
     rows = [row for row in csv.DictReader(lines) if row.get("ID")]
     if not rows:
         raise EmptyCapture("the profile is empty: no kernel was profiled")
-    if not any(_is_measured(row) for row in rows):
+    metrics = [row[name] for row in rows for name in row if name and "__" in name]
+    if all(value is None or value.lower() in _EMPTY_VALUES for value in metrics):
         raise EmptyCapture("the profile is empty: no metric of a kernel has a value")
     return len(rows)
-
-
-def _is_measured(row: dict[str, str]) -> bool:
-    metrics = [value for name, value in row.items() if name and "__" in name]
-    return any(value is not None and value.lower() not in _EMPTY_VALUES for value in metrics)
-
-
-def _path_of(descriptor: int) -> str:
-    """Return the path of a descriptor for a process that ncu starts."""
-    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _run(arguments: Sequence[str], output: Path) -> tuple[int, bytes]:
@@ -383,18 +357,7 @@ def _run(arguments: Sequence[str], output: Path) -> tuple[int, bytes]:
         return process.returncode, file.read(_OUTPUT_BYTES_MAX)
 
 
-def _make_page(line: Sequence[str], output: Path) -> bytes:
-    status, page = _run(line, output)
-    if status:
-        raise _failure(f"ncu ended with status {status} and cannot read its own report", page)
-    return page
-
-
 def _failure(reason: str, output: bytes) -> SubmissionFailure:
     room = protocol.TEXT_CHARS_MAX - len(reason) - _GAP_BYTES
     excerpt = shorten_text(output, room).decode(errors="replace").strip()
     return SubmissionFailure("exception", f"{reason}: {excerpt}" if excerpt else reason)
-
-
-def _whole_lines(data: bytes, bytes_max: int) -> bytes:
-    return data if len(data) <= bytes_max else data[: data.rfind(b"\n", 0, bytes_max) + 1]

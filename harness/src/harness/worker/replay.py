@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.worker.kernel_loader import SubmissionFailure, explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
-from harness.worker.submission import load_submission
+from harness.worker.protocol import SubmissionFailure
+from harness.worker.submission import explain_exception, load_submission
 
 Mark = Callable[[], object]
 

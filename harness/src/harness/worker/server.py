@@ -22,9 +22,9 @@ from typing import Any
 
 from harness.worker import programs, protocol, settings, submission
 from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
-from harness.worker.kernel_loader import SubmissionFailure, explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
-from harness.worker.submission import Call, CaseBinder, load_submission
+from harness.worker.protocol import SubmissionFailure
+from harness.worker.submission import Call, CaseBinder, explain_exception, load_submission
 
 _SIDE = 64
 _PRODUCTS = 8
@@ -135,7 +135,6 @@ class WorkerServer:
         return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
 
     def _report_result(self, work: Callable[[], object]) -> None:
-        """Do the work and report READY, or why it failed."""
         try:
             work()
         except SubmissionFailure as reason:
@@ -159,7 +158,12 @@ class WorkerServer:
         if order := role.get("popcorn"):
             programs.run_program(order, descriptors, self._path.parent)
             return
-        _import_torch()
+        # With the collector off, importing torch takes a tenth of the time and frees nothing.
+        gc.disable()
+        torch: Any = importlib.import_module("torch")
+        torch.set_num_threads(1)
+        gc.freeze()
+        gc.enable()
         if role.get("is_bare_null"):
             self._is_bare = True
             return
@@ -168,16 +172,13 @@ class WorkerServer:
             _join_group(backend, self._path)
 
     def _open_case(self, case: SharedCase) -> None:
+        """Bind the submission to a case; a GPU's work waits for a gate that the referee opens."""
         assert self._load is not None
-        call = self._load(case)
-        if isinstance(case, CudaCase | LocalCase):
-            call = self._make_gated_call(case, call)
-        self._call = call
+        call = self._call = self._load(case)
+        if not isinstance(case, CudaCase | LocalCase):
+            return
 
-    def _make_gated_call(self, case: CudaCase | LocalCase, call: Call) -> Call:
-        """Return a call whose GPU work waits behind a gate, which the referee opens once armed."""
-
-        def run(scalars: bytes) -> bytes | None:
+        def make_gated_call(scalars: bytes) -> bytes | None:
             case.gate(self._nonce)
             declaration = call(scalars)
             if case.release(self._nonce):
@@ -185,7 +186,7 @@ class WorkerServer:
             case.settle()
             return declaration
 
-        return run
+        self._call = make_gated_call
 
     def _run(self, scalars: bytes) -> bytes | None:
         assert self._call is not None
@@ -231,15 +232,6 @@ def _join_group(backend: str, path: Path) -> None:
         distributed.init_process_group(backend)
     except Exception as error:
         raise explain_exception(error, path, "import_error") from error
-
-
-def _import_torch() -> None:
-    """Import torch with the collector off, which takes a tenth of the time and frees nothing."""
-    gc.disable()
-    torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    gc.freeze()
-    gc.enable()
 
 
 def _encode_failure(reason: SubmissionFailure) -> bytes:

@@ -1,5 +1,7 @@
 """Loads a submission from what a worker is given, and binds it to a case's memories.
 
+A Python submission that is a torch.nn.Module class, KernelBench's form, is called as a kernel.
+
 The compile caches of a box are packed for the next worker of the same source. A pack is 8 bytes,
 the length of a list; the list as JSON, with [name, bytes, mode, mtime_ns] for each file; then the
 files' bytes. Times are kept to the nanosecond because ninja compares them. Links, devices and empty
@@ -7,18 +9,23 @@ folders are left out.
 """
 
 import contextlib
+import importlib
+import importlib.util
 import json
 import os
+import random
 import stat
 import sys
+import traceback
 from collections.abc import Callable, Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.worker import native
 from harness.worker.cuda import CudaBatch
-from harness.worker.kernel_loader import CUSTOM_KERNEL, Kernel, ModelKernel, load_kernel
 from harness.worker.memory import SharedCase
+from harness.worker.protocol import SubmissionFailure
 
 PACK_BYTES_MAX = 64 * 1024**2
 FILES_MAX = 10_000
@@ -28,6 +35,14 @@ _LENGTH_BYTES = 8
 # Files that only a compiler makes. A folder without any is not worth keeping.
 _COMPILED = (".so", ".o", ".cubin", ".fatbin", ".ptx", ".hsaco", ".nbc", ".gch", ".pch")
 
+# What g++ reports when the kernel killed one of its programs because memory ran out.
+_KILLED = "Killed signal terminated program"
+
+CUSTOM_KERNEL = "custom_kernel"
+
+_NUMPY_SEED_MASK = 0xFFFF_FFFF
+
+Kernel = Callable[[Any], Any]
 Call = Callable[[bytes], bytes | None]
 CaseBinder = Callable[[Any], Call]
 
@@ -45,7 +60,11 @@ def pack_cache(folder: str, descriptor: int) -> bool:
     paths = sorted(_find_files(root))[: FILES_MAX + 1]
     if not any(path.suffix in _COMPILED for path in paths):
         return False
-    entries = [_entry(root, path) for path in paths]
+    entries = []
+    for path in paths:
+        status, name = path.lstat(), path.relative_to(root).as_posix()
+        mode = stat.S_IMODE(status.st_mode) & 0o777
+        entries.append((name, status.st_size, mode, status.st_mtime_ns))
     head = json.dumps(entries).encode()
     size = _LENGTH_BYTES + len(head) + sum(entry[1] for entry in entries)
     if size > PACK_BYTES_MAX or len(paths) > FILES_MAX or len(head) > LIST_BYTES_MAX:
@@ -72,7 +91,13 @@ def unpack_cache(descriptor: int, folder: str) -> int:
             data = memory.read(size)
             if len(data) != size:
                 raise InvalidPack(f"the pack ends within {name!r}")
-            _write_file(root / name, data, mode, mtime_ns)
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(path, flags, mode), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
     return len(names)
 
 
@@ -83,12 +108,6 @@ def _find_files(root: Path) -> Iterator[Path]:
             path = Path(parent, name)
             if stat.S_ISREG(path.lstat().st_mode):
                 yield path
-
-
-def _entry(root: Path, path: Path) -> tuple[str, int, int, int]:
-    status = path.lstat()
-    name = path.relative_to(root).as_posix()
-    return name, status.st_size, stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime_ns
 
 
 def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:
@@ -114,15 +133,6 @@ def _check_entry(name: str, size: int, mode: int, mtime_ns: int) -> tuple[str, i
     return str(path), size, mode & 0o777, mtime_ns
 
 
-def _write_file(path: Path, data: bytes, mode: int, mtime_ns: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
-
-
 def load_submission(
     path: Path, role: dict[str, Any], descriptors: list[int], folder: str
 ) -> CaseBinder:
@@ -146,13 +156,13 @@ def load_submission(
     kernel = load_kernel(path, entry)
     if entry != CUSTOM_KERNEL:
         kernel = ModelKernel(kernel)
-    return lambda case: _bind_python(kernel, case)
 
+    def bind(case: SharedCase) -> Call:
+        if isinstance(case, CudaBatch):
+            return lambda scalars: case.answer(kernel, scalars)
+        return lambda scalars: case.commit(kernel(case.data(scalars)))
 
-def _bind_python(kernel: Kernel, case: SharedCase) -> Call:
-    if isinstance(case, CudaBatch):
-        return lambda scalars: case.answer(kernel, scalars)
-    return lambda scalars: case.commit(kernel(case.data(scalars)))
+    return bind
 
 
 def _bind_null(case: SharedCase) -> Call:
@@ -166,3 +176,87 @@ def _bind_null(case: SharedCase) -> Call:
         case.data(scalars)
 
     return call
+
+
+def load_kernel(path: Path, entry: str = CUSTOM_KERNEL) -> Kernel:
+    """Return the object that the submission defines as its entry.
+
+    Raises SubmissionFailure of kind compile_error or import_error.
+    """
+    name = path.stem
+    loader = SourceFileLoader(name, str(path))
+    try:
+        path.read_text(encoding="utf-8")
+        loader.get_code(name)
+    except Exception as error:
+        raise SubmissionFailure("compile_error", _last_lines(error, path)) from error
+    spec: Any = importlib.util.spec_from_loader(name, loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException as error:
+        raise explain_exception(error, path, "import_error") from error
+    kernel = getattr(module, entry, None)
+    if not callable(kernel):
+        kind = "function" if entry == CUSTOM_KERNEL else "class"
+        raise SubmissionFailure("import_error", f"{path.name} defines no {kind} {entry}")
+    return kernel  # type: ignore[no-any-return]  # a participant's object, not trusted
+
+
+def explain_exception(error: BaseException, path: Path, kind: str) -> SubmissionFailure:
+    """Return the failure for an exception; the traceback begins in the submission's file."""
+    is_build = str(error).startswith("Error building extension")
+    has_no_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    if has_no_memory or (is_build and _KILLED in str(error)):
+        return SubmissionFailure("memory", _last_lines(error, path))
+    if is_build:
+        return SubmissionFailure("compile_error", _last_lines(error, path))
+    if isinstance(error, SystemExit):
+        return SubmissionFailure(kind, f"the submission called exit({error.code!r})")
+    # Our own frames, above the submission's first one, do not help.
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
+        frame = frame.tb_next
+    lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
+    return SubmissionFailure(kind, _join_lines(lines, path))
+
+
+def _last_lines(error: BaseException, path: Path) -> str:
+    return _join_lines(traceback.format_exception_only(error), path)
+
+
+def _join_lines(lines: list[str], path: Path) -> str:
+    return "".join(lines).replace(f"{path.parent}/", "").strip()
+
+
+class ModelKernel:
+    """Calls a model. It is built at the first call, as the reference's is, under its seed.
+
+    The data is {"model": seed, "init": arguments, "seed": of this call, "inputs": arguments}. The
+    model stays in training mode, on the device of its inputs, and computes no gradients.
+    """
+
+    def __init__(self, model: Callable[..., Any]) -> None:
+        self._class = model
+        self._model: Any = None
+        self._torch: Any = importlib.import_module("torch")
+
+    def __call__(self, data: dict[str, Any]) -> Any:
+        """Return the answer to one call's data."""
+        if self._model is None:
+            self._seed(data["model"])
+            self._model = self._move_model(self._class(*data["init"]), data["inputs"])
+        self._seed(data["seed"])
+        with self._torch.no_grad():
+            return self._model(*data["inputs"])
+
+    def _move_model(self, model: Any, inputs: Any) -> Any:
+        places = (value.device for value in inputs if isinstance(value, self._torch.Tensor))
+        return model.to(next(places, "cpu"), self._torch.float32)
+
+    def _seed(self, seed: int) -> None:
+        self._torch.manual_seed(seed)
+        random.seed(seed)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(seed & _NUMPY_SEED_MASK)

@@ -50,7 +50,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuDeviceTotalMem_v2": (POINTER, _INT),
     "cuDeviceGetAttribute": (POINTER, _INT, _INT),
     "cuDevicePrimaryCtxRetain": (POINTER, _INT),
-    "cuDevicePrimaryCtxRelease_v2": (_INT,),
     "cuCtxSetCurrent": (POINTER,),
     "cuCtxResetPersistingL2Cache": (),
     "cuModuleLoadData": (POINTER, POINTER),
@@ -68,15 +67,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemAddressFree": (_ADDRESS, _SIZE),
     "cuMemRelease": (_U64,),
     "cuMemsetD32Async": (_ADDRESS, _U32, _SIZE, POINTER),
-    "cuMemcpyDtoH_v2": (POINTER, _ADDRESS, _SIZE),
-    "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, _SIZE, POINTER),
     "cuStreamCreate": (POINTER, _U32),
-    "cuStreamDestroy_v2": (POINTER,),
     "cuStreamQuery": (POINTER,),
     "cuStreamWaitValue32_v2": (POINTER, _ADDRESS, _U32, _U32),
     "cuStreamWriteValue32_v2": (POINTER, _ADDRESS, _U32, _U32),
     "cuEventCreate": (POINTER, _U32),
-    "cuEventDestroy_v2": (POINTER,),
     "cuEventRecord": (POINTER, POINTER),
     "cuEventQuery": (POINTER,),
     "cuEventElapsedTime": (POINTER, POINTER, POINTER),
@@ -224,13 +219,6 @@ class Nvrtc:
         except OSError as error:
             raise DeviceFault(f"NVRTC cannot be loaded: {error}") from error
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """The version of CUDA that it compiles for."""
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
-        return major.value, minor.value
 
     def compile(self, source: str, name: str, architecture: str) -> bytes:
         """Return machine code for an architecture such as sm_90a.

@@ -204,7 +204,7 @@ class Referee:
     def commit(self, call: RankCall) -> None:
         """Enqueue the wait for the done word, the witness, and the stop of both clocks."""
         stream, witness = self._handle, self._witness(call)
-        self._driver("cuStreamWaitValue32_v2", stream, call.done_at, call.done, WAIT_EQUAL)
+        self._driver("cuStreamWaitValue32_v2", stream, call.done_at, call.done_word, WAIT_EQUAL)
         self._kernels["k_witness"](stream, _GRID, *witness, _address(self._ended_at))
         self._driver("cuEventRecord", self._after, stream)
 
@@ -236,7 +236,7 @@ class Referee:
             _address(self._state),
             _address(call.inputs.mailbox),
             ctypes.c_uint32(call.reveal),
-            ctypes.c_uint32(call.done),
+            ctypes.c_uint32(call.done_word),
             _address(self._began_at),
             shared_bytes=self._kernels.blanket_bytes,
         )
@@ -280,7 +280,7 @@ class Referee:
     def abandon(self, call: RankCall) -> None:
         """Open the gate and write done in the worker's place, so that no queue waits for ever."""
         write = "cuStreamWriteValue32_v2"
-        for address, word in ((call.reveal_at, call.reveal), (call.done_at, call.done)):
+        for address, word in ((call.reveal_at, call.reveal), (call.done_at, call.done_word)):
             self._driver.status(write, self._side_stream, address, word, 0)
         try:
             is_over = self.settle(DRAIN_S_MAX)

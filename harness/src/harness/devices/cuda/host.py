@@ -23,7 +23,6 @@ _SHARED_NODES = (
 _REQUIRED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 _INFORMATION = "/proc/driver/nvidia/gpus"
 _MIG_FOLDER = "/dev/nvidia-caps"
-_LIBRARY = re.compile(r"lib(cuda|nvidia-ml|nvidia-ptxjitcompiler|nvidia-nvvm|cudadebugger)\.so\b")
 _FOLDERS = ("/sys",)
 # The folder of a driver that a container runtime has mounted.
 _DRIVER_FOLDERS = ("/usr/local/nvidia",)
@@ -50,15 +49,11 @@ class GpuRequirements:
 
 
 def gpu_requirements(
-    gpu: tuple[int, str],
-    paths: Collection[str],
-    libraries: Iterable[str] = (),
-    mps: Mapping[str, str] | None = None,
+    gpu: tuple[int, str], paths: Collection[str], mps: Mapping[str, str] | None = None
 ) -> GpuRequirements:
     """Return what a GPU (minor number, UUID) needs, from the `paths` that exist here.
 
-    `libraries` are files of the dynamic loader's cache; `mps` is the environment of a daemon's
-    clients, whose pipes are bound too.
+    `mps` is the environment of a daemon's clients, whose pipes are bound too.
     """
     minor, uuid = gpu
     own_node = f"/dev/nvidia{minor}"
@@ -66,7 +61,6 @@ def gpu_requirements(
     if uuid.startswith("MIG-"):
         nodes += sorted(path for path in paths if path.startswith(f"{_MIG_FOLDER}/"))
     folders = [path for path in (*_FOLDERS, *_DRIVER_FOLDERS) if path in paths]
-    driver = sorted(path for path in libraries if _LIBRARY.search(path))
     environment = {
         "CUDA_VISIBLE_DEVICES": uuid,
         # Nothing may be loaded while a gate is closed: the load would wait for the gate.
@@ -81,7 +75,7 @@ def gpu_requirements(
     missing = tuple(
         f"{node} does not exist: run nvidia-modprobe on the host" for node in missing_nodes
     )
-    return GpuRequirements(tuple(nodes), (*folders, *driver), environment, missing)
+    return GpuRequirements(tuple(nodes), tuple(folders), environment, missing)
 
 
 def merge_requirements(each: Sequence[GpuRequirements]) -> GpuRequirements:
@@ -103,7 +97,6 @@ def merge_requirements(each: Sequence[GpuRequirements]) -> GpuRequirements:
 
 
 def _merge(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return every item once, in order of appearance."""
     return tuple(dict.fromkeys(item for group in groups for item in group))
 
 

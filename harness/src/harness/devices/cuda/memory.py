@@ -122,7 +122,7 @@ class CudaMemory:
         self.address = mapping.address
         self.size = size
         self.bytes: Any = tensor_at(mapping.address, size, place)
-        self.told: dict[str, Any] = {"kind": "cuda", "bytes": mapping.size}
+        self.layout: dict[str, Any] = {"kind": "cuda", "bytes": mapping.size}
 
     def close(self) -> None:
         """Release the memory; no tensor on it may be used afterwards."""
@@ -145,7 +145,7 @@ class CudaInputs(CudaMemory):
         # Before the first reveal, no data of an earlier owner may be there.
         tensor_at(mapping.address, mapping.size, place).zero_()
         if has_gate:
-            self.told["gate"] = mapping.size - MAILBOX_BYTES
+            self.layout["gate"] = mapping.size - MAILBOX_BYTES
 
 
 @dataclass
@@ -156,7 +156,7 @@ class RankCall:
     inputs: CudaInputs
     outputs: CudaMemory
     reveal: int
-    done: int
+    done_word: int
     seed: int = field(default_factory=lambda: secrets.randbits(64))
     has_answered: bool = False
 
