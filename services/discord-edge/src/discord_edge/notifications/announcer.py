@@ -8,9 +8,12 @@ import msgspec
 
 from discord_edge.background import retry_until_done
 from discord_edge.leaderboards.cache import LeaderboardCache
-from discord_edge.notifications.announcement_texts import (
+from discord_edge.notifications.channels import DiscordPublicChannels
+from discord_edge.notifications.messenger import DirectMessenger
+from discord_edge.notifications.texts import (
     ACTIVE,
     HIDDEN,
+    OFF,
     PodiumUpdate,
     PostMatch,
     ProblemPost,
@@ -26,9 +29,6 @@ from discord_edge.notifications.announcement_texts import (
     summarize_problem,
     thread_name,
 )
-from discord_edge.notifications.channels import DiscordPublicChannels
-from discord_edge.notifications.direct_message_texts import OFF
-from discord_edge.notifications.messenger import DirectMessenger
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
@@ -120,7 +120,7 @@ class Announcer:
     ) -> None:
         """Announce in public what `messenger` tells participants."""
         self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums
-        self._reader, self._leaderboards = messenger.reader, messenger.leaderboards
+        self._api, self._leaderboards = messenger.api, messenger.leaderboards
         self._sender, self._ledger = messenger.sender, messenger.sender.ledger
         # The clock and an event may lead to the same change at once.
         self._lock = asyncio.Lock()
@@ -172,7 +172,7 @@ class Announcer:
 
     async def _announce_submission(self, identity: str, recorded: RecordedEvent) -> None:
         """Notify the owner of a submission, and announce its result."""
-        owner = await self._reader.read(SubmissionOwner, "edge", "submissions", identity)
+        owner = await self._api.read(SubmissionOwner, "edge", "submissions", identity)
         if owner is None:
             return
         await self._messenger.notify_owner(recorded, owner)
@@ -191,7 +191,7 @@ class Announcer:
     ) -> None:
         """Announce a ranked result that counts, and notify those whom it overtook."""
         path = ("leaderboards", owner.problem, owner.gpu)
-        board = await self._reader.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
+        board = await self._api.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
         entries = board.items if board is not None else []
         own_entries = [entry for entry in entries if entry.participant_id == owner.participant_id]
         if board is None or not own_entries:
@@ -217,7 +217,7 @@ class Announcer:
                 lambda: self._channels.start_thread(message, title),
             )
             details = result_details(entry)
-            submission = await self._reader.read(FullSubmission, "submissions", entry.number)
+            submission = await self._api.read(FullSubmission, "submissions", entry.number)
             if submission and (table := public_times(submission)):
                 details += f"\n{table}"
             await self._send(f"detail:{entry.submission}", thread, details)
@@ -236,8 +236,8 @@ class Announcer:
 
     async def _announce_podium(self, update: PodiumUpdate) -> None:
         path = ("leaderboards", update.problem, update.gpu)
-        board = await self._reader.read_as_of(update.seq, Leaderboard, *path, limit=ENTRIES_MAX)
-        problem = await self._reader.read(FullProblem, "problems", update.problem)
+        board = await self._api.read_as_of(update.seq, Leaderboard, *path, limit=ENTRIES_MAX)
+        problem = await self._api.read(FullProblem, "problems", update.problem)
         if board and board.items and problem and not summarize_problem(problem).is_calm:
             text = podium_text(board, update.before, is_record=update.is_record)
             name = f"podium:{update.problem}:{update.gpu}:{update.seq}"
@@ -253,7 +253,7 @@ class Announcer:
     async def _announce_problem(self, slug: str, sequence: int) -> None:
         """Update a problem's forum post, and announce what changed."""
         post = await self._ledger.problem_post(slug)
-        problem = await self._reader.read_as_of(sequence, FullProblem, "problems", slug)
+        problem = await self._api.read_as_of(sequence, FullProblem, "problems", slug)
         if post is None:
             if problem is not None and problem.state == ACTIVE:
                 await self._open_post(summarize_problem(problem), is_first=True)
@@ -270,12 +270,11 @@ class Announcer:
 
     async def _announce_rejudge(self, identity: str, sequence: int, reason: str) -> None:
         """Announce in a problem's post that its results were rejudged."""
-        rejudge = await self._reader.read(RejudgeSummary, "edge", "rejudges", identity)
+        rejudge = await self._api.read(RejudgeSummary, "edge", "rejudges", identity)
         post = None if rejudge is None else await self._ledger.problem_post(rejudge.problem)
         if rejudge is None or post is None:
             return
-        path = ("problems", rejudge.problem)
-        problem = await self._reader.read_as_of(sequence, FullProblem, *path)
+        problem = await self._api.read_as_of(sequence, FullProblem, "problems", rejudge.problem)
         if problem is None:
             return
         line = rejudge_text(rejudge, reason)

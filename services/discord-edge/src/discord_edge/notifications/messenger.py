@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import discord
+
 from discord_edge.background import retry_until_done
-from discord_edge.bot.messages import DiscordMessageHistory
+from discord_edge.bot.messages import connected, find_own_message, open_direct_channel
 from discord_edge.leaderboards.cache import LeaderboardCache
-from discord_edge.notifications.announcement_texts import ACTIVE
-from discord_edge.notifications.channels import DiscordDirectMessages
-from discord_edge.notifications.direct_message_texts import (
+from discord_edge.notifications.channels import send_notice
+from discord_edge.notifications.texts import (
+    ACTIVE,
     THREAD,
     Notice,
     appeal_hint,
@@ -23,7 +25,7 @@ from discord_edge.notifications.direct_message_texts import (
     overtaken_text,
     wants_notice,
 )
-from discord_edge.platform_api import DiscordUser, PlatformReader
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
@@ -49,17 +51,15 @@ _log = logging.getLogger(__name__)
 class MessageSender:
     """Creates and sends each thing once, even if the process is killed in between.
 
-    Discord itself forgets nonces within minutes, and its answers may be lost.
+    Discord itself forgets nonces within minutes, and its answers may be lost. Methods raise
+    `Refused` and `Failed`.
     """
 
+    client: discord.Client
     ledger: PostgresLedger
-    history: DiscordMessageHistory
 
     async def create_once(self, name: str, create: Callable[[], Awaitable[str]]) -> str:
-        """Return the id of what was created under a name, or create it.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the id of what was created under a name, or create it."""
         identity = await self.ledger.made(name)
         if identity is None:
             identity = await create()
@@ -72,24 +72,37 @@ class MessageSender:
         """Return the id of the message with a name: found in the channel, or sent now.
 
         A second attempt sends the text of the first one, so that it can be found by its text.
-        Raises `Refused` and `Failed`.
         """
         pending = await self.ledger.pending_message(name, room)
         if pending is None:
-            pending = PendingMessage(text, await self.history.newest_message(room))
+            pending = PendingMessage(text, await self._newest_message(room))
             await self.ledger.save_pending_message(name, room, pending)
-        elif (message := await self.history.find_message(room, pending)) is not None:
+        elif (message := await self._find_message(room, pending)) is not None:
             return message
         return await send(pending.text)
+
+    async def _newest_message(self, room: str) -> str:
+        """Return the id of the newest message by anybody; "0" if there is none."""
+        async with connected(self.client):
+            channel = self.client.get_partial_messageable(int(room))
+            async for message in channel.history(limit=1):
+                return str(message.id)
+        return "0"
+
+    async def _find_message(self, room: str, pending: PendingMessage) -> str | None:
+        text, after = pending.text.strip(), discord.Object(int(pending.after))
+        async with connected(self.client):
+            return await find_own_message(
+                self.client, room, lambda message: message.content == text, after
+            )
 
 
 @dataclass
 class DirectMessenger:
     """Sends participants the notifications they chose, and decisions about their submissions."""
 
-    reader: PlatformReader
+    api: PlatformApi
     leaderboards: LeaderboardCache
-    channels: DiscordDirectMessages
     sender: MessageSender
     sent_deadlines: set[str] = field(default_factory=set)
     _checked_at: float = field(default=-NEAR_EVERY_S)
@@ -103,8 +116,7 @@ class DirectMessenger:
             text, may_appeal = decision
             notice = Notice(text)
             if may_appeal:
-                hint = appeal_hint(owner.number)
-                notice = Notice(f"{text}\n{hint}", owner.number)
+                notice = Notice(f"{text}\n{appeal_hint(owner.number)}", owner.number)
             thread = await self.sender.ledger.submission_thread(owner.number)
             await self._send(owner.discord, notice, f"letter:{event}", thread)
         is_over = isinstance(fact, SubmissionFinished | SubmissionRejected)
@@ -115,23 +127,23 @@ class DirectMessenger:
         self, recorded: RecordedEvent, account: str, fact: BanAppealDecided
     ) -> None:
         """Tell a banned participant how their appeal was decided. Raises `Failed`."""
-        recipient = await self.reader.read(DiscordParticipant, "edge", "participants", account)
+        recipient = await self.api.read(DiscordParticipant, "edge", "participants", account)
         if recipient is not None and recipient.discord is not None:
             notice = Notice(ban_appeal_text(fact))
-            await self._send(recipient.discord, notice, f"letter:{recorded.envelope.id}", None)
+            await self._send(recipient.discord, notice, f"letter:{recorded.envelope.id}")
 
     async def notify_refused(self, pending: PendingSubmission, refused: Refused) -> None:
         """Tell a user that a submission was refused after its command had ended."""
         reason = refusal_text(refused, pending.key, time.time())
         notice = Notice(f"**{escaped(pending.request.name)}**: {reason}")
         user_id, name = str(pending.user.id), f"refused:{pending.key}"
-        await retry_until_done(lambda: self._send(user_id, notice, name, None))
+        await retry_until_done(lambda: self._send(user_id, notice, name))
 
     async def _notify_finished(self, recorded: RecordedEvent, owner: SubmissionOwner) -> None:
         assert owner.discord is not None, "only users of Discord choose this notification"
-        await self.reader.wait_for_event(recorded.seq)
-        api = self.reader.api.on_behalf_of(DiscordUser(int(owner.discord)))
-        submission = await PlatformReader(api).read(FullSubmission, "submissions", owner.number)
+        await self.api.wait_for_event(recorded.seq)
+        api = self.api.on_behalf_of(DiscordUser(int(owner.discord)))
+        submission = await api.read(FullSubmission, "submissions", owner.number)
         if submission is None:
             _log.warning(
                 "no notification that #%d finished: its owner may not see it", owner.number
@@ -144,14 +156,11 @@ class DirectMessenger:
     async def notify_overtaken(self, entry: Entry, board: Leaderboard) -> None:
         """Notify the participants whom a new entry overtook. Raises `Failed`."""
         recipients = await self._recipients(OVERTAKEN)
-        behind = [other for other in board.items if other.rank > entry.rank]
-        if entry.participant is None or not any(
-            other.participant_id in recipients for other in behind
-        ):
+        behind = {other.participant_id for other in board.items if other.rank > entry.rank}
+        if entry.participant is None or behind.isdisjoint(recipients):
             return
         path = ("participants", entry.participant, "history")
-        query = {"problem": board.problem, "gpu": board.gpu}
-        history = await self.reader.read(History, *path, **query)
+        history = await self.api.read(History, *path, problem=board.problem, gpu=board.gpu)
         if history is None:
             return
         scores = [
@@ -159,15 +168,12 @@ class DirectMessenger:
             for past in history.items
             if past.number < entry.number and past.counts and past.score_us is not None
         ]
-        best_us = min(scores, default=None)
-        for overtaken in newly_overtaken(entry, board, best_us):
-            if (
-                overtaken.participant_id in recipients
-                and overtaken.participant_id != entry.participant_id
-            ):
-                recipient = recipients[overtaken.participant_id]
+        for overtaken in newly_overtaken(entry, board, min(scores, default=None)):
+            account = overtaken.participant_id
+            if account in recipients and account != entry.participant_id:
+                recipient = recipients[account]
                 notice = Notice(overtaken_text(overtaken, entry, board))
-                name = f"overtaken:{entry.submission}:{overtaken.participant_id}"
+                name = f"overtaken:{entry.submission}:{account}"
                 thread = await self._chosen_thread(recipient, OVERTAKEN, overtaken.number)
                 await self._send(recipient.discord, notice, name, thread)
 
@@ -177,10 +183,9 @@ class DirectMessenger:
             return
         at = now()
         for slug, leaderboard in self.leaderboards.known.items():
-            if leaderboard.state == ACTIVE and leaderboard.deadline_at is not None:
-                deadline_at = leaderboard.deadline_at
-                if at < deadline_at <= at + timedelta(hours=NEAR_HOURS):
-                    await self._notify_deadline(slug, deadline_at)
+            deadline_at = leaderboard.deadline_at if leaderboard.state == ACTIVE else None
+            if deadline_at and at < deadline_at <= at + timedelta(hours=NEAR_HOURS):
+                await self._notify_deadline(slug, deadline_at)
         self._checked_at = time.monotonic()
 
     async def _notify_deadline(self, slug: str, deadline_at: datetime) -> None:
@@ -208,7 +213,7 @@ class DirectMessenger:
         return await self.sender.ledger.newest_thread(recipient.discord or "", number_or_problem)
 
     async def _send(
-        self, user_id: str | None, notice: Notice, name: str, thread: str | None
+        self, user_id: str | None, notice: Notice, name: str, thread: str | None = None
     ) -> None:
         """Notify a user once, in a thread or by direct message. Raises `Failed`."""
         assert user_id is not None, "only users of Discord are notified"
@@ -223,28 +228,31 @@ class DirectMessenger:
             except Refused as refused:
                 _log.info("%s is sent by direct message: %s", name, refused.reason)
         try:
-            channel = await self.channels.open_channel(user_id)
-            return await self.send(channel, user_id, notice, name)
+            return await self.send_directly(user_id, notice, name)
         except Refused as refused:
             # Some users take no direct messages; the platform's pages show the same.
             _log.warning("%s cannot be delivered: %s", name, refused.reason)
             return ""
 
+    async def send_directly(self, user_id: str, notice: Notice, name: str) -> str:
+        """Send a direct message under a name, and return its id. Raises `Refused`, `Failed`."""
+        channel = await open_direct_channel(self.sender.client, user_id)
+        return await self.send(channel, user_id, notice, name)
+
     async def send(self, room: str, user_id: str, notice: Notice, name: str) -> str:
         """Send a message under a name, and return its id. Raises `Refused` and `Failed`."""
 
         async def send(text: str) -> str:
-            message = notice._replace(text=text)
-            return await self.channels.send(room, user_id, message, message_nonce(name))
+            message, nonce = notice._replace(text=text), message_nonce(name)
+            return await send_notice(self.sender.client, room, user_id, message, nonce)
 
         return await self.sender.send_once(name, room, notice.text, send)
 
     async def _recipients(self, preference: str) -> dict[str, DiscordParticipant]:
         """Return the participants who chose a notification, by account. Raises `Failed`."""
-        page = await self.reader.read(DiscordParticipants, "edge", "participants", wish=preference)
-        recipients = [] if page is None else page.items
+        page = await self.api.read(DiscordParticipants, "edge", "participants", wish=preference)
         return {
             recipient.participant_id: recipient
-            for recipient in recipients
+            for recipient in (page.items if page else [])
             if wants_notice(recipient, preference)
         }

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from discord_edge.cards import GREY, Card
-from discord_edge.wording import discord_time, escaped
+from discord_edge.wording import Card, discord_time, escaped
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
@@ -139,17 +138,15 @@ class ProblemDraft:
     @property
     def fields(self) -> dict[str, object]:
         """The form fields to publish beside the files."""
-        check = {
-            "report": None if self.report is None else self.report.model_dump_json(),
-            "unchecked": self.unchecked,
-        }
         fields: dict[str, object] = {
             "slug": self.version.slug,
             "deadline": NEVER if self.ends_at is None else self.ends_at.isoformat(),
             "gpu": list(self.gpus),
             "visibility": self.visibility,
+            "report": "" if self.report is None else self.report.model_dump_json(),
+            "unchecked": self.unchecked,
         }
-        return fields | {name: text for name, text in check.items() if text}
+        return {name: value for name, value in fields.items() if value != ""}
 
 
 def add_description(
@@ -213,7 +210,7 @@ def draft_card(draft: ProblemDraft) -> Card:
         *(f"⚠ {escaped(warning)}" for warning in version.warnings[:FINDINGS_SHOWN]),
     ]
     title = f"{escaped(version.title, 100)} ({version.slug})"
-    return Card(title, "\n".join(lines), GREY, "nothing is published yet")
+    return Card(title, "\n".join(lines), footer="nothing is published yet")
 
 
 def _check_lines(draft: ProblemDraft) -> list[str]:
@@ -224,7 +221,7 @@ def _check_lines(draft: ProblemDraft) -> list[str]:
     return [
         summary,
         *(
-            f"⚠ {finding.code} {escaped(finding.where)}: {escaped(finding.text)}"
-            for finding in findings[:FINDINGS_SHOWN]
+            f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}"
+            for it in findings[:FINDINGS_SHOWN]
         ),
     ]

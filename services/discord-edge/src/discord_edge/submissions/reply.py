@@ -1,32 +1,43 @@
-"""The answer to a submit command, updated while its token is valid; nothing depends on it."""
+"""The answer to a submit command, updated while its token is valid, and the cancel buttons."""
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any
 
+import aiohttp
 import discord
 
-from discord_edge.bot.dialogs import Question
+from discord_edge.bot.dialogs import BotButton, Question
 from discord_edge.bot.interactions import (
+    NOT_YOURS,
+    UNHEARD,
     BotInteraction,
     interaction_user,
+    parent_channel,
     reply,
+    reply_with_card,
+    reply_with_error,
     user_api,
 )
-from discord_edge.bot.messages import build_embed, build_files
-from discord_edge.cards import Attachment, Card
-from discord_edge.submissions.cancellation import cancel_buttons
 from discord_edge.submissions.models import (
     PendingSubmission,
     Status,
     TrackedSubmission,
     first_status,
 )
-from discord_edge.wording import CONTENT_MAX, escaped, shorten, without_mentions
+from discord_edge.wording import CONTENT_MAX, Attachment, Card, escaped, shorten, without_mentions
 from shared.api.preferences import Consent
 from shared.api.submissions import SubmissionRequest
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 
+CANCEL, CANCELLING = "Cancel", "Cancelling"
+LABEL_MAX = 80
+# Discord allows five rows of five.
+BUTTONS_MAX = 25
+# Ingest's code for a submission that has ended: its last message has no button anyway.
+OVER = "already_ended"
 ASKED_S_MAX = 600.0
 TEXT_MAX = 3500
 CONSENT = "consent_missing"
@@ -40,6 +51,94 @@ LATE = (
 )
 ENDS = "This answer is no longer updated: follow it there."
 ENDS_ALONE = "This answer is no longer updated: use `/leaderboard get-submission`."
+
+_log = logging.getLogger(__name__)
+
+
+class CancelButton(
+    BotButton, template=r"cancel:(?P<number>[0-9]{1,15})(?::(?P<owner>[0-9]{1,20}))?"
+):
+    """Cancels for the owner; the ids of old buttons name no owner, so ingest alone checks it."""
+
+    def __init__(
+        self, number: int | str, owner: str = "", label: str = CANCEL, *, is_off: bool = False
+    ) -> None:
+        self.number, self.owner = int(number), owner
+        identity = f"cancel:{number}:{owner}" if owner else f"cancel:{number}"
+        super().__init__(label[:LABEL_MAX], identity, is_off=is_off)
+
+    async def press(self, interaction: BotInteraction) -> None:
+        """Cancel the submission and disable the button."""
+        if self.owner and str(interaction.user.id) != self.owner:
+            await reply_with_error(interaction, NOT_YOURS)
+            return
+        tracker = interaction.client.tracker
+        # Status edits that happen meanwhile keep the button disabled.
+        tracker.set_cancelling(self.number, is_cancelling=True)
+        try:
+            await self._disable(interaction)
+            path = ("submissions", self.number, "cancel")
+            await user_api(interaction).request(object, "POST", *path)
+        except Exception as error:
+            tracker.set_cancelling(self.number, is_cancelling=False)
+            code = getattr(error, "code", "")
+            if isinstance(error, discord.HTTPException) and code in UNHEARD:
+                return
+            if isinstance(error, Refused | Failed) and code != OVER:
+                # The button can be pressed again, if the message still exists.
+                with contextlib.suppress(discord.HTTPException, aiohttp.ClientError, OSError):
+                    await interaction.edit_original_response(view=_copy_buttons(interaction, ""))
+            raise
+        await reply(interaction, f"Submission **#{self.number}** is being cancelled.")
+
+    async def _disable(self, interaction: BotInteraction) -> None:
+        """Disable the button. Raises discord.py's errors."""
+        try:
+            view = _copy_buttons(interaction, self.custom_id)
+            await interaction.response.edit_message(view=view)
+        except (aiohttp.ClientError, OSError) as error:
+            # Discord may have disabled it, so it could not be pressed again: cancel all the same.
+            _log.info("press %d is not acknowledged: %s", interaction.id, type(error).__name__)
+
+
+def _copy_buttons(interaction: BotInteraction, pressed_id: str) -> discord.ui.View:
+    """Copy the buttons of the message, with the pressed one disabled."""
+    assert interaction.message is not None, "a button belongs to a message"
+    view = discord.ui.View(timeout=None)
+    for button in _components(interaction.message):
+        if isinstance(button, discord.Button):
+            _, number, *owner = str(button.custom_id).split(":")
+            is_off = button.disabled or button.custom_id == pressed_id
+            label = button.label or CANCEL
+            if is_off and not label.startswith(CANCELLING):
+                label = label.replace(CANCEL, CANCELLING, 1)
+            view.add_item(CancelButton(number, "".join(owner), label, is_off=is_off))
+    return view
+
+
+def _components(message: discord.Message) -> list[Any]:
+    rows = [row for row in message.components if isinstance(row, discord.ActionRow)]
+    return [component for row in rows for component in row.children]
+
+
+def has_cancel_button(message: discord.Message, submission: TrackedSubmission) -> bool:
+    """Whether a message has the cancel button of a submission."""
+    ids = [getattr(component, "custom_id", None) or "" for component in _components(message)]
+    return any(identity.split(":")[:2] == ["cancel", str(submission.number)] for identity in ids)
+
+
+def cancel_buttons(
+    submissions: Sequence[TrackedSubmission], cancelling: Collection[int] = ()
+) -> discord.ui.View:
+    """Return a button per submission of a command; those being cancelled are disabled."""
+    view = discord.ui.View(timeout=None)
+    for submission in submissions[:BUTTONS_MAX]:
+        is_off = submission.number in cancelling
+        label = CANCELLING if is_off else CANCEL
+        if len(submissions) > 1:
+            label = f"{label} #{submission.number} {submission.gpu}"
+        view.add_item(CancelButton(submission.number, submission.person, label, is_off=is_off))
+    return view
 
 
 class _ConsentView(Question):
@@ -69,38 +168,40 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     """Ask for consent, and return whether the user gave it. Raises `Refused` and `Failed`."""
     api, path = user_api(interaction), ("problems", slug, "consent")
     consent = await api.get(Consent, *path)
-    text = consent.text
-    body = without_mentions(text)
+    body = without_mentions(consent.text)
     is_long = len(body) > TEXT_MAX
     card = Card(
         title=f"{slug} asks that you accept this",
         body=shorten(body, TEXT_MAX),
         footer="the full text is in the file" if is_long else "",
-        files=(Attachment("consent.md", text.encode()),) if is_long else (),
+        files=(Attachment("consent.md", consent.text.encode()),) if is_long else (),
     )
     view = _ConsentView(interaction, ASKED_S_MAX)
-    await interaction.edit_original_response(
-        content="Before your first submission:",
-        embed=build_embed(card),
-        attachments=build_files(card),
-        view=view,
-    )
+    await reply_with_card(interaction, card, "Before your first submission:", view)
     await view.wait()
-    if not view.is_given:
-        if not interaction.is_expired():
-            text = "Not accepted, so nothing is submitted."
-            await interaction.edit_original_response(content=text, view=None)
-        return False
-    consent_api = api.with_key(f"{api.key}-consent")
-    await consent_api.request(object, "POST", *path, digest=consent.digest)
-    return True
+    if view.is_given:
+        api = api.with_key(f"{api.key}-consent")
+        await api.request(object, "POST", *path, digest=consent.digest)
+    elif not interaction.is_expired():
+        text = "Not accepted, so nothing is submitted."
+        await interaction.edit_original_response(content=text, view=None)
+    return view.is_given
 
 
 async def submit_and_reply(interaction: BotInteraction, request: SubmissionRequest) -> None:
     """Submit, track the submissions, and show their status. Raises `Refused` and `Failed`."""
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
     pending = PendingSubmission(str(interaction.id), user, channel, request)
-    submissions = await _send(interaction, pending)
+    try:
+        submissions = await interaction.client.sender.send(pending)
+    except Refused as refused:
+        if refused.code != CONSENT:
+            raise
+        if not await ensure_consent(interaction, request.problem):
+            return
+        submissions = await interaction.client.sender.send(pending)
+    if submissions is None:
+        await reply(interaction, LATE)
     if not submissions:
         return
     status_reply = _StatusReply(interaction, submissions, request.name)
@@ -110,27 +211,6 @@ async def submit_and_reply(interaction: BotInteraction, request: SubmissionReque
         await updating
     finally:
         updating.cancel()
-
-
-def parent_channel(interaction: BotInteraction) -> int:
-    """Return the channel of an interaction; for a thread, its parent."""
-    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return thread.parent_id if thread else interaction.channel_id or 0
-
-
-async def _send(interaction: BotInteraction, pending: PendingSubmission) -> list[TrackedSubmission]:
-    """Return the accepted submissions, after asking for a missing consent."""
-    try:
-        submissions = await interaction.client.sender.send(pending)
-    except Refused as refused:
-        if refused.code != CONSENT:
-            raise
-        if not await ensure_consent(interaction, pending.request.problem):
-            return []
-        submissions = await interaction.client.sender.send(pending)
-    if submissions is None:
-        await reply(interaction, LATE)
-    return submissions or []
 
 
 class _StatusReply:
@@ -169,11 +249,7 @@ class _StatusReply:
         statuses = [self._statuses[submission.number] for submission in self._submissions]
         head = f"Submitted {escaped(self._name, 60)}.{self._thread_hint()}"
         text = "\n".join([head, *(status.line for status in statuses), last_line])
-        unfinished = [
-            submission
-            for submission in self._submissions
-            if not self._statuses[submission.number].is_over
-        ]
+        unfinished = [it for it in self._submissions if not self._statuses[it.number].is_over]
         cancelling = {status.number for status in statuses if status.is_cancelling}
         buttons = cancel_buttons(unfinished, cancelling)
         return await reply(self._interaction, text.strip()[:CONTENT_MAX], buttons)

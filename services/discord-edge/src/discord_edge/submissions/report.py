@@ -2,25 +2,28 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 import msgspec
 
-from discord_edge.cards import (
+from discord_edge.platform_api import PlatformApi
+from discord_edge.wording import (
     BLOCK_MAX,
     CARD_MAX,
+    CONTENT_MAX,
     FOOTER_MAX,
     GREEN,
     HEAD_MAX,
     RED,
     Attachment,
     Card,
+    escaped,
+    fenced,
+    shorten,
 )
-from discord_edge.platform_api import PlatformApi
-from discord_edge.wording import CONTENT_MAX, escaped, fenced, shorten
 from shared.api.leaderboards import ComparedCase, Comparison
-from shared.api.submissions import File, FullSubmission
+from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 from shared.presentation.outcome import RANKED, printed_lines, reason_lines, standing_lines
 from shared.presentation.report_parts import (
@@ -67,7 +70,10 @@ def kernel_lines(table: bytes) -> list[str]:
         if NAME_HEADING in cells and CALLS_HEADING in cells:
             headings = cells
         elif headings and len(cells) == len(headings) and not line.startswith("---"):
-            rows.append(_select_columns(dict(zip(headings, cells, strict=True))))
+            row = dict(zip(headings, cells, strict=True))
+            time = next((row[column] for column in TIME_HEADINGS if column in row), "")
+            name, calls = row[NAME_HEADING], row[CALLS_HEADING]
+            rows.append((one_line(name, KERNEL_NAME_MAX), one_line(time, 12), one_line(calls, 8)))
     if not rows:
         return []
     table_rows = [("kernel", "self time", "calls"), *rows[:KERNELS_MAX]]
@@ -78,20 +84,10 @@ def kernel_lines(table: bytes) -> list[str]:
     ]
 
 
-def _select_columns(row: dict[str, str]) -> tuple[str, str, str]:
-    time = next((row[column] for column in TIME_HEADINGS if column in row), "")
-    return (
-        one_line(row[NAME_HEADING], KERNEL_NAME_MAX),
-        one_line(time, 12),
-        one_line(row[CALLS_HEADING], 8),
-    )
-
-
 def is_good(submission: FullSubmission) -> bool:
     """Whether a submission succeeded: it passed and, in mode ranked, is eligible."""
-    if submission.outcome != PASSED:
-        return False
-    return submission.mode != RANKED or submission.is_eligible
+    is_valid = submission.mode != RANKED or submission.is_eligible
+    return submission.outcome == PASSED and is_valid
 
 
 def headline(submission: FullSubmission) -> str:
@@ -112,17 +108,17 @@ def report_card(submission: FullSubmission, files: Iterable[Attachment] = ()) ->
     block, dropped_count = _fit_lines(_block_lines(submission, run_files))
     log = captured_log(submission)
     # The run's files are attached unchanged; what the card shortens is complete in our own file.
-    text = "\n".join(_text_report_lines(submission, log))
-    text_report = Attachment(f"report-{submission.number}.txt", text.encode())
+    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
+    lines = [f"submission {submission.number}: {head}", *standing_lines(submission)]
+    lines += _join_parts(*_result_parts(submission), system_lines(submission), log)
+    text_report = Attachment(f"report-{submission.number}.txt", "\n".join(lines).encode())
     has_more = dropped_count or bool(log)
     more = [f"… {dropped_count} more lines are in the file"] if dropped_count else []
-    body = "\n".join(
-        [*_head_lines(submission), fenced("\n".join([*block, *more])) if block else ""]
-    )
+    code = [fenced("\n".join([*block, *more]))] if block else []
     problem, gpu = escaped(submission.problem, 100), escaped(submission.gpu, 40)
     return Card(
         title=f"#{submission.number} {problem} on {gpu}",
-        body=body.rstrip("\n"),
+        body="\n".join([*_head_lines(submission), *code]),
         colour=GREEN if is_good(submission) else RED,
         footer=one_line(" · ".join(system_lines(submission)), FOOTER_MAX),
         files=(text_report, *run_files) if has_more else tuple(run_files),
@@ -148,40 +144,24 @@ def _head_lines(submission: FullSubmission) -> list[str]:
 def _block_lines(submission: FullSubmission, files: Sequence[Attachment]) -> list[str]:
     """Return the code block of the card: its parts, separated by empty lines."""
     tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
-    parts = [
+    kernels = [line for table in tables for line in kernel_lines(table)]
+    printed = printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else []
+    return _join_parts(*_result_parts(submission), kernels, printed)[1:]
+
+
+def _join_parts(*parts: Sequence[str]) -> list[str]:
+    return [line for part in parts if part for line in ("", *part)]
+
+
+def _result_parts(submission: FullSubmission) -> list[list[str]]:
+    """Return the stages, why the submission failed unless a case says so, the cases and times."""
+    is_explained = submission.outcome == PASSED or list(failing_lines(submission.cases))
+    return [
         stage_lines(submission),
-        _reason_lines(submission),
+        [] if is_explained else reason_lines(submission),
         list(case_lines(submission.cases)),
         time_lines(submission.cases),
-        [line for table in tables for line in kernel_lines(table)],
-        printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else [],
     ]
-    lines = [line for part in parts if part for line in ("", *part)]
-    return lines[1:]
-
-
-def _reason_lines(submission: FullSubmission) -> list[str]:
-    """Return why the submission failed, unless a case already says so."""
-    if submission.outcome == PASSED or list(failing_lines(submission.cases)):
-        return []
-    return reason_lines(submission)
-
-
-def _text_report_lines(submission: FullSubmission, log: Sequence[str]) -> Iterator[str]:
-    """Return the report without limits, for a text file."""
-    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
-    yield f"submission {submission.number}: {head}"
-    yield from standing_lines(submission)
-    for part in (
-        stage_lines(submission),
-        _reason_lines(submission),
-        list(case_lines(submission.cases)),
-        time_lines(submission.cases),
-        system_lines(submission),
-        log,
-    ):
-        if part:
-            yield from ("", *part)
 
 
 def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[str], int]:
@@ -228,16 +208,15 @@ def _compared_case_line(case: ComparedCase) -> str:
     >>> _compared_case_line(case)
     'n=1: passed, then wrong answer'
     """
-    a, b = _compared_verdict(case.a_verdict), _compared_verdict(case.b_verdict)
+    a, b = (
+        "not run" if verdict is None else verdict_text(verdict)
+        for verdict in (case.a_verdict, case.b_verdict)
+    )
     outcome = case.outcome if a == b else f"{a}, then {b}"
     has_times = case.a_us or case.b_us
     times = f"{time_text(case.a_us)} to {time_text(case.b_us)}, " if has_times else ""
     ratio = f"ratio {case.ratio:.3g}, " if case.ratio is not None else ""
     return f"{one_line(case.name, 40)}: {times}{ratio}{outcome}"
-
-
-def _compared_verdict(verdict: str | None) -> str:
-    return "not run" if verdict is None else verdict_text(verdict)
 
 
 async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
@@ -246,19 +225,14 @@ async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
     attachments: list[Attachment] = []
     bytes_left = TOGETHER_BYTES_MAX
     for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
-        fits = file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX
-        attachments.append(await _attach(api, submission.number, file, is_fetched=fits))
-        bytes_left -= len(attachments[-1].data or b"")
+        path = f"/v1/submissions/{submission.number}/files/{quote(file.name, safe='')}"
+        data = None
+        if file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX:
+            # The file may have been deleted; the rest of the report is still worth sending.
+            with contextlib.suppress(Refused):
+                data = await api.get_file(path)
+        attachments.append(Attachment(file.name, data, file.bytes, api.link(path)))
+        bytes_left -= len(data or b"")
     # Files for people come before files for programs.
     attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
     return report_card(submission, attachments)
-
-
-async def _attach(api: PlatformApi, number: int, file: File, *, is_fetched: bool) -> Attachment:
-    path = f"/v1/submissions/{number}/files/{quote(file.name, safe='')}"
-    data = None
-    if is_fetched:
-        # The file may have been deleted; the rest of the report is still worth sending.
-        with contextlib.suppress(Refused):
-            data = await api.get_file(path)
-    return Attachment(file.name, data, file.bytes, api.link(path))

@@ -18,12 +18,12 @@ from discord_edge.bot.messages import (
     is_own,
     open_direct_channel,
 )
-from discord_edge.cards import Card, fit_attachments
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
-from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
 from discord_edge.submissions.models import Status, TrackedSubmission
+from discord_edge.submissions.reply import cancel_buttons, has_cancel_button
 from discord_edge.submissions.report_buttons import report_buttons
+from discord_edge.wording import Card, fit_attachments
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 
@@ -129,13 +129,12 @@ class DiscordSubmissionThreads:
         async with connected(self._client):
             partial = self._channel(room).get_partial_message(int(message))
             text = self._app_emojis.insert(status.text)
+            view: discord.ui.View | None = discord.utils.MISSING
             if status.is_over:
-                await partial.edit(content=text, view=None)
+                view = None
             elif status.is_cancelling:
                 view = cancel_buttons([submission], {submission.number})
-                await partial.edit(content=text, view=view)
-            else:
-                await partial.edit(content=text)
+            await partial.edit(content=text, view=view)
 
     async def send_report(
         self, room: str, card: Card, nonce: str, submission: TrackedSubmission
@@ -149,7 +148,11 @@ class DiscordSubmissionThreads:
             )
             if existing is not None:
                 return existing
-            card = fit_attachments(card, self._file_bytes_max(room))
+            guild = getattr(self._client.get_channel(int(room)), "guild", None)
+            bytes_max = discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
+            if isinstance(guild, discord.Guild):
+                bytes_max = guild.filesize_limit
+            card = fit_attachments(card, bytes_max)
             embed = build_embed(card)
             embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
             message = await self._channel(room).send(
@@ -166,12 +169,6 @@ class DiscordSubmissionThreads:
             thread = self._client.get_channel(int(room))
             if isinstance(thread, discord.Thread) and not thread.archived:
                 await thread.edit(archived=True)
-
-    def _file_bytes_max(self, room: str) -> int:
-        """Return the largest file that the server accepts."""
-        guild = getattr(self._client.get_channel(int(room)), "guild", None)
-        limit = discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
-        return guild.filesize_limit if isinstance(guild, discord.Guild) else limit
 
     def _channel(self, room: str) -> discord.PartialMessageable:
         return self._client.get_partial_messageable(int(room))
@@ -234,8 +231,8 @@ class ThreadOpener:
             await self.submissions.save(submission.number, "thread", thread)
         return [replace(submission, thread=thread) for submission in submissions]
 
-    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
-        """Return a submission with its thread, which could not be opened with its command.
+    async def open_late(self, submission: TrackedSubmission) -> str:
+        """Return the thread of a submission that could not be opened with its command.
 
         Raises `Refused` and `Failed`.
         """
@@ -243,10 +240,11 @@ class ThreadOpener:
             group = await self.submissions.list_group(submission.first)
             thread = next((other.thread for other in group if other.thread is not None), None)
             if thread is None:
-                group = await self.open_thread(group)
-                return next(other for other in group if other.number == submission.number)
+                [first, *_] = await self.open_thread(group)
+                assert first.thread is not None, "the thread was just opened"
+                return first.thread
             await self.submissions.save(submission.number, "thread", thread)
-            return replace(submission, thread=thread)
+            return thread
 
     async def _is_shared(self, submission: TrackedSubmission) -> bool:
         """Whether the thread is shared by all submissions of the user and problem."""
