@@ -29,7 +29,7 @@ NEW, RESUMED = "new", "resumed"
 REFUSED, FAILED, BROKEN, LATE = "refused", "failed", "broken", "late"
 # Discord bans an address after ten thousand of these in ten minutes.
 INVALID = (401, 403, 429)
-STATUSES = ("2xx", "4xx", "5xx", *map(str, INVALID), "none")
+STATUSES = ("2xx", "4xx", "5xx", "401", "403", "429", "none")
 CALLBACK = re.compile(r"/interactions/(\d+)/[^/]+/callback$")
 # More than can be open at once, because each expires after three seconds.
 OPEN_MAX = 1000
