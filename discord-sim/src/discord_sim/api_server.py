@@ -13,9 +13,8 @@ from discord_sim.cdn import FileUpload
 from discord_sim.documents import JSON, RequestContent
 from discord_sim.errors import ApiError, Problem, invalid_body
 from discord_sim.operations import every_operation
-from discord_sim.operations.operation import Answer, Operation, Request
 from discord_sim.record import RecordedRequest
-from discord_sim.state import SimulatorState
+from discord_sim.state import Answer, Operation, Request, SimulatorState
 
 REQUEST_BYTES_MAX = 25 * 1024 * 1024
 FORM = "multipart/form-data"
@@ -73,8 +72,6 @@ async def _read_form(request: web.Request) -> BodyAndFiles:
 
 @dataclass
 class _RequestContext:
-    """The facts about a request so far, for the record."""
-
     operation: str = "?"
     path: str = ""
     request: Request = field(default_factory=lambda: Request({}, {}))
@@ -85,7 +82,6 @@ class ApiServer:
     """Answers and records every request under /api/v10."""
 
     def __init__(self, state: SimulatorState) -> None:
-        """Serve a simulated Discord."""
         self._state = state
         self._operations = every_operation()
 

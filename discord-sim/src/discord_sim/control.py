@@ -25,7 +25,6 @@ class Control:
     """The routes under /sim; their only protection is that they listen on loopback."""
 
     def __init__(self, sim: Simulator) -> None:
-        """Control a simulator."""
         self._sim = sim
         self._open_modals: dict[str, UserAction] = {}
 
@@ -162,7 +161,6 @@ class Control:
         return self._sim.messages[body["channel"]][body["message"]]
 
     async def _describe(self, action: UserAction) -> Json:
-        """Wait for the acknowledgement, and describe it; the answer is among the messages."""
         interaction, record = action.interaction, self._sim.record
         await record.wait(
             lambda: interaction.callback is not None or interaction.is_failed, ACTION_S_MAX

@@ -142,7 +142,6 @@ class OpenApiDocument:
     """The document; its validators are created when they are first needed."""
 
     def __init__(self, document: Json, *, is_closed: bool = False) -> None:
-        """Load a document with our corrections; `is_closed` forbids additional fields."""
         self._document = document
         schemas: Json = {**document["components"]["schemas"], **CORRECTIONS}
         if is_closed:
@@ -254,7 +253,6 @@ def _close(schema: Json) -> Json:
 
 
 def _parse_value(raw: str, schema: Json) -> Any:
-    """Convert the text of a parameter to the type of its schema."""
     types = schema.get("type")
     types = types if isinstance(types, list) else [types]
     if "boolean" in types and raw.lower() in ("true", "false", "1", "0"):
@@ -268,7 +266,6 @@ class GatewaySchema:
     """The schema with its events."""
 
     def __init__(self, schema: Json) -> None:
-        """Load a schema; bit fields accept any integer because TypeScript lists single bits."""
         self._definitions: Json = {
             name: {"type": "integer"}
             if "Flags" in name and set(CHOICES) & set(definition)

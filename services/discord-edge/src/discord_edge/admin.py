@@ -136,7 +136,6 @@ async def stop(interaction: BotInteraction, reason: Reason) -> None:
 
 
 async def _change_leaderboard(interaction: BotInteraction, slug: str, **changes: object) -> None:
-    """Change a leaderboard, and show the old and new values. Raises `Refused` and `Failed`."""
     api, path = await defer(interaction, ADMIN), ("leaderboards", slug)
     old = await api.get(LeaderboardSettings, *path)
     await api.request(object, "PUT", "admin", *path, **changes)

@@ -24,15 +24,7 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.platform_api import PlatformApi
 from discord_edge.wording import discord_time, escaped
-from shared.api.moderation import (
-    Decision,
-    FullRejudge,
-    Moderation,
-    OperatorAct,
-    OperatorActs,
-    Preview,
-    RequestedRejudge,
-)
+from shared.api import moderation as api_models
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, TimelineEntry
 from shared.errors import Refused
@@ -71,7 +63,7 @@ def event_line(event: TimelineEntry) -> str:
     return _event_head(event) + (f" · {escaped(event.note)}" if event.note else "")
 
 
-def action_line(action: OperatorAct) -> str:
+def action_line(action: api_models.OperatorAct) -> str:
     """Describe an operator's action and its reason.
 
     >>> from datetime import datetime
@@ -86,7 +78,7 @@ def action_line(action: OperatorAct) -> str:
     return f"{_event_head(action)} · {escaped(action.reason or 'no reason')}{suffix}"
 
 
-def _event_head(event: TimelineEntry | OperatorAct) -> str:
+def _event_head(event: TimelineEntry | api_models.OperatorAct) -> str:
     actor = escaped(event.actor or "an unnamed actor", 80)
     return f"event {event.seq} · {discord_time(event.at, 'f')} · {event.type} · by {actor}"
 
@@ -142,12 +134,12 @@ async def restore(interaction: BotInteraction, submission: Number, reason: Reaso
 async def appeals(interaction: BotInteraction) -> None:
     """Held submissions and open appeals"""
     api = await defer(interaction, *MAY)
-    cases = await api.get(Moderation, "moderation", open="true")
+    cases = await api.get(api_models.Moderation, "moderation", open="true")
     lines = [_case_line(case) for case in cases.items]
     await reply_with_lines(interaction, lines, "No submission needs a decision.")
 
 
-def _case_line(case: Decision) -> str:
+def _case_line(case: api_models.Decision) -> str:
     reason = escaped(case.reason or case.end_reason or case.rule or "")
     appeal = f" · appeal: {escaped(case.appeal_text or '')}" if case.appeal == "filed" else ""
     participant = escaped(case.participant or "nobody")
@@ -182,7 +174,7 @@ async def rejudge(
     api = await defer(interaction, ADMIN)
     body: dict[str, object] = {"problem": leaderboard_name, "select": select, "reason": reason}
     body |= {"to_version": version} if version else {}
-    rejudge = await api.request(RequestedRejudge, "POST", "admin", "rejudges", **body)
+    rejudge = await api.request(api_models.RequestedRejudge, "POST", "admin", "rejudges", **body)
     await reply(interaction, f"Rejudge `{rejudge.id}`: {rejudge.count} submissions run again …")
     await _settle(interaction, api, rejudge.id, reason)
 
@@ -200,7 +192,7 @@ async def _settle(
     """Wait for the preview of a rejudge, show it, and apply or discard the rejudge."""
     until = time.monotonic() + PREVIEW_S_MAX
     path = ("admin", "rejudges", identity)
-    while (rejudge := await api.get(FullRejudge, *path)).state == "running":
+    while (rejudge := await api.get(api_models.FullRejudge, *path)).state == "running":
         if time.monotonic() > until:
             progress = f"{rejudge.judged} of {rejudge.count} are judged"
             text = f"{progress}. Use `/moderate settle-rejudge` with `{identity}` later."
@@ -221,9 +213,8 @@ async def _settle(
     await reply(interaction, f"Rejudge `{identity}` is {outcome}.")
 
 
-def _change_lines(rejudge: FullRejudge) -> list[str]:
-    """Describe the first of the results that would change."""
-    preview = rejudge.preview or Preview(items=[], moves=[], changed_count=0)
+def _change_lines(rejudge: api_models.FullRejudge) -> list[str]:
+    preview = rejudge.preview or api_models.Preview(items=[], moves=[], changed_count=0)
     changed = [item for item in preview.items if item.changed]
     lines = [f"{preview.changed_count} of {len(preview.items)} would change. Apply it?"]
     for item in changed[:CHANGES_SHOWN]:
@@ -261,12 +252,11 @@ async def audit(
         raise Refused("invalid_request", reason, "submission")
 
 
-async def _list_actions(api: PlatformApi, slug: str) -> list[OperatorAct]:
-    """Return the operators' actions on a leaderboard, newest first."""
-    actions: list[OperatorAct] = []
+async def _list_actions(api: PlatformApi, slug: str) -> list[api_models.OperatorAct]:
+    actions: list[api_models.OperatorAct] = []
     query: dict[str, str | int] = {"limit": PAGE}
     for _ in range(PAGES_MAX):
-        page = await api.get(OperatorActs, "admin", "audit", **query)
+        page = await api.get(api_models.OperatorActs, "admin", "audit", **query)
         actions += [action for action in page.items if _concerns_leaderboard(action, slug)]
         if page.next_before is None or len(actions) >= ACTIONS_MAX:
             break
@@ -274,7 +264,7 @@ async def _list_actions(api: PlatformApi, slug: str) -> list[OperatorAct]:
     return actions[:ACTIONS_MAX]
 
 
-def _concerns_leaderboard(action: OperatorAct, slug: str) -> bool:
+def _concerns_leaderboard(action: api_models.OperatorAct, slug: str) -> bool:
     """Whether an action is about the leaderboard, or names it."""
     data = action.data
     is_quota = str(data.get("bucket", "")).startswith(f"{slug}.")

@@ -118,7 +118,6 @@ async def _rename(api: PlatformApi, old: str, new: str, reason: str) -> str:
 
 
 async def _read_names(api: PlatformApi) -> dict[str, str]:
-    """Return the participants' names by id. Raises `Refused` and `Failed`."""
     names: dict[str, str] = {}
     after: str | None = ""
     for _ in range(PAGES_MAX):
@@ -218,7 +217,6 @@ def parse_quota(slug: str, text: str) -> dict[str, object]:
 
 
 def _require_reason(reason: str | None) -> str:
-    """Raise `Refused` for an action without a reason."""
     if reason is None:
         raise Refused("invalid_request", "give a `reason`", "reason")
     return reason
@@ -263,7 +261,6 @@ async def rate_limit(  # noqa: PLR0913 - each is an option on Discord
 
 
 async def _quotas_text(api: PlatformApi, slug: str) -> str:
-    """Describe the current quotas for everybody. Raises `Refused` and `Failed`."""
     settings = await api.get(LeaderboardSettings, "leaderboards", slug)
     return escaped(", ".join(settings.quotas)) or "no limit"
 

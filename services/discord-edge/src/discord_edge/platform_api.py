@@ -200,7 +200,6 @@ class PlatformApi:
             yield response
 
     def _user_headers(self) -> dict[str, str]:
-        """Return the headers that name the user on whose behalf the edge calls."""
         if self.user is None:
             return {}
         values = {
@@ -237,7 +236,6 @@ def _decode(response: httpx.Response, model: type[T]) -> T:
 
 
 def _check_success(response: httpx.Response) -> None:
-    """Raise `Refused` or `Failed` for an error response."""
     if response.is_success:
         return
     body = _parse_object(response.text)

@@ -34,8 +34,7 @@ from discord_edge.problems import publishing
 from discord_edge.problems.repository_updates import RepositoryPublisher
 from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
-from discord_edge.submissions.reply import CancelButton
-from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
+from discord_edge.submissions.reply import CancelButton, CompareButton, ResubmitButton
 from discord_edge.submissions.threads import DiscordSubmissionThreads, ThreadOpener
 from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
@@ -159,7 +158,6 @@ class EdgeBot(commands.Bot):
             await service.resume()
 
     async def _sync_commands(self, guild: discord.Object) -> None:
-        """Send the commands to Discord if they differ from those sent before."""
         payload = [item.to_dict(self.tree) for item in self.tree.get_commands(guild=guild)]
         text = json.dumps([self.application_id, payload], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -249,7 +249,6 @@ async def _match_open_leaderboards(interaction: BotInteraction, typed: str) -> l
 
 
 async def _match_visible_leaderboards(interaction: BotInteraction, typed: str) -> list[str]:
-    """Complete leaderboards, including closed ones that the user may see."""
     user = DiscordUser(interaction.user.id, interaction.user.name, platform_roles(interaction))
     query: dict[str, str | int] = {"state": "all", "limit": BOARDS_PAGE}
     slugs = set(interaction.client.leaderboards.known)

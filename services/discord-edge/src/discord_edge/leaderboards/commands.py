@@ -22,17 +22,9 @@ from discord_edge.bot.interactions import (
     user_api,
 )
 from discord_edge.bot.messages import build_embed
-from discord_edge.leaderboards.tables import (
-    Page,
-    leaderboards_page,
-    other_versions_text,
-    personal_page,
-    queue_line,
-    rank_labels,
-    ranking_page,
-)
+from discord_edge.leaderboards import tables
 from discord_edge.platform_api import PlatformApi
-from discord_edge.submissions.report_buttons import fetch_own_history
+from discord_edge.submissions.reply import fetch_own_history
 from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
 from shared.api import leaderboards as api_models
 from shared.api.problems import Problems
@@ -50,7 +42,6 @@ ID_LENGTH_MAX = 100
 
 
 def _visible_commands(interaction: BotInteraction) -> list[Command]:
-    """Return the commands that Discord shows to the user."""
     has_role = bool(platform_roles(interaction))
     tree, guild = interaction.client.tree, discord.Object(interaction.client.settings.guild)
     commands = []
@@ -63,7 +54,6 @@ def _visible_commands(interaction: BotInteraction) -> list[Command]:
 
 
 async def _match_topics(interaction: BotInteraction, typed: str) -> list[str]:
-    """Complete the names of commands and groups."""
     commands = _visible_commands(interaction)
     names = {command.qualified_name for command in commands}
     names |= {command.parent.qualified_name for command in commands if command.parent is not None}
@@ -155,7 +145,7 @@ async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
     """The queues and your open submissions"""
     api = await defer(interaction)
     gpus = [gpu] if gpu else interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
-    lines = [queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
+    lines = [tables.queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
     try:
         page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
         own_submissions = page.items
@@ -171,7 +161,7 @@ async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
 
 async def fetch_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
-) -> Page:
+) -> tables.Page:
     """Build a page from the current data, with its time. Raises `Refused` and `Failed`."""
     api = user_api(interaction)
     if kind == "list":
@@ -182,15 +172,14 @@ async def fetch_page(
         submissions = await fetch_own_history(api, slug, gpu)
         path = ("leaderboards", slug, gpu)
         board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX)
-        ranks = rank_labels(board.items)
-        page = personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
+        ranks = tables.rank_labels(board.items)
+        page = tables.personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
     return replace(page, card=replace(page.card, at=time.time()))
 
 
 async def _leaderboards_page(
     interaction: BotInteraction, api: PlatformApi, state: str, number: int
-) -> Page:
-    """List the leaderboards that a user may see, with the user's own best scores."""
+) -> tables.Page:
     # The cache contains public leaderboards only.
     visible = await api.get(Problems, "problems", state="all", limit=ENTRIES_MAX)
     visible_problems = {problem.slug: problem for problem in visible.items}
@@ -205,13 +194,12 @@ async def _leaderboards_page(
         if board.own_us is not None and board.problem_version == versions.get(board.problem)
     }
     paused = (await interaction.client.api.get(IntakeStatus, "intake")).paused
-    return leaderboards_page(matching, number, paused or "", best)
+    return tables.leaderboards_page(matching, number, paused or "", best)
 
 
 async def _ranking_page(
     interaction: BotInteraction, api: PlatformApi, slug: str, gpu: str, number: int
-) -> Page:
-    """Show a ranking, with the changes since a week ago if they are known."""
+) -> tables.Page:
     gpu, _, version_text = gpu.partition(AT_VERSION)
     version = {"version": int(version_text)} if version_text.isdecimal() else {}
     path = ("leaderboards", slug, gpu)
@@ -219,14 +207,14 @@ async def _ranking_page(
     # Only after this read succeeded, which shows that the user may see the leaderboard.
     before = {} if version else await interaction.client.trends.past_ranks(api, slug, gpu)
     title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
-    page = ranking_page(title, board.items, number, f"event {board.as_of}", before)
+    page = tables.ranking_page(title, board.items, number, f"event {board.as_of}", before)
     if board.items or not board.other_versions:
         return page
-    body = other_versions_text(board.problem_version, board.other_versions)
+    body = tables.other_versions_text(board.problem_version, board.other_versions)
     return replace(page, card=replace(page.card, body=body))
 
 
-def page_buttons(kind: str, slug: str, gpu: str, page: Page) -> discord.ui.View | None:
+def page_buttons(kind: str, slug: str, gpu: str, page: tables.Page) -> discord.ui.View | None:
     """Return the buttons of a page; None for a single page or names too long for an id."""
     if page.count == 1 or len(f"page:{kind}:{slug}:{gpu}:{page.count}") > ID_LENGTH_MAX:
         return None
@@ -267,7 +255,6 @@ async def _edit_page(
 async def _show_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str | None, version: int | None = None
 ) -> None:
-    """Show the first page, after asking for one of several GPU types."""
     api = await defer(interaction)
     if gpu is None:
         gpus = (await interaction.client.leaderboards.get(api, slug)).gpus

@@ -117,7 +117,6 @@ def _table_page(  # noqa: PLR0913, PLR0917 - a table and its page
     number: int,
     note: str = "",
 ) -> Page:
-    """Return a page of the rows of some records, with what their scores are pooled over below."""
     page = paginate(title, [""] * len(rows), number, note)
     if not rows:
         return page

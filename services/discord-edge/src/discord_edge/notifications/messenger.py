@@ -11,20 +11,8 @@ import discord
 from discord_edge.background import retry_until_done
 from discord_edge.bot.messages import connected, find_own_message, open_direct_channel
 from discord_edge.leaderboards.cache import LeaderboardCache
+from discord_edge.notifications import texts
 from discord_edge.notifications.channels import send_notice
-from discord_edge.notifications.texts import (
-    ACTIVE,
-    THREAD,
-    Notice,
-    appeal_hint,
-    ban_appeal_text,
-    deadline_text,
-    decision_text,
-    finished_text,
-    newly_overtaken,
-    overtaken_text,
-    wants_notice,
-)
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
@@ -82,7 +70,6 @@ class MessageSender:
         return await send(pending.text)
 
     async def _newest_message(self, room: str) -> str:
-        """Return the id of the newest message by anybody; "0" if there is none."""
         async with connected(self.client):
             channel = self.client.get_partial_messageable(int(room))
             async for message in channel.history(limit=1):
@@ -112,15 +99,15 @@ class DirectMessenger:
         fact, event = recorded.fact, recorded.envelope.id
         if owner.discord is None or owner.baseline:
             return
-        if (decision := decision_text(fact, owner)) is not None:
+        if (decision := texts.decision_text(fact, owner)) is not None:
             text, may_appeal = decision
-            notice = Notice(text)
+            notice = texts.Notice(text)
             if may_appeal:
-                notice = Notice(f"{text}\n{appeal_hint(owner.number)}", owner.number)
+                notice = texts.Notice(f"{text}\n{texts.appeal_hint(owner.number)}", owner.number)
             thread = await self.sender.ledger.submission_thread(owner.number)
             await self._send(owner.discord, notice, f"letter:{event}", thread)
         is_over = isinstance(fact, SubmissionFinished | SubmissionRejected)
-        if is_over and wants_notice(owner, FINISHED):
+        if is_over and texts.wants_notice(owner, FINISHED):
             await self._notify_finished(recorded, owner)
 
     async def answer_ban_appeal(
@@ -129,13 +116,13 @@ class DirectMessenger:
         """Tell a banned participant how their appeal was decided. Raises `Failed`."""
         recipient = await self.api.read(DiscordParticipant, "edge", "participants", account)
         if recipient is not None and recipient.discord is not None:
-            notice = Notice(ban_appeal_text(fact))
+            notice = texts.Notice(texts.ban_appeal_text(fact))
             await self._send(recipient.discord, notice, f"letter:{recorded.envelope.id}")
 
     async def notify_refused(self, pending: PendingSubmission, refused: Refused) -> None:
         """Tell a user that a submission was refused after its command had ended."""
         reason = refusal_text(refused, pending.key, time.time())
-        notice = Notice(f"**{escaped(pending.request.name)}**: {reason}")
+        notice = texts.Notice(f"**{escaped(pending.request.name)}**: {reason}")
         user_id, name = str(pending.user.id), f"refused:{pending.key}"
         await retry_until_done(lambda: self._send(user_id, notice, name))
 
@@ -149,7 +136,7 @@ class DirectMessenger:
                 "no notification that #%d finished: its owner may not see it", owner.number
             )
             return
-        notice = Notice(finished_text(owner, headline(submission)))
+        notice = texts.Notice(texts.finished_text(owner, headline(submission)))
         thread = await self._chosen_thread(owner, FINISHED, owner.number)
         await self._send(owner.discord, notice, f"finished:{recorded.envelope.id}", thread)
 
@@ -168,11 +155,11 @@ class DirectMessenger:
             for past in history.items
             if past.number < entry.number and past.counts and past.score_us is not None
         ]
-        for overtaken in newly_overtaken(entry, board, min(scores, default=None)):
+        for overtaken in texts.newly_overtaken(entry, board, min(scores, default=None)):
             account = overtaken.participant_id
             if account in recipients and account != entry.participant_id:
                 recipient = recipients[account]
-                notice = Notice(overtaken_text(overtaken, entry, board))
+                notice = texts.Notice(texts.overtaken_text(overtaken, entry, board))
                 name = f"overtaken:{entry.submission}:{account}"
                 thread = await self._chosen_thread(recipient, OVERTAKEN, overtaken.number)
                 await self._send(recipient.discord, notice, name, thread)
@@ -183,13 +170,13 @@ class DirectMessenger:
             return
         at = now()
         for slug, leaderboard in self.leaderboards.known.items():
-            deadline_at = leaderboard.deadline_at if leaderboard.state == ACTIVE else None
+            deadline_at = leaderboard.deadline_at if leaderboard.state == texts.ACTIVE else None
             if deadline_at and at < deadline_at <= at + timedelta(hours=NEAR_HOURS):
                 await self._notify_deadline(slug, deadline_at)
         self._checked_at = time.monotonic()
 
     async def _notify_deadline(self, slug: str, deadline_at: datetime) -> None:
-        notice = Notice(deadline_text(slug, deadline_at))
+        notice = texts.Notice(texts.deadline_text(slug, deadline_at))
         for account, recipient in (await self._recipients(NEAR)).items():
             name = f"near:{slug}:{deadline_at.isoformat()}:{account}"
             if name not in self.sent_deadlines:
@@ -206,20 +193,22 @@ class DirectMessenger:
 
         None means a direct message, by the recipient's choice. Raises `Failed`.
         """
-        if getattr(recipient.preferences, preference) != THREAD:
+        if getattr(recipient.preferences, preference) != texts.THREAD:
             return None
         if isinstance(number_or_problem, int):
             return await self.sender.ledger.submission_thread(number_or_problem)
         return await self.sender.ledger.newest_thread(recipient.discord or "", number_or_problem)
 
     async def _send(
-        self, user_id: str | None, notice: Notice, name: str, thread: str | None = None
+        self, user_id: str | None, notice: texts.Notice, name: str, thread: str | None = None
     ) -> None:
         """Notify a user once, in a thread or by direct message. Raises `Failed`."""
         assert user_id is not None, "only users of Discord are notified"
         await self.sender.create_once(name, lambda: self._deliver(user_id, notice, name, thread))
 
-    async def _deliver(self, user_id: str, notice: Notice, name: str, thread: str | None) -> str:
+    async def _deliver(
+        self, user_id: str, notice: texts.Notice, name: str, thread: str | None
+    ) -> str:
         if thread is not None:
             # A message in a thread notifies nobody by itself; a direct message does.
             mentioning = notice._replace(text=f"<@{user_id}> {notice.text}")
@@ -234,12 +223,12 @@ class DirectMessenger:
             _log.warning("%s cannot be delivered: %s", name, refused.reason)
             return ""
 
-    async def send_directly(self, user_id: str, notice: Notice, name: str) -> str:
+    async def send_directly(self, user_id: str, notice: texts.Notice, name: str) -> str:
         """Send a direct message under a name, and return its id. Raises `Refused`, `Failed`."""
         channel = await open_direct_channel(self.sender.client, user_id)
         return await self.send(channel, user_id, notice, name)
 
-    async def send(self, room: str, user_id: str, notice: Notice, name: str) -> str:
+    async def send(self, room: str, user_id: str, notice: texts.Notice, name: str) -> str:
         """Send a message under a name, and return its id. Raises `Refused` and `Failed`."""
 
         async def send(text: str) -> str:
@@ -249,10 +238,9 @@ class DirectMessenger:
         return await self.sender.send_once(name, room, notice.text, send)
 
     async def _recipients(self, preference: str) -> dict[str, DiscordParticipant]:
-        """Return the participants who chose a notification, by account. Raises `Failed`."""
         page = await self.api.read(DiscordParticipants, "edge", "participants", wish=preference)
         return {
             recipient.participant_id: recipient
             for recipient in (page.items if page else [])
-            if wants_notice(recipient, preference)
+            if texts.wants_notice(recipient, preference)
         }

@@ -13,20 +13,11 @@ from discord_edge.wording import (
     render_statement,
     without_mentions,
 )
+from shared import events
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.preferences import DiscordParticipant, SubmissionOwner
 from shared.api.problems import FullProblem
-from shared.events import (
-    AppealDecided,
-    BanAppealDecided,
-    Fact,
-    SubmissionDisqualified,
-    SubmissionFinished,
-    SubmissionHeld,
-    SubmissionReleased,
-    SubmissionRestored,
-)
 from shared.presentation.units import (
     TIED_LEGEND,
     count_text,
@@ -155,7 +146,6 @@ def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: 
 
 
 def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
-    """Say who took the first place, who entered the top 3 and who dropped out of it."""
     entries = board.items[: len(MEDALS)]
     moves = [
         f"**{_participant(entry)}** {'took first place' if place == 0 else 'entered the top 3'}"
@@ -293,21 +283,21 @@ def wants_notice(participant: DiscordParticipant, notice: str) -> bool:
     return participant.discord is not None and getattr(participant.preferences, notice) != OFF
 
 
-def decision_text(fact: Fact, owner: SubmissionOwner) -> tuple[str, bool] | None:
+def decision_text(fact: events.Fact, owner: SubmissionOwner) -> tuple[str, bool] | None:
     """Describe a decision about a submission, and say whether its owner may appeal it.
 
     Returns None for facts that owners are not notified of.
     """
     match fact:
-        case SubmissionFinished(is_held=True) | SubmissionHeld():
+        case events.SubmissionFinished(is_held=True) | events.SubmissionHeld():
             decision, may_appeal = HELD, True
-        case SubmissionDisqualified():
+        case events.SubmissionDisqualified():
             decision, may_appeal = DISQUALIFIED, True
-        case SubmissionReleased():
+        case events.SubmissionReleased():
             decision, may_appeal = " is no longer held and may be ranked", False
-        case SubmissionRestored():
+        case events.SubmissionRestored():
             decision, may_appeal = " is no longer disqualified and may be ranked", False
-        case AppealDecided(is_accepted=is_accepted):
+        case events.AppealDecided(is_accepted=is_accepted):
             outcome = "accepted: the submission may be ranked" if is_accepted else "rejected"
             decision, may_appeal = f" was reviewed again, and your appeal is {outcome}", False
         case _:
@@ -320,7 +310,7 @@ def decision_text(fact: Fact, owner: SubmissionOwner) -> tuple[str, bool] | None
     return "\n".join(lines), may_appeal
 
 
-def ban_appeal_text(fact: BanAppealDecided) -> str:
+def ban_appeal_text(fact: events.BanAppealDecided) -> str:
     """Describe the decision about an appeal against a ban.
 
     >>> ban_appeal_text(BanAppealDecided(is_accepted=True, reason="a mistake"))

@@ -32,22 +32,7 @@ from discord_edge.bot.interactions import (
 from discord_edge.bot.messages import build_embed
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
-from discord_edge.problems.drafts import (
-    ProblemDraft,
-    add_description,
-    check_upload,
-    deadline_text,
-    draft_card,
-    parse_check_report,
-    parse_closing_time,
-    problem_files,
-)
-from discord_edge.problems.repository_updates import (
-    plan_lines,
-    read_version,
-    request_update,
-    solution_lines,
-)
+from discord_edge.problems import drafts, repository_updates
 from discord_edge.wording import CONTENT_MAX, escaped, match_names, without_mentions
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
 from shared.api.problems import FullProblem
@@ -92,45 +77,43 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
 ) -> None:
     """Publish a problem with its leaderboard"""
     api = await defer(interaction, *MAY)
-    slug, ends_at = leaderboard_name.strip().lower(), parse_closing_time(deadline, now())
+    slug, ends_at = leaderboard_name.strip().lower(), drafts.parse_closing_time(deadline, now())
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
-    check_upload(reference_code.filename, reference_code.size)
+    drafts.check_upload(reference_code.filename, reference_code.size)
     data = await read_attachment(reference_code, "reference_code")
-    files = await asyncio.to_thread(problem_files, reference_code.filename, data)
-    files = add_description(files, description, is_checked=report is not None)
+    files = await asyncio.to_thread(drafts.problem_files, reference_code.filename, data)
+    files = drafts.add_description(files, description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     check = None if report is None else await _read_report(report, slug, version.digest)
-    draft = ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
+    draft = drafts.ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
     gpus = await _choose_gpus(interaction, draft)
     if not gpus:
         return
     draft = replace(draft, gpus=gpus)
     confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
-    if not await confirmation.ask("Publish this?", build_embed(draft_card(draft))):
+    if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
         return
     published = await api.publish(draft.fields, files)
     number = published.problem_version
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
-    lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
+    lines = [f"**{slug}**: {state}; it closes {drafts.deadline_text(draft.ends_at)}."]
     lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
     await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
 
 
 async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:
-    """Read a check report. Raises `Refused` if it is about other files or has errors."""
     if file.size > REPORT_BYTES_MAX:
         reason = f"the report has {file.size:,} bytes; the limit is {REPORT_BYTES_MAX:,}"
         raise Refused("bad_report", reason, "report")
-    report = parse_check_report(await read_attachment(file, "report"), slug)
+    report = drafts.parse_check_report(await read_attachment(file, "report"), slug)
     require_clean(report, digest)
     return report
 
 
-async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tuple[str, ...]:
-    """Ask for the GPU types to open: those of the files, and all others on this platform."""
+async def _choose_gpus(interaction: BotInteraction, draft: drafts.ProblemDraft) -> tuple[str, ...]:
     gpus = (*draft.version.gpus, *interaction.client.leaderboards.gpus(None))
     gpus = tuple(dict.fromkeys(gpus))
     if len(gpus) == 1:
@@ -220,15 +203,14 @@ async def create_local(
     gpus = tuple(name.strip() for name in (gpu or "").split(",") if name.strip())
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
-    draft = ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
+    draft = drafts.ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
     published = await api.publish(draft.fields, files)
     state = "published" if published.is_new else "already exists"
     title = f"**{escaped(slug)}** version {published.problem_version}"
-    await reply(interaction, f"{title} {state}; it closes {deadline_text(ends_at)}.")
+    await reply(interaction, f"{title} {state}; it closes {drafts.deadline_text(ends_at)}.")
 
 
 def _find_folder(root: Path | None, directory: str) -> Path:
-    """Return a folder with a problem. Raises `Refused` for any other folder."""
     if root is not None and "\0" not in directory:
         folder = (root / directory).resolve()
         if folder in [task_folder.resolve() for task_folder in find_task_folders(root)]:
@@ -265,12 +247,13 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     body |= {"visibility": "closed"} if closed else {}
     action = "looked at what it would publish" if dry_run else "published from it"
     await record_access(interaction, api, repository_name.strip(), action)
-    plan = await request_update(api, body, is_dry=True)
-    lines = plan_lines(plan)
+    plan = await repository_updates.request_update(api, body, is_dry=True)
+    lines = repository_updates.plan_lines(plan)
     if dry_run or not (plan.created or plan.updated):
         await reply_with_lines(interaction, [*lines, "Nothing was published."])
         return
-    before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
+    names = (*plan.created, *plan.updated)
+    before = {name: await repository_updates.read_version(api, name) for name in names}
     question = "\n".join([*lines, "Publish this?"])
     if len(question) > CONTENT_MAX:
         question = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
@@ -317,7 +300,7 @@ async def verify_task(
     device, harness = escaped(check.device or ""), escaped(check.harness or "")
     lines = [
         f"{head}, checked on {device} with harness {harness}",
-        *solution_lines(check.solutions_found, mode),
+        *repository_updates.solution_lines(check.solutions_found, mode),
         *(f"⚠ {escaped(warning)}" for warning in check.warnings),
         f"Only their author has the solutions: {CHECK_COMMAND} runs them again there.",
     ]

@@ -130,8 +130,6 @@ class RepositoryPublisher:
 
 
 class _UpdateRun:
-    """Publishes one repository."""
-
     def __init__(self, api: PlatformApi, update: RepositoryUpdate, show: ShowProgress) -> None:
         self._api, self._update, self._show = api.on_behalf_of(update.user), update, show
         self._published: list[str] = []

@@ -26,9 +26,12 @@ from discord_edge.submissions.models import (
     choose_leaderboard,
     first_status,
 )
-from discord_edge.submissions.reply import submit_and_reply
+from discord_edge.submissions.reply import (
+    fetch_own_submission,
+    reply_with_comparison,
+    submit_and_reply,
+)
 from discord_edge.submissions.report import fetch_report
-from discord_edge.submissions.report_buttons import fetch_own_submission, reply_with_comparison
 from discord_edge.wording import CHOICES_MAX
 from shared.api.submissions import FullSubmission, OwnSubmissions, SubmissionRequest
 from shared.errors import Failed, Refused
@@ -89,7 +92,6 @@ async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     gpu: str | None,
     case: int = 0,
 ) -> None:
-    """Submit a file; the options are optional because the file may name them."""
     api = await defer(interaction)
     leaderboards = interaction.client.leaderboards
     allowed = interaction.client.settings.channel_ids

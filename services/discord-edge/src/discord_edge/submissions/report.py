@@ -7,21 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from discord_edge import wording
 from discord_edge.platform_api import PlatformApi
-from discord_edge.wording import (
-    BLOCK_MAX,
-    CARD_MAX,
-    CONTENT_MAX,
-    FOOTER_MAX,
-    GREEN,
-    HEAD_MAX,
-    RED,
-    Attachment,
-    Card,
-    escaped,
-    fenced,
-    shorten,
-)
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
@@ -95,14 +82,16 @@ def headline(submission: FullSubmission) -> str:
     ranking = submission.ranking
     score = f", score {time_text(ranking.score_us)}" if ranking and ranking.score_us else ""
     rank = f", rank {ranking.rank}" if ranking and ranking.rank else ""
-    return f"{escaped(_verdict(submission), 60)}{score}{rank}"
+    return f"{wording.escaped(_verdict(submission), 60)}{score}{rank}"
 
 
 def _verdict(submission: FullSubmission) -> str:
     return verdict_text(submission.verdict or submission.outcome or submission.state)
 
 
-def report_card(submission: FullSubmission, files: Iterable[Attachment] = ()) -> Card:
+def report_card(
+    submission: FullSubmission, files: Iterable[wording.Attachment] = ()
+) -> wording.Card:
     """Build the report on a submission, with the files of its run."""
     run_files = list(files)
     block, dropped_count = _fit_lines(_block_lines(submission, run_files))
@@ -111,16 +100,16 @@ def report_card(submission: FullSubmission, files: Iterable[Attachment] = ()) ->
     head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
     lines = [f"submission {submission.number}: {head}", *standing_lines(submission)]
     lines += _join_parts(*_result_parts(submission), system_lines(submission), log)
-    text_report = Attachment(f"report-{submission.number}.txt", "\n".join(lines).encode())
+    text_report = wording.Attachment(f"report-{submission.number}.txt", "\n".join(lines).encode())
     has_more = dropped_count or bool(log)
     more = [f"… {dropped_count} more lines are in the file"] if dropped_count else []
-    code = [fenced("\n".join([*block, *more]))] if block else []
-    problem, gpu = escaped(submission.problem, 100), escaped(submission.gpu, 40)
-    return Card(
+    code = [wording.fenced("\n".join([*block, *more]))] if block else []
+    problem, gpu = wording.escaped(submission.problem, 100), wording.escaped(submission.gpu, 40)
+    return wording.Card(
         title=f"#{submission.number} {problem} on {gpu}",
         body="\n".join([*_head_lines(submission), *code]),
-        colour=GREEN if is_good(submission) else RED,
-        footer=one_line(" · ".join(system_lines(submission)), FOOTER_MAX),
+        colour=wording.GREEN if is_good(submission) else wording.RED,
+        footer=one_line(" · ".join(system_lines(submission)), wording.FOOTER_MAX),
         files=(text_report, *run_files) if has_more else tuple(run_files),
         hint=f"`warpboard submission show {submission.number} --save DIRECTORY` fetches all files",
     )
@@ -130,19 +119,18 @@ def _head_lines(submission: FullSubmission) -> list[str]:
     """Return the verdict, then the score and rank or why there is none, and the distance."""
     symbol = "✅" if is_good(submission) else "❌"
     duration = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
-    verdict, mode = escaped(_verdict(submission), 80), escaped(submission.mode, 20)
+    verdict, mode = wording.escaped(_verdict(submission), 80), wording.escaped(submission.mode, 20)
     lines = [f"{symbol} **{verdict}** · {mode}{duration}"]
-    chars_left = HEAD_MAX - len(lines[0])
+    chars_left = wording.HEAD_MAX - len(lines[0])
     for line in standing_lines(submission):
-        short = escaped(line, LINE_MAX)
+        short = wording.escaped(line, LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left > 0:
             lines.append(short)
     return lines
 
 
-def _block_lines(submission: FullSubmission, files: Sequence[Attachment]) -> list[str]:
-    """Return the code block of the card: its parts, separated by empty lines."""
+def _block_lines(submission: FullSubmission, files: Sequence[wording.Attachment]) -> list[str]:
     tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
     kernels = [line for table in tables for line in kernel_lines(table)]
     printed = printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else []
@@ -164,12 +152,12 @@ def _result_parts(submission: FullSubmission) -> list[list[str]]:
     ]
 
 
-def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[str], int]:
+def _fit_lines(lines: Sequence[str], chars_max: int = wording.BLOCK_MAX) -> tuple[list[str], int]:
     """Return as many of the first lines as fit, and the number of lines left out."""
     fitting: list[str] = []
     chars_left = chars_max
     for line in lines:
-        short = shorten(escape_control_characters(line), LINE_MAX)
+        short = wording.shorten(escape_control_characters(line), LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left < 0:
             break
@@ -180,23 +168,23 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
 def public_times(submission: FullSubmission) -> str:
     """Render the timed cases of a ranked result for everybody; empty if there are none."""
     # A block of nothing but backticks grows by half.
-    lines, dropped_count = _fit_lines(time_lines(submission.cases), CONTENT_MAX // 2)
+    lines, dropped_count = _fit_lines(time_lines(submission.cases), wording.CONTENT_MAX // 2)
     if not lines:
         return ""
     more = [f"… {dropped_count} more lines"] if dropped_count else []
-    return fenced("\n".join([*lines, *more]))
+    return wording.fenced("\n".join([*lines, *more]))
 
 
-def comparison_card(comparison: Comparison) -> Card:
+def comparison_card(comparison: Comparison) -> wording.Card:
     """Show the score and each case of both submissions; the diff of the sources is attached."""
     rows = (comparison.score, *comparison.cases[:CASES_MAX])
     diff = comparison.diff
     body = "\n".join(map(_compared_case_line, rows))
-    return Card(
+    return wording.Card(
         title=f"#{comparison.b.number} compared with #{comparison.a.number}",
-        body=fenced(shorten(body, CARD_MAX)),
+        body=wording.fenced(wording.shorten(body, wording.CARD_MAX)),
         footer="a ratio under 1 means that the second submission is faster",
-        files=(Attachment("difference.diff", diff.encode()),) if diff else (),
+        files=(wording.Attachment("difference.diff", diff.encode()),) if diff else (),
     )
 
 
@@ -219,10 +207,10 @@ def _compared_case_line(case: ComparedCase) -> str:
     return f"{one_line(case.name, 40)}: {times}{ratio}{outcome}"
 
 
-async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
+async def fetch_report(api: PlatformApi, submission: FullSubmission) -> wording.Card:
     """Build the report on a finished submission, with its files. Raises `Failed`."""
     result = msgspec.json.encode(msgspec.structs.replace(submission, source=None))
-    attachments: list[Attachment] = []
+    attachments: list[wording.Attachment] = []
     bytes_left = TOGETHER_BYTES_MAX
     for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
         path = f"/v1/submissions/{submission.number}/files/{quote(file.name, safe='')}"
@@ -231,8 +219,8 @@ async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
             # The file may have been deleted; the rest of the report is still worth sending.
             with contextlib.suppress(Refused):
                 data = await api.get_file(path)
-        attachments.append(Attachment(file.name, data, file.bytes, api.link(path)))
+        attachments.append(wording.Attachment(file.name, data, file.bytes, api.link(path)))
         bytes_left -= len(data or b"")
     # Files for people come before files for programs.
-    attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
+    attachments.append(wording.Attachment("result.json", msgspec.json.format(result, indent=1)))
     return report_card(submission, attachments)

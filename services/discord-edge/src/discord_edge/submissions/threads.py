@@ -21,8 +21,7 @@ from discord_edge.bot.messages import (
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import Status, TrackedSubmission
-from discord_edge.submissions.reply import cancel_buttons, has_cancel_button
-from discord_edge.submissions.report_buttons import report_buttons
+from discord_edge.submissions.reply import cancel_buttons, has_cancel_button, report_buttons
 from discord_edge.wording import Card, fit_attachments
 from shared.api.preferences import Preferences
 from shared.errors import Refused

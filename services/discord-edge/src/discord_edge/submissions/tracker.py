@@ -189,8 +189,6 @@ class SubmissionTracker:
 
 
 class _Tracker:
-    """Tracks one submission until its report is sent."""
-
     def __init__(
         self, opener: ThreadOpener, submission: TrackedSubmission, listener: StatusListener
     ) -> None:
@@ -275,7 +273,6 @@ class _Tracker:
         return ""
 
     async def _send_status(self) -> str:
-        """Send the status message, and return its id."""
         submission, text = self._submission, self._status.text
         nonce = message_nonce(f"{submission.number}:status")
         self._shown_text = text
