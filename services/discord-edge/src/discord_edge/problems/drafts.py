@@ -56,9 +56,16 @@ def problem_files(name: str, data: bytes) -> dict[str, bytes]:
         return {name: data}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _strip_top_folder(_read_entries(archive))
+            files = _read_entries(archive)
     except UNREADABLE as error:
         raise _bad_file(f"the zip cannot be read: {error}") from error
+    # A single folder may contain all files.
+    tops = {path.partition("/")[0] for path in files}
+    if len(tops) == 1 and all("/" in path for path in files):
+        files = {path.partition("/")[2]: data for path, data in files.items()}
+    if not 0 < len(files) <= FILES_MAX:
+        raise _bad_file(f"the zip has {len(files)} problem files; expected 1 to {FILES_MAX}")
+    return files
 
 
 def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
@@ -86,17 +93,6 @@ def _is_problem_file(path: str) -> bool:
     if "" in parts or ".." in parts or "\\" in path:
         raise _bad_file(f"the zip has a file with an unsafe path: {path[:80]!r}")
     return not any(part in LEFT_OUT or part.startswith(".") for part in parts)
-
-
-def _strip_top_folder(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Remove the single folder that may contain all files. Raises `Refused` for a bad count."""
-    tops = {path.partition("/")[0] for path in files}
-    if len(tops) == 1 and all("/" in path for path in files):
-        (top,) = tops
-        files = {path.removeprefix(f"{top}/"): data for path, data in files.items()}
-    if not 0 < len(files) <= FILES_MAX:
-        raise _bad_file(f"the zip has {len(files)} problem files; expected 1 to {FILES_MAX}")
-    return dict(files)
 
 
 def parse_check_report(data: bytes, slug: str) -> CheckReport:
@@ -217,11 +213,6 @@ def _check_lines(draft: ProblemDraft) -> list[str]:
     if draft.report is None:
         return [f"not checked: {escaped(draft.unchecked)}"]
     findings = draft.report.findings
+    lines = [f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}" for it in findings]
     summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
-    return [
-        summary,
-        *(
-            f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}"
-            for it in findings[:FINDINGS_SHOWN]
-        ),
-    ]
+    return [summary, *lines[:FINDINGS_SHOWN]]
