@@ -35,7 +35,7 @@ from discord_edge.problems.repository_updates import RepositoryPublisher
 from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
 from discord_edge.submissions.reply import CancelButton, CompareButton, ResubmitButton
-from discord_edge.submissions.threads import DiscordSubmissionThreads, ThreadOpener
+from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
 from shared.lifecycle import Lifecycle, run_until_first
@@ -126,9 +126,11 @@ class EdgeBot(commands.Bot):
         self.cache = ReadCache(api)
         self._submissions = PostgresTrackedSubmissions(connections)
         ledger = PostgresLedger(connections)
-        threads = DiscordSubmissionThreads(self, self.app_emojis)
         per_problem = settings.threads == PER_PROBLEM
-        self.tracker = SubmissionTracker(ThreadOpener(api, threads, self._submissions, per_problem))
+        threads = SubmissionThreads(
+            self, self.app_emojis, api, self._submissions, per_problem=per_problem
+        )
+        self.tracker = SubmissionTracker(threads)
         self.channels = DiscordPublicChannels(self, settings.guild, ledger)
         self.messenger = DirectMessenger(api, self.leaderboards, MessageSender(self, ledger))
         self.sender = SubmissionSender(

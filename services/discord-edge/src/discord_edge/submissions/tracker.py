@@ -18,7 +18,7 @@ from discord_edge.submissions.models import (
     first_status,
 )
 from discord_edge.submissions.report import fetch_report, headline, is_good
-from discord_edge.submissions.threads import ThreadOpener
+from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.wording import escaped, message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
@@ -121,14 +121,14 @@ def _ignore_status(_: Status, __: str) -> None:
 class SubmissionTracker:
     """Tracks every open submission in a task of its own."""
 
-    opener: ThreadOpener
+    threads: SubmissionThreads
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     _trackers: dict[int, "_Tracker"] = field(default_factory=dict)
     _numbers: set[int] = field(default_factory=set)
 
     async def resume(self) -> None:
         """Track the submissions that the previous process left open. Raises `Failed`."""
-        for submission in self._claim(await self.opener.submissions.list_open()):
+        for submission in self._claim(await self.threads.submissions.list_open()):
             self._start(submission, _ignore_status)
 
     async def track(
@@ -143,7 +143,7 @@ class SubmissionTracker:
         if not (submissions := self._claim(submissions)):
             return
         try:
-            submissions = await self.opener.open_thread(submissions)
+            submissions = await self.threads.open_thread(submissions)
         except (Failed, Refused) as error:
             number = submissions[0].number
             _log.warning("the thread of submission %d is opened later: %s", number, error)
@@ -166,7 +166,7 @@ class SubmissionTracker:
 
     async def _track(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         number = submission.number
-        end_reason, tracker = "told", _Tracker(self.opener, submission, listener)
+        end_reason, tracker = "told", _Tracker(self.threads, submission, listener)
         self._trackers[number] = tracker
         try:
             async with asyncio.timeout(FOLLOW_S_MAX):
@@ -178,23 +178,22 @@ class SubmissionTracker:
             end_reason = "too_long"
         finally:
             del self._trackers[number]
-        await retry_until_done(lambda: self.opener.submissions.save(number, "ended", end_reason))
+        await retry_until_done(lambda: self.threads.submissions.save(number, "ended", end_reason))
         self._numbers.discard(number)
         if thread := tracker.room:
             # Close a thread that has no open submissions.
-            open_submissions = await retry_until_done(self.opener.submissions.list_open)
+            open_submissions = await retry_until_done(self.threads.submissions.list_open)
             if all(other.thread != thread for other in open_submissions):
                 with contextlib.suppress(Refused):
-                    await retry_until_done(lambda: self.opener.threads.close(thread))
+                    await retry_until_done(lambda: self.threads.close(thread))
 
 
 class _Tracker:
     def __init__(
-        self, opener: ThreadOpener, submission: TrackedSubmission, listener: StatusListener
+        self, threads: SubmissionThreads, submission: TrackedSubmission, listener: StatusListener
     ) -> None:
-        self._opener, self._submission, self._listener = opener, submission, listener
-        self._api = opener.api.on_behalf_of(DiscordUser(int(submission.person)))
-        self._messages, self._submissions = opener.threads, opener.submissions
+        self._threads, self._submission, self._listener = threads, submission, listener
+        self._api = threads.api.on_behalf_of(DiscordUser(int(submission.person)))
         self._status = first_status(submission)
         self._shown_text, self.room, self._is_cancelling = "", "", False
         self._changed = asyncio.Event()
@@ -235,7 +234,7 @@ class _Tracker:
 
     async def _save(self, name: str, value: str) -> None:
         number = self._submission.number
-        await retry_until_done(lambda: self._submissions.save(number, name, value))
+        await retry_until_done(lambda: self._threads.submissions.save(number, name, value))
 
     async def _finish(self, message: str, result: FullSubmission) -> None:
         """Send the report once, and edit the status message a last time. Raises `Refused`."""
@@ -244,13 +243,13 @@ class _Tracker:
             card = await retry_until_done(lambda: fetch_report(self._api, result))
             nonce = message_nonce(f"{submission.number}:report")
             report = await self._send(
-                lambda room: self._messages.send_report(room, card, nonce, submission)
+                lambda room: self._threads.send_report(room, card, nonce, submission)
             )
             await self._save("report", report)
         status = self._current_status
         with contextlib.suppress(Refused):
             await retry_until_done(
-                lambda: self._messages.edit_status(self.room, message, status, submission)
+                lambda: self._threads.edit_status(self.room, message, status, submission)
             )
 
     async def _open_status_message(self) -> str:
@@ -262,7 +261,7 @@ class _Tracker:
         try:
             self.room = submission.thread or ""
             if not self.room:
-                self.room = await retry_until_done(lambda: self._opener.open_late(submission))
+                self.room = await retry_until_done(lambda: self._threads.open_late(submission))
             return submission.status or await self._send_status()
         except Refused as refused:
             if self._listener is _ignore_status:
@@ -277,7 +276,7 @@ class _Tracker:
         nonce = message_nonce(f"{submission.number}:status")
         self._shown_text = text
         message = await self._send(
-            lambda room: self._messages.send_status(room, text, nonce, submission)
+            lambda room: self._threads.send_status(room, text, nonce, submission)
         )
         await self._save("status", message)
         return message
@@ -289,7 +288,7 @@ class _Tracker:
         except Refused as refused:
             number, reason = self._submission.number, refused.reason
             _log.info("submission %d continues by direct message: %s", number, reason)
-        self.room = await retry_until_done(lambda: self._messages.direct_channel(self._submission))
+        self.room = await retry_until_done(lambda: self._threads.direct_channel(self._submission))
         await self._save("thread", self.room)
         return await retry_until_done(lambda: send(self.room))
 
@@ -317,7 +316,7 @@ class _Tracker:
             began_at, status = time.monotonic(), self._current_status
             if message and status.text != self._shown_text:
                 try:
-                    await self._messages.edit_status(self.room, message, status, self._submission)
+                    await self._threads.edit_status(self.room, message, status, self._submission)
                     self._shown_text = status.text
                 except (Failed, Refused) as error:
                     _log.info("an edit is skipped: %s", error)
