@@ -194,10 +194,7 @@ class OpenApiDocument:
         return problems + self.check(_select_branch(schema, content), content.body, takes_text=True)
 
     def lint_request(self, content: RequestContent) -> set[str]:
-        """Return the unknown fields of a body, each as `operation: field`.
-
-        Fields that discord.py itself sends are left out.
-        """
+        """Return the unknown fields of a body as `operation: field`, but not discord.py's own."""
         schema = self.operations[content.operation].body()
         if schema is None or content.body is None:
             return set()

@@ -77,10 +77,7 @@ def permission_bits(*names: str) -> int:
 def apply_overwrites(
     allowed: int, overwrites: list[dict[str, Any]], user_id: str, role_ids: list[str]
 ) -> int:
-    """Apply a channel's overwrites: those of @everyone, then of the roles, then of the user.
-
-    `role_ids` begins with the role of @everyone.
-    """
+    """Apply a channel's overwrites, where `role_ids` begins with the role of @everyone."""
     by_id = {overwrite["id"]: overwrite for overwrite in overwrites}
     for ids in (role_ids[:1], role_ids[1:], [user_id]):
         deny = allow = 0
@@ -196,10 +193,7 @@ class Guild:
         return bool(allowed & BITS["view_channel"]) and not is_excluded
 
     def need(self, channel_id: str | None, *names: str) -> None:
-        """Check that the bot has permissions, in a channel or in general.
-
-        Raises `ApiError` 50001 and 50013.
-        """
+        """Check the bot's permissions, in a channel or in general. Raises `ApiError`."""
         if channel_id is not None and not self.sees(self.bot_id, channel_id):
             raise ApiError(403, 50001, "Missing Access")
         if permission_bits(*names) & ~self.may(self.bot_id, channel_id):

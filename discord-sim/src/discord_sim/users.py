@@ -230,21 +230,6 @@ class UserAction:
         return [self._messages[identity] for identity in ids if identity in self._messages]
 
 
-async def begin_action(state: SimulatorState, interaction: Interaction) -> UserAction:
-    """Send the bot the interaction of a user."""
-    action = UserAction(state, interaction)
-    if not state.gateway.sessions:
-        interaction.is_failed = True
-        await state.record.tell()
-        return action
-    expiry = asyncio.create_task(_expire(state, interaction))
-    state.deadlines.add(expiry)
-    expiry.add_done_callback(state.deadlines.discard)
-    # A bot gets its own interactions whatever its intents.
-    await state.gateway.emit("INTERACTION_CREATE", _payload(state, interaction))
-    return action
-
-
 async def _expire(state: SimulatorState, interaction: Interaction) -> None:
     waiting = {
         asyncio.create_task(interaction.answered.wait()),
@@ -398,9 +383,19 @@ class SimulatedUser:
     async def _interact(
         self, kind: int, channel_id: str, data: Json, message_id: str | None = None
     ) -> UserAction:
-        interaction = self._state.interactions.begin(kind, self.id, channel_id, data)
+        state = self._state
+        interaction = state.interactions.begin(kind, self.id, channel_id, data)
         interaction.message_id = message_id
-        return await begin_action(self._state, interaction)
+        if not state.gateway.sessions:
+            interaction.is_failed = True
+            await state.record.tell()
+            return UserAction(state, interaction)
+        expiry = asyncio.create_task(_expire(state, interaction))
+        state.deadlines.add(expiry)
+        expiry.add_done_callback(state.deadlines.discard)
+        # A bot gets its own interactions whatever its intents.
+        await state.gateway.emit("INTERACTION_CREATE", _payload(state, interaction))
+        return UserAction(state, interaction)
 
     async def _find_component(
         self, message: Json, kind: int, label: str | None, custom_id: str | None

@@ -138,10 +138,7 @@ def _normalized_emoji(component: Json) -> Json:
 def find_message(
     state: SimulatorState, channel_id: str, message_id: str, *, by_token: bool = False
 ) -> Json:
-    """Return a message; ephemeral ones only `by_token` of the interaction.
-
-    Raises `ApiError` 10008.
-    """
+    """Return a message; ephemeral ones only `by_token`. Raises `ApiError` 10008."""
     message = state.messages[channel_id].get(message_id)
     if message is None or (message["flags"] & EPHEMERAL and not by_token):
         raise unknown_object("Message", 10008)

@@ -153,10 +153,7 @@ async def _send_followup(state: SimulatorState, request: Request) -> Answer:
 
 
 def _find_own_message(state: SimulatorState, request: Request) -> tuple[Interaction, Json]:
-    """Return an interaction and its message: by id, or else the first answer.
-
-    Raises `ApiError` 10008.
-    """
+    """Return an interaction and its message: by id, or else the first answer."""
     interaction = state.interactions.to_follow(request.path["webhook_token"])
     message_id = request.path.get("message_id", interaction.original_id)
     if message_id not in (*interaction.message_ids, interaction.original_id):

@@ -322,7 +322,4 @@ def _invite_line(invite: Invite) -> str:
     return f"`{invite.code}` · {state}{expiry}"
 
 
-COMMANDS: Commands = (
-    *(ban, unban, get_user_names, update_user_names),
-    *(rate_limit, invites),
-)
+COMMANDS: Commands = (*(ban, unban, get_user_names, update_user_names), *(rate_limit, invites))

@@ -92,10 +92,7 @@ class PlatformApi:
             raise
 
     async def read(self, model: type[T], *path: str | int, **query: str | int) -> T | None:
-        """Read what the API's user, or else everybody, may see now; None if it is refused.
-
-        Raises `Failed`.
-        """
+        """Read what the user may see now; None if it is refused. Raises `Failed`."""
         try:
             return await self.get(model, *path, **query)
         except Refused as refused:
@@ -142,10 +139,7 @@ class PlatformApi:
         return _decode(response, PublishedVersion)
 
     async def post_slow(self, path: str, bytes_max: int, **body: object) -> bytes:
-        """Send a POST that may take two minutes, and return the answer.
-
-        Errors as `get`, and `Refused` `too_large`.
-        """
+        """Return the answer to a POST of up to two minutes. Raises also `Refused` `too_large`."""
         answer = bytearray()
         try:
             async with (
@@ -162,10 +156,7 @@ class PlatformApi:
         return bytes(answer)
 
     async def events(self, number: int, after: int) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Stream a submission's events and notices after a sequence, as kind and data.
-
-        Errors as `get`.
-        """
+        """Stream a submission's events and notices after a sequence, as kind and data."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
         path = f"/v1/submissions/{number}/events"
         try:

@@ -198,10 +198,7 @@ def match_gpu_list(typed: str, names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file of a card; without `data` the card only shows its size and its link.
-
-    `bytes` is the size of a file without data, 0 if unknown.
-    """
+    """A file of a card; without `data` only its size (0 if unknown) and link are shown."""
 
     name: str
     data: bytes | None = None

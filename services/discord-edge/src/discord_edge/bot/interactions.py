@@ -4,7 +4,7 @@ import asyncio
 import io
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
-Choices = list[app_commands.Choice[str]]
 ADMIN = "admin"
 NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
 # Unknown interaction, unknown webhook, expired token: the user can no longer see an answer.
@@ -181,10 +180,7 @@ async def run_decision(api: PlatformApi, *path: str | int, **body: object) -> st
 
 
 async def record_access(
-    interaction: BotInteraction,
-    api: PlatformApi,
-    target: str,
-    reason: str = "looked at on Discord",
+    interaction: BotInteraction, api: PlatformApi, target: str, reason: str = "looked at on Discord"
 ) -> None:
     """Record in the log that a user saw data that is not public. Raises `Refused`, `Failed`."""
     command = "discord /" + (interaction.command.qualified_name if interaction.command else "")
@@ -200,11 +196,6 @@ async def read_attachment(file: discord.Attachment, field: str) -> bytes:
     except (discord.HTTPException, TimeoutError) as error:
         reason = "Discord no longer provides the file: attach it again"
         raise Refused("bad_file", reason, field) from error
-
-
-def name_choices(names: Iterable[str]) -> Choices:
-    """Return names as the completions of an option."""
-    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
 
 
 class CompletedName(app_commands.Transformer):
@@ -235,9 +226,10 @@ class CompletedName(app_commands.Transformer):
 
     async def autocomplete(  # type: ignore[override]  # of text alone
         self, interaction: BotInteraction, typed: str
-    ) -> Choices:
+    ) -> list[app_commands.Choice[str]]:
         """Complete the typed text."""
-        return name_choices(await self.complete(interaction, typed))
+        names = await self.complete(interaction, typed)
+        return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
 
 
 async def _match_known_leaderboards(interaction: BotInteraction, typed: str) -> list[str]:

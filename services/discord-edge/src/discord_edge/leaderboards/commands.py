@@ -159,24 +159,6 @@ async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
     await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
 
 
-async def fetch_page(
-    interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
-) -> tables.Page:
-    """Build a page from the current data, with its time. Raises `Refused` and `Failed`."""
-    api = user_api(interaction)
-    if kind == "list":
-        page = await _leaderboards_page(interaction, api, slug, number)
-    elif kind == "show":
-        page = await _ranking_page(interaction, api, slug, gpu, number)
-    else:
-        submissions = await fetch_own_history(api, slug, gpu)
-        path = ("leaderboards", slug, gpu)
-        board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX)
-        ranks = tables.rank_labels(board.items)
-        page = tables.personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
-    return replace(page, card=replace(page.card, at=time.time()))
-
-
 async def _leaderboards_page(
     interaction: BotInteraction, api: PlatformApi, state: str, number: int
 ) -> tables.Page:
@@ -247,9 +229,21 @@ class PageButton(
 async def _edit_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
 ) -> None:
-    page = await fetch_page(interaction, kind, slug, gpu, number)
+    """Show a page of the current data, with its time. Raises `Refused` and `Failed`."""
+    api = user_api(interaction)
+    if kind == "list":
+        page = await _leaderboards_page(interaction, api, slug, number)
+    elif kind == "show":
+        page = await _ranking_page(interaction, api, slug, gpu, number)
+    else:
+        submissions = await fetch_own_history(api, slug, gpu)
+        path = ("leaderboards", slug, gpu)
+        board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX)
+        ranks = tables.rank_labels(board.items)
+        page = tables.personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
+    embed = build_embed(replace(page.card, at=time.time()))
     view = page_buttons(kind, slug, gpu, page)
-    await interaction.edit_original_response(content=None, embed=build_embed(page.card), view=view)
+    await interaction.edit_original_response(content=None, embed=embed, view=view)
 
 
 async def _show_page(

@@ -178,8 +178,7 @@ class Announcer:
         try:
             title = texts.thread_name(entry, board)
             thread = await self._sender.create_once(
-                f"thread:{entry.submission}",
-                lambda: self._channels.start_thread(message, title),
+                f"thread:{entry.submission}", lambda: self._channels.start_thread(message, title)
             )
             details = texts.result_details(entry)
             submission = await self._api.read(FullSubmission, "submissions", entry.number)

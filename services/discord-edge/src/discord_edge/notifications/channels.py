@@ -17,11 +17,7 @@ from shared.errors import Failed, Refused
 
 CATEGORY, CENTRAL, GENERAL, SUBMISSIONS = "Leaderboards", "central", "general", "submissions"
 PARTICIPANT = "Leaderboard Participant"
-ROLES = {
-    "Leaderboard Admin": 0x9B59B6,
-    "Leaderboard Creator": 0x3498DB,
-    PARTICIPANT: 0xEB459F,
-}
+ROLES = {"Leaderboard Admin": 0x9B59B6, "Leaderboard Creator": 0x3498DB, PARTICIPANT: 0xEB459F}
 ChannelOrRole = discord.abc.GuildChannel | discord.Role
 Create = Callable[[], Awaitable[ChannelOrRole]]
 ListAll = Callable[[], Awaitable[Sequence[ChannelOrRole]]]
@@ -54,13 +50,10 @@ class ServerSetup:
     ledger: PostgresLedger
 
     async def ensure_channels(self) -> ServerChannels:
-        """Return the ids, after creating what is missing.
-
-        Raises `Refused` if the bot lacks a permission, and `Failed`.
-        """
+        """Create what is missing, and return the ids. Raises `Refused` without a permission."""
         guild = self.guild
-        category_id = await self._ensure_channel(
-            CATEGORY, lambda: guild.create_category(CATEGORY, reason=AUDIT_REASON)
+        category_id = await self._ensure(
+            "channel", CATEGORY, lambda: guild.create_category(CATEGORY, reason=AUDIT_REASON)
         )
         channel = guild.get_channel(category_id)
         category = channel if isinstance(channel, discord.CategoryChannel) else None
@@ -68,42 +61,30 @@ class ServerSetup:
         def text_channel(name: str) -> Create:
             return lambda: guild.create_text_channel(name, category=category, reason=AUDIT_REASON)
 
-        central = await self._ensure_channel(
-            CENTRAL, lambda: guild.create_forum(CENTRAL, category=category, reason=AUDIT_REASON)
+        def role(name: str) -> Create:
+            colour = discord.Colour(ROLES[name])
+            return lambda: guild.create_role(name=name, colour=colour, reason=AUDIT_REASON)
+
+        forum = guild.create_forum
+        central = await self._ensure(
+            "channel", CENTRAL, lambda: forum(CENTRAL, category=category, reason=AUDIT_REASON)
         )
-        await self._ensure_channel(GENERAL, text_channel(GENERAL))
-        submissions = await self._ensure_channel(SUBMISSIONS, text_channel(SUBMISSIONS))
+        await self._ensure("channel", GENERAL, text_channel(GENERAL))
+        submissions = await self._ensure("channel", SUBMISSIONS, text_channel(SUBMISSIONS))
         try:
-            roles = {name: await self._ensure_role(name) for name in ROLES}
+            roles = {name: await self._ensure("role", name, role(name)) for name in ROLES}
         except Refused as refused:
             _log.warning("no roles are created: give the bot Manage Roles (%s)", refused.reason)
             roles = {}
         return ServerChannels(central, submissions, roles.get(PARTICIPANT))
 
-    async def _ensure_channel(self, name: str, create: Create) -> int:
-        key, guild = f"channel:{self.guild.id}:{name}", self.guild
-        return await self._ensure(key, name, guild.get_channel, create, guild.fetch_channels)
-
-    async def _ensure_role(self, name: str) -> int:
-        key, guild = f"role:{self.guild.id}:{name}", self.guild
-
-        def create() -> Awaitable[discord.Role]:
-            colour = discord.Colour(ROLES[name])
-            return guild.create_role(name=name, colour=colour, reason=AUDIT_REASON)
-
-        return await self._ensure(key, name, guild.get_role, create, guild.fetch_roles)
-
-    async def _ensure(
-        self,
-        key: str,
-        name: str,
-        get: Callable[[int], ChannelOrRole | None],
-        create: Create,
-        list_all: ListAll,
-    ) -> int:
+    async def _ensure(self, kind: Literal["channel", "role"], name: str, create: Create) -> int:
+        guild, key = self.guild, f"{kind}:{self.guild.id}:{name}"
         identity = await self.ledger.made(key)
-        if identity is not None and get(int(identity)) is not None:
+        existing = (*guild.channels, *guild.roles)
+        if identity is not None and any(item.id == int(identity) for item in existing):
             return int(identity)
+        list_all = guild.fetch_channels if kind == "channel" else guild.fetch_roles
         return await self._create(key, name, create, list_all)
 
     async def _create(self, key: str, name: str, create: Create, list_all: ListAll) -> int:
@@ -285,10 +266,7 @@ class AppealButton(BotButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
 async def send_notice(
     client: discord.Client, room: str, user_id: str, notice: Notice, nonce: str
 ) -> str:
-    """Send a message that mentions only this user, once per nonce, and return its id.
-
-    Raises `Refused` and `Failed`.
-    """
+    """Send a message that mentions only this user, once per nonce, and return its id."""
     mentions = discord.AllowedMentions(users=[discord.Object(int(user_id))])
     view = discord.utils.MISSING
     if notice.appeal is not None:

@@ -189,10 +189,7 @@ class DirectMessenger:
     async def _chosen_thread(
         self, recipient: DiscordParticipant, preference: str, number_or_problem: int | str
     ) -> str | None:
-        """Return the thread of the submission, or of the newest one to the problem.
-
-        None means a direct message, by the recipient's choice. Raises `Failed`.
-        """
+        """Return the chosen thread; None for a direct message. Raises `Failed`."""
         if getattr(recipient.preferences, preference) != texts.THREAD:
             return None
         if isinstance(number_or_problem, int):

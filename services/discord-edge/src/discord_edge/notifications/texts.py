@@ -284,10 +284,7 @@ def wants_notice(participant: DiscordParticipant, notice: str) -> bool:
 
 
 def decision_text(fact: events.Fact, owner: SubmissionOwner) -> tuple[str, bool] | None:
-    """Describe a decision about a submission, and say whether its owner may appeal it.
-
-    Returns None for facts that owners are not notified of.
-    """
+    """Describe a decision, and say whether one may appeal it; None for any other fact."""
     match fact:
         case events.SubmissionFinished(is_held=True) | events.SubmissionHeld():
             decision, may_appeal = HELD, True

@@ -64,10 +64,7 @@ def select_harnesses(harnesses: Harnesses, gpus: Sequence[str]) -> list[Harness]
 
 
 def choose_language(problem: Problem, language: str | None) -> str:
-    """Return the requested language; by default Python if the problem takes it.
-
-    Raises `Refused` `unknown_language` for one that the problem does not take.
-    """
+    """Return the requested language, or the default. Raises `Refused` `unknown_language`."""
     languages = problem.languages or [PYTHON]
     choice = language or (PYTHON if PYTHON in languages else languages[0])
     if choice not in languages:

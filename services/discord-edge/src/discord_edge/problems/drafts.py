@@ -96,10 +96,7 @@ def _is_problem_file(path: str) -> bool:
 
 
 def parse_check_report(data: bytes, slug: str) -> CheckReport:
-    """Read a problem's report from `warpboard problem check --json`.
-
-    Raises `Refused` `bad_report`.
-    """
+    """Read a report of `problem check --json`. Raises `Refused` `bad_report`."""
     try:
         content: Any = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -65,10 +65,7 @@ class SubmissionThreads:
     async def open_thread(
         self, submissions: Sequence[TrackedSubmission]
     ) -> list[TrackedSubmission]:
-        """Return the submissions of a command with their stored thread.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the submissions of a command with their stored thread."""
         first = submissions[0]
         if await self._is_shared(first):
             thread = await self._reopen_previous(first)
@@ -80,10 +77,7 @@ class SubmissionThreads:
         return [replace(submission, thread=thread) for submission in submissions]
 
     async def open_late(self, submission: TrackedSubmission) -> str:
-        """Return the thread of a submission that could not be opened with its command.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the thread of a submission that could not be opened with its command."""
         async with self._lock:
             group = await self.submissions.list_group(submission.first)
             thread = next((other.thread for other in group if other.thread is not None), None)
@@ -224,10 +218,7 @@ class SubmissionThreads:
             embed = build_embed(card)
             embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
             message = await self._channel(room).send(
-                embed=embed,
-                files=build_files(card),
-                nonce=nonce,
-                view=report_buttons(submission),
+                embed=embed, files=build_files(card), nonce=nonce, view=report_buttons(submission)
             )
             return str(message.id)
 

@@ -132,9 +132,7 @@ class SubmissionTracker:
             self._start(submission, _ignore_status)
 
     async def track(
-        self,
-        submissions: Sequence[TrackedSubmission],
-        listener: StatusListener = _ignore_status,
+        self, submissions: Sequence[TrackedSubmission], listener: StatusListener = _ignore_status
     ) -> None:
         """Open the thread of a command, now or later, and track its submissions.
 
