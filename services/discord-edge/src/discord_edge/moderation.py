@@ -67,7 +67,7 @@ def action_line(action: api_models.OperatorAct) -> str:
     """Describe an operator's action and its reason.
 
     >>> from datetime import datetime
-    >>> action_line(OperatorAct(seq=9, type="LeaderboardChanged", actor="operator:ada",
+    >>> action_line(api_models.OperatorAct(seq=9, type="LeaderboardChanged", actor="operator:ada",
     ...     at=datetime.fromisoformat("1970-01-01T00:01:40Z"), about="problem.copy",
     ...     reason="late", data={"visibility": "closed", "force": True}))
     'event 9 · <t:100:f> · LeaderboardChanged · by operator:ada · late (visibility closed)'

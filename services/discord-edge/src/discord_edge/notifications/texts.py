@@ -310,7 +310,7 @@ def decision_text(fact: events.Fact, owner: SubmissionOwner) -> tuple[str, bool]
 def ban_appeal_text(fact: events.BanAppealDecided) -> str:
     """Describe the decision about an appeal against a ban.
 
-    >>> ban_appeal_text(BanAppealDecided(is_accepted=True, reason="a mistake"))
+    >>> ban_appeal_text(events.BanAppealDecided(is_accepted=True, reason="a mistake"))
     'Your ban was reviewed again, and your appeal is accepted.\\nReason: a mistake'
     """
     outcome = "accepted" if fact.is_accepted else "rejected"
