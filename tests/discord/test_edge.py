@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from discord_edge.notifications.announcement_texts import PodiumUpdate
+from discord_edge.notifications.texts import PodiumUpdate
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission

@@ -9,10 +9,10 @@ import httpx
 import msgspec
 import pytest
 
-from discord_edge.cards import Attachment, Card
 from discord_edge.leaderboards.cache import RankTrends
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.submissions.report import FETCH_BYTES_MAX, fetch_report
+from discord_edge.wording import Attachment, Card
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.submissions import File, FullSubmission
 from shared.errors import Refused

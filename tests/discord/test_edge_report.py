@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discord_edge.cards import Attachment, Card, fit_attachments
 from discord_edge.leaderboards import tables
 from discord_edge.moderation import standing_line
 from discord_edge.submissions.report import comparison_card, kernel_lines, public_times, report_card
+from discord_edge.wording import Attachment, Card, fit_attachments
 from shared.api.cases import Case
 from shared.api.leaderboards import ComparedCase, Comparison, Entry, PersonalRecord
 from shared.api.problems import Problem

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discord_edge.bot.messages import BODY_MAX, build_embed
-from discord_edge.cards import Card
 from discord_edge.leaderboards import tables
 from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX
 from discord_edge.submissions.models import Status, check_attachment, evolve
 from discord_edge.submissions.report import report_card
-from discord_edge.wording import escaped, fenced, match_gpu_list, match_names, refusal_text
+from discord_edge.wording import Card, escaped, fenced, match_gpu_list, match_names, refusal_text
 from shared.api.cases import Case
 from shared.api.leaderboards import Entry
 from shared.api.problems import Problem
@@ -124,10 +123,10 @@ def test_a_status_shows_each_stage_once_from_progress_and_from_the_end() -> None
     status = Status(7, "sort", "test", "CPU")
     step = {"stage": "check", "case": "n=1", "done": 0, "total": 3, "stages": [build]}
     status = evolve(status, "progress", step)
-    assert [line[0] for line in status.done] == ["✅"]
+    assert [line[0] for line in status.finished_stages] == ["✅"]
     status = evolve(status, "RunCompleted", {"id": 9, "stages": [build, check]})
-    assert [line[0] for line in status.done] == ["✅", "❌"]
-    assert evolve(status, "progress", {"stages": "odd"}).done == status.done
+    assert [line[0] for line in status.finished_stages] == ["✅", "❌"]
+    assert evolve(status, "progress", {"stages": "odd"}).finished_stages == status.finished_stages
 
 
 @given(TEXT, TEXT)

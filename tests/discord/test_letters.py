@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discord_edge.notifications import direct_message_texts
+from discord_edge.notifications import texts
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.preferences import DiscordParticipant, Preferences, SubmissionOwner
 from shared.events import (
@@ -51,7 +51,7 @@ def finished(*, is_held: bool) -> SubmissionFinished:
     ],
 )
 def test_a_decision_is_described_with_its_reason(fact: Fact, said: str, may_appeal: bool) -> None:
-    found = direct_message_texts.decision_text(fact, OWNER)
+    found = texts.decision_text(fact, OWNER)
     assert found is not None
     text, is_appealed = found
     assert said in text
@@ -63,24 +63,22 @@ def test_a_decision_is_described_with_its_reason(fact: Fact, said: str, may_appe
 
 
 def test_no_direct_message_exceeds_discords_limit() -> None:
-    found = direct_message_texts.decision_text(
-        SubmissionDisqualified(rule="*" * 900, reason="*" * 900), OWNER
-    )
+    found = texts.decision_text(SubmissionDisqualified(rule="*" * 900, reason="*" * 900), OWNER)
     assert found is not None
-    assert len(f"{found[0]}\n{direct_message_texts.appeal_hint(OWNER.number)}") < 2000
+    assert len(f"{found[0]}\n{texts.appeal_hint(OWNER.number)}") < 2000
 
 
 def test_an_ordinary_end_is_not_a_decision() -> None:
-    assert direct_message_texts.decision_text(finished(is_held=False), OWNER) is None
+    assert texts.decision_text(finished(is_held=False), OWNER) is None
 
 
 def test_notices_are_opt_in_and_need_discord() -> None:
     preferences = make_example(Preferences, overtaken="off", run_finished="dm")
     person = make_example(DiscordParticipant, discord="7", preferences=preferences)
-    assert not direct_message_texts.wants_notice(person, "overtaken")
-    assert direct_message_texts.wants_notice(person, "run_finished")
+    assert not texts.wants_notice(person, "overtaken")
+    assert texts.wants_notice(person, "run_finished")
     elsewhere = make_example(DiscordParticipant, preferences=preferences)
-    assert not direct_message_texts.wants_notice(elsewhere, "run_finished")
+    assert not texts.wants_notice(elsewhere, "run_finished")
 
 
 ENTRY = make_example(Entry)
@@ -97,9 +95,7 @@ def test_participants_who_were_behind_before_are_not_overtaken(
         for rank, score in enumerate(sorted(scores), 1)
     ]
     entry = rows[place % len(rows)]
-    passed = direct_message_texts.newly_overtaken(
-        entry, msgspec.structs.replace(BOARD, items=rows), before_us
-    )
+    passed = texts.newly_overtaken(entry, msgspec.structs.replace(BOARD, items=rows), before_us)
     for one in rows:
         was_ahead = before_us is None or one.score_us < before_us
         assert (one in passed) == (one.score_us > entry.score_us and was_ahead)
@@ -108,6 +104,6 @@ def test_participants_who_were_behind_before_are_not_overtaken(
 def test_an_overtaken_participant_reads_who_overtook_them() -> None:
     ada = msgspec.structs.replace(ENTRY, rank=1, number=7, score_us=10.0, participant="ada")
     eve = msgspec.structs.replace(ENTRY, rank=2, number=3, score_us=12.5, participant="eve")
-    assert direct_message_texts.overtaken_text(eve, ada, BOARD) == (
+    assert texts.overtaken_text(eve, ada, BOARD) == (
         "**ada** overtook you on `sort`, H100, with #7: 10 µs. Your #3, 12.5 µs, now has rank 2."
     )

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from discord_edge.notifications import announcement_texts
-from discord_edge.notifications.announcement_texts import ProblemSummary
+from discord_edge.notifications import texts
+from discord_edge.notifications.texts import ProblemSummary
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from tests.support.api_examples import make_example
@@ -32,17 +32,17 @@ def entry(rank: int, name: str = "ada") -> Entry:
 )
 def test_a_result_line_says_how_good_it_is(rank: int, said: str) -> None:
     board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(1), entry(rank)])
-    assert said in announcement_texts.result_line(entry(rank), board)
+    assert said in texts.result_line(entry(rank), board)
 
 
 def test_a_hostile_name_or_statement_mentions_nobody() -> None:
     board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(1, HOSTILE)])
     bad = msgspec.structs.replace(SORT, title=HOSTILE, statement=HOSTILE)
     for text in (
-        announcement_texts.result_line(board.items[0], board),
-        announcement_texts.podium_text(board, None, is_record=True),
-        announcement_texts.post_text(bad),
-        announcement_texts.changes_text(SORT, bad),
+        texts.result_line(board.items[0], board),
+        texts.podium_text(board, None, is_record=True),
+        texts.post_text(bad),
+        texts.changes_text(SORT, bad),
     ):
         assert "@everyone" not in text
         assert "<@&1>" not in text
@@ -62,15 +62,15 @@ def test_texts_keep_discords_limits() -> None:
         deadline_at=AT,
         statement=long * 40,
     )
-    assert len(announcement_texts.post_text(facts)) < 1950
+    assert len(texts.post_text(facts)) < 1950
     marks = {
         "title": "*" * 300,
         "gpus": ["_" * 300],
-        "rejudge": announcement_texts.rejudge_text(AGAIN, "*" * 400),
+        "rejudge": texts.rejudge_text(AGAIN, "*" * 400),
     }
-    assert len(announcement_texts.post_text(msgspec.structs.replace(facts, **marks))) < 1950
-    assert len(announcement_texts.thread_name(entry(1, long), board)) <= 100
-    assert len(announcement_texts.podium_text(board, [], is_record=False)) < 1950
+    assert len(texts.post_text(msgspec.structs.replace(facts, **marks))) < 1950
+    assert len(texts.thread_name(entry(1, long), board)) <= 100
+    assert len(texts.podium_text(board, [], is_record=False)) < 1950
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_texts_keep_discords_limits() -> None:
     ],
 )
 def test_changes_are_described(change: dict[str, object], said: str) -> None:
-    found = announcement_texts.changes_text(SORT, msgspec.structs.replace(SORT, **change))
+    found = texts.changes_text(SORT, msgspec.structs.replace(SORT, **change))
     assert said in found
     assert bool(found) == bool(said)
 
@@ -95,18 +95,12 @@ def test_a_podium_names_the_changes_since_the_last_one() -> None:
     rows = [entry(rank, name) for rank, name in enumerate(("ada", "eve", "bob", "kim"), 1)]
     items = [msgspec.structs.replace(one, participant_id=one.participant or "") for one in rows]
     board = make_example(Leaderboard, problem="sort", gpu="H100", items=items)
-    said = announcement_texts.podium_text(
-        board, ["eve", "kim", "bob"], is_record=False
-    ).splitlines()[0]
+    said = texts.podium_text(board, ["eve", "kim", "bob"], is_record=False).splitlines()[0]
     assert "**ada** took first place, **kim** dropped out." in said
     assert "eve" not in said
     # Changed, and changed back, within the ten minutes.
-    assert announcement_texts.podium_text(board, ["ada", "eve", "bob"], is_record=False) == ""
-    assert (
-        announcement_texts.podium_text(board, None, is_record=False)
-        .splitlines()[0]
-        .endswith("H100:")
-    )
+    assert texts.podium_text(board, ["ada", "eve", "bob"], is_record=False) == ""
+    assert texts.podium_text(board, None, is_record=False).splitlines()[0].endswith("H100:")
 
 
 def test_a_problem_for_beginners_is_calm() -> None:
@@ -116,18 +110,17 @@ def test_a_problem_for_beginners_is_calm() -> None:
 
 def test_a_rejudge_stays_in_the_post() -> None:
     rejudge = RejudgeSummary(problem="sort", from_version=1, to_version=2, count=1, changed_count=2)
-    said = announcement_texts.rejudge_text(rejudge, HOSTILE)
+    said = texts.rejudge_text(rejudge, HOSTILE)
     assert said.startswith("Rejudged under version 2: 1 submission was run again, and 2 results")
     assert "@everyone" not in said
-    assert said in announcement_texts.post_text(msgspec.structs.replace(SORT, rejudge=said))
+    assert said in texts.post_text(msgspec.structs.replace(SORT, rejudge=said))
 
 
 def test_a_valid_result_that_is_not_the_best_says_so() -> None:
     board = make_example(Leaderboard, problem="sort", gpu="H100", items=[entry(2)])
-    assert (
-        "valid but slower than their 9.5 µs at rank 2 · #9"
-        in announcement_texts.slower_result_line(entry(2), board, 9, 14.0)
+    assert "valid but slower than their 9.5 µs at rank 2 · #9" in texts.slower_result_line(
+        entry(2), board, 9, 14.0
     )
     pooled = msgspec.structs.replace(entry(2), pooled_over=[7, 9])
-    said = announcement_texts.slower_result_line(pooled, board, 9, 9.5)
+    said = texts.slower_result_line(pooled, board, 9, 9.5)
     assert "has 9.5 µs on `sort`, H100, pooled over #7, #9, at rank 2 · #9" in said

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from discord_edge.cards import Attachment, fit_attachments
 from discord_edge.problems.commands import (
     calling_convention,
     choose_language,
     rules_card,
     select_harnesses,
 )
+from discord_edge.wording import Attachment, fit_attachments
 from shared.api.agents import Harness, Harnesses, HarnessUser
 from shared.api.problems import FullProblem, ProblemCase, Rules
 from tests.support.api_examples import make_example

@@ -13,8 +13,7 @@ from aiohttp import web
 from discord.ext import commands
 from prometheus_client import CollectorRegistry
 
-from discord_edge.bot.client import BotMonitor
-from discord_edge.metrics import EdgeMetrics
+from discord_edge.metrics import BotMonitor, EdgeMetrics
 from shared.clock import now
 from shared.errors import Failed, Refused
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import BodyPartReader, web
@@ -13,17 +12,18 @@ from discord_sim.cdn import FileUpload
 from discord_sim.documents import JSON, RequestContent
 from discord_sim.errors import ApiError, Problem, invalid_body
 from discord_sim.operations import every_operation
-from discord_sim.operations.operation import Answer, Operation, Request
 from discord_sim.record import RecordedRequest
-from discord_sim.state import SimulatorState
+from discord_sim.state import Answer, Operation, Request, SimulatorState
 
 REQUEST_BYTES_MAX = 25 * 1024 * 1024
 FORM = "multipart/form-data"
 UNREADABLE = ApiError(400, 50109, "The request body contains invalid JSON.")
 BodyAndFiles = tuple[Any, dict[int, FileUpload]]
 AGENT = "DiscordBot ("
-# The member of a union of bodies, by operation and by whether the channel is a thread.
+# The member of a union of bodies, by operation and by whether the channel is a forum or a thread.
 BRANCHES = {
+    ("create_thread", True): "CreateForumThreadRequest",
+    ("create_thread", False): "CreateTextThreadWithoutMessageRequest",
     ("update_channel", True): "UpdateThreadRequestPartial",
     ("update_channel", False): "UpdateGuildChannelRequestPartial",
 }
@@ -71,69 +71,51 @@ async def _read_form(request: web.Request) -> BodyAndFiles:
     return body, files
 
 
-@dataclass
-class _RequestContext:
-    """The facts about a request so far, for the record."""
-
-    operation: str = "?"
-    path: str = ""
-    request: Request = field(default_factory=lambda: Request({}, {}))
-    headers: dict[str, str] = field(default_factory=dict)
-
-
 class ApiServer:
     """Answers and records every request under /api/v10."""
 
     def __init__(self, state: SimulatorState) -> None:
-        """Serve a simulated Discord."""
         self._state = state
         self._operations = every_operation()
 
     async def serve(self, request: web.Request) -> web.Response:
         """Answer one request."""
-        context = _RequestContext(path=f"/{request.match_info['tail']}")
+        state, recorded = self._state, RecordedRequest(f"/{request.match_info['tail']}")
+        headers: dict[str, str] = {}
         try:
-            status, answer = await self._answer(request, context)
+            recorded.status, recorded.answer = await self._answer(request, recorded, headers)
         except ApiError as error:
-            status, answer = error.status, error.body()
-            context.headers |= error.headers
+            recorded.status, recorded.answer = error.status, error.body()
+            headers |= error.headers
             if error.is_fault():
-                self._state.record.violations.append(f"{context.operation}: {error.describe()}")
-        self._check_answer(context.operation, status, answer)
-        recorded = RecordedRequest(
-            context.operation,
-            context.path,
-            context.request.body,
-            context.request.files,
-            status,
-            answer,
-            self._state.clock.now(),
-        )
+                state.record.violations.append(f"{recorded.operation}: {error.describe()}")
+        self._check_answer(recorded.operation, recorded.status, recorded.answer)
         # The answer is encoded now, because its objects may change before it is sent.
-        data = None if answer is None else json.dumps(answer).encode()
-        self._state.record.calls.append(recorded)
-        await self._state.record.tell()
-        if self._state.faults.takes_answer(context.operation) and request.transport:
+        data = None if recorded.answer is None else json.dumps(recorded.answer).encode()
+        recorded.at = state.clock.now()
+        state.record.calls.append(recorded)
+        await state.record.tell()
+        if state.faults.takes_answer(recorded.operation) and request.transport:
             request.transport.abort()
-        if data is None:
-            return web.Response(status=status, headers=context.headers)
         # With a charset in the header, discord.py would not parse the JSON.
-        headers = {**context.headers, "Content-Type": JSON}
-        return web.Response(status=status, body=data, headers=headers)
+        headers |= {} if data is None else {"Content-Type": JSON}
+        return web.Response(status=recorded.status, body=data, headers=headers)
 
-    async def _answer(self, request: web.Request, context: _RequestContext) -> Answer:
-        if self._state.faults.is_down:
-            self._state.faults.strike("")
-        operation, path = self._find(request.method, context.path)
-        context.operation = operation.id
+    async def _answer(
+        self, request: web.Request, recorded: RecordedRequest, headers: dict[str, str]
+    ) -> Answer:
+        state = self._state
+        if state.faults.is_down:
+            state.faults.strike("")
+        operation, path = self._find(request.method, recorded.path)
+        recorded.operation = operation.id
         self._authenticate(request, operation)
-        context.request = Request(path, dict(request.query))
-        body, files = await read_body(request)
-        context.request = Request(path, dict(request.query), body, files)
-        self._state.faults.strike(operation.id)
-        context.headers = self._state.limits.take(operation.id, path)
-        self._validate(operation, context.request)
-        return await operation.handle(self._state, context.request)
+        recorded.body, recorded.files = await read_body(request)
+        parsed = Request(path, dict(request.query), recorded.body, recorded.files)
+        state.faults.strike(operation.id)
+        headers |= state.limits.take(operation.id, path)
+        self._validate(operation, parsed)
+        return await operation.handle(state, parsed)
 
     def _find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
         for operation in self._operations:
@@ -161,21 +143,16 @@ class ApiServer:
         document = self._state.validators.document
         if document is None:
             return
-        branch = self._branch(operation.id, request)
+        branch = self._branch(operation.id, request.path.get("channel_id", ""))
         content = RequestContent(operation.id, request.path, request.query, request.body, branch)
         if problems := document.check_request(content):
             raise invalid_body(problems)
         self._state.record.lints |= document.lint_request(content)
 
-    def _branch(self, operation: str, request: Request) -> str | None:
-        channel = self._state.guild.channels.get(request.path.get("channel_id", ""))
-        if channel is None or channel["type"] == shapes.DM:
-            return None
-        if operation == "create_thread":
-            is_forum = channel["type"] == shapes.FORUM
-            kind = "CreateForumThreadRequest"
-            return kind if is_forum else "CreateTextThreadWithoutMessageRequest"
-        return BRANCHES.get((operation, channel["type"] in shapes.THREADS))
+    def _branch(self, operation: str, channel_id: str) -> str | None:
+        kind = self._state.guild.channels.get(channel_id, {"type": shapes.DM})["type"]
+        special = (shapes.FORUM,) if operation == "create_thread" else shapes.THREADS
+        return None if kind == shapes.DM else BRANCHES.get((operation, kind in special))
 
     def _check_answer(self, operation: str, status: int, answer: Any) -> None:
         document = self._state.validators.document

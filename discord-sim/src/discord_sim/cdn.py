@@ -33,7 +33,6 @@ class Cdn:
     """The store of attachments."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
-        """Start empty; `base` is set once the server listens."""
         self._clock, self._ids = clock, ids
         self.base = ""
         self.stored: dict[str, StoredFile] = {}

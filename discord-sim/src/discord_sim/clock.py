@@ -15,7 +15,6 @@ class Clock:
     """The wall clock plus an offset that tests control."""
 
     def __init__(self) -> None:
-        """Start at the current time."""
         self._ahead_s = 0.0
         self._stopped_at: float | None = None
         self._turned = asyncio.Event()
@@ -60,7 +59,6 @@ class Ids:
     """Snowflakes: the time in milliseconds and a counter."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start the counter at zero."""
         self._clock = clock
         self._count = 0
 

@@ -25,7 +25,6 @@ class Control:
     """The routes under /sim; their only protection is that they listen on loopback."""
 
     def __init__(self, sim: Simulator) -> None:
-        """Control a simulator."""
         self._sim = sim
         self._open_modals: dict[str, UserAction] = {}
 
@@ -56,23 +55,21 @@ class Control:
     async def state(self, _: web.Request) -> web.Response:
         """Return users, roles, commands and violations."""
         sim = self._sim
-        return web.json_response(
-            {
-                "guild": sim.guild.id,
-                "bot": sim.guild.bot_id,
-                "is_connected": sim.gateway.is_connected,
-                "people": [user for user in sim.guild.users.values() if not user["bot"]],
-                "members": {
-                    identity: member["roles"] for identity, member in sim.guild.members.items()
-                },
-                "may": {identity: str(sim.guild.may(identity)) for identity in sim.guild.members},
-                "roles": list(sim.guild.roles.values()),
-                "commands": [command for group in sim.commands.values() for command in group],
-                "violations": sim.record.violations,
-                "own_faults": sim.record.own_faults,
-                "changes": sim.record.changes,
-            }
-        )
+        members = sim.guild.members
+        state = {
+            "guild": sim.guild.id,
+            "bot": sim.guild.bot_id,
+            "is_connected": sim.gateway.is_connected,
+            "people": [user for user in sim.guild.users.values() if not user["bot"]],
+            "members": {identity: member["roles"] for identity, member in members.items()},
+            "may": {identity: str(sim.guild.may(identity)) for identity in members},
+            "roles": list(sim.guild.roles.values()),
+            "commands": [command for group in sim.commands.values() for command in group],
+            "violations": sim.record.violations,
+            "own_faults": sim.record.own_faults,
+            "changes": sim.record.changes,
+        }
+        return web.json_response(state)
 
     async def changes(self, request: web.Request) -> web.Response:
         """Wait until there are more changes than `after`, and return their number."""
@@ -162,7 +159,6 @@ class Control:
         return self._sim.messages[body["channel"]][body["message"]]
 
     async def _describe(self, action: UserAction) -> Json:
-        """Wait for the acknowledgement, and describe it; the answer is among the messages."""
         interaction, record = action.interaction, self._sim.record
         await record.wait(
             lambda: interaction.callback is not None or interaction.is_failed, ACTION_S_MAX

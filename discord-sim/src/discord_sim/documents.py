@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,24 +59,22 @@ SENT_BY_BOT = "SEND"
 KINDS = {2: "CHAT_INPUT", 3: "COMPONENT", 4: "AUTOCOMPLETE", 5: "MODAL"}
 
 
-def explain_errors(errors: Iterable[ValidationError], *, takes_text: bool = False) -> list[Problem]:
-    """Return the problems at the deepest known paths.
+def explain_errors(
+    errors: Iterable[ValidationError], *, takes_text: bool = False
+) -> Iterator[Problem]:
+    """Yield the problems at the deepest known paths.
 
     `takes_text` accepts "5" for 5 as Discord does, although its document does not say so.
     """
-    return [problem for error in errors for problem in _explain_error(error, takes_text=takes_text)]
-
-
-def _explain_error(error: ValidationError, *, takes_text: bool) -> list[Problem]:
-    members: list[list[ValidationError]] = getattr(error.kind, "context", [])
-    if error.kind.name in UNIONS and members:
-        intended = min(members, key=_mismatch)
-        return explain_errors(intended, takes_text=takes_text)
-    if takes_text and _is_number_as_text(error):
-        return []
-    rule, value = error.kind.name, error.kind.value
-    rule_text = rule if isinstance(value, dict | list) else f"{rule}={value}"
-    return [Problem(tuple(error.instance_path), _shorten(error.message), rule_text)]
+    for error in errors:
+        members: list[list[ValidationError]] = getattr(error.kind, "context", [])
+        rule, value = error.kind.name, error.kind.value
+        if rule in UNIONS and members:
+            intended = min(members, key=_mismatch)
+            yield from explain_errors(intended, takes_text=takes_text)
+        elif not (takes_text and _is_number_as_text(error)):
+            rule = rule if isinstance(value, dict | list) else f"{rule}={value}"
+            yield Problem(tuple(error.instance_path), _shorten(error.message), rule)
 
 
 def _is_number_as_text(error: ValidationError) -> bool:
@@ -142,7 +140,6 @@ class OpenApiDocument:
     """The document; its validators are created when they are first needed."""
 
     def __init__(self, document: Json, *, is_closed: bool = False) -> None:
-        """Load a document with our corrections; `is_closed` forbids additional fields."""
         self._document = document
         schemas: Json = {**document["components"]["schemas"], **CORRECTIONS}
         if is_closed:
@@ -197,10 +194,7 @@ class OpenApiDocument:
         return problems + self.check(_select_branch(schema, content), content.body, takes_text=True)
 
     def lint_request(self, content: RequestContent) -> set[str]:
-        """Return the unknown fields of a body, each as `operation: field`.
-
-        Fields that discord.py itself sends are left out.
-        """
+        """Return the unknown fields of a body as `operation: field`, but not discord.py's own."""
         schema = self.operations[content.operation].body()
         if schema is None or content.body is None:
             return set()
@@ -240,7 +234,7 @@ class OpenApiDocument:
             complete = {**schema, "components": self._components}
             validator = jsonschema_rs.Draft202012Validator(complete, validate_formats=True)
             self._validators[key] = validator
-        return explain_errors(self._validators[key].iter_errors(value), takes_text=takes_text)
+        return list(explain_errors(self._validators[key].iter_errors(value), takes_text=takes_text))
 
 
 def _select_branch(schema: Json, content: RequestContent) -> Json:
@@ -254,7 +248,6 @@ def _close(schema: Json) -> Json:
 
 
 def _parse_value(raw: str, schema: Json) -> Any:
-    """Convert the text of a parameter to the type of its schema."""
     types = schema.get("type")
     types = types if isinstance(types, list) else [types]
     if "boolean" in types and raw.lower() in ("true", "false", "1", "0"):
@@ -268,7 +261,6 @@ class GatewaySchema:
     """The schema with its events."""
 
     def __init__(self, schema: Json) -> None:
-        """Load a schema; bit fields accept any integer because TypeScript lists single bits."""
         self._definitions: Json = {
             name: {"type": "integer"}
             if "Flags" in name and set(CHOICES) & set(definition)
@@ -295,7 +287,7 @@ class GatewaySchema:
         if name not in self._validators:
             schema = {**self._events[name], "definitions": self._definitions}
             self._validators[name] = jsonschema_rs.Draft7Validator(schema)
-        return explain_errors(self._validators[name].iter_errors(data))
+        return list(explain_errors(self._validators[name].iter_errors(data)))
 
 
 @dataclass(frozen=True)

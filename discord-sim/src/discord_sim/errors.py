@@ -19,7 +19,6 @@ class Problem:
     rule: str
 
     def __str__(self) -> str:
-        """Format the problem in one line."""
         return f"{'.'.join(map(str, self.path)) or '<body>'}: {self.message} [{self.rule}]"
 
     def under(self, *path: str | int) -> "Problem":

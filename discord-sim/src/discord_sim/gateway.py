@@ -83,7 +83,6 @@ class Connection:
     """A WebSocket to a bot."""
 
     def __init__(self, socket: web.WebSocketResponse, compress: str) -> None:
-        """Wrap a new WebSocket."""
         self.socket, self.compress = socket, compress
         self.session: Session | None = None
         self.beat_at = time.monotonic()
@@ -193,7 +192,6 @@ class Gateway:
             self.sessions.pop(session.id, None)
 
     async def _watch_heartbeats(self, connection: Connection) -> None:
-        """Close a connection without heartbeats."""
         while True:
             await asyncio.sleep(self.heartbeat_s)
             if time.monotonic() - connection.beat_at > 2 * self.heartbeat_s:

@@ -31,60 +31,42 @@ BITS = {
 ALL = (1 << 53) - 1
 # The permissions of everybody in a new server, as far as they matter to a bot.
 EVERYONE = (
-    "view_channel",
-    "send_messages",
-    "read_message_history",
-    "use_application_commands",
-    "attach_files",
-    "embed_links",
-    "send_messages_in_threads",
+    *("view_channel", "send_messages", "read_message_history", "use_application_commands"),
+    *("attach_files", "embed_links", "send_messages_in_threads"),
 )
 # The permissions that the bot is invited with; channels and roles are for its set-up only.
 BOT = (
-    "create_public_threads",
-    "create_private_threads",
-    "manage_threads",
-    "manage_channels",
-    "manage_roles",
+    *("create_public_threads", "create_private_threads", "manage_threads"),
+    *("manage_channels", "manage_roles"),
 )
 # Fields that the document requires and the bots ignore.
+_NULL_FIELDS = (
+    *("icon", "description", "home_header", "splash", "discovery_splash", "banner"),
+    *("application_id", "afk_channel_id", "system_channel_id", "widget_channel_id"),
+    *("max_presences", "vanity_url_code", "rules_channel_id", "safety_alerts_channel_id"),
+    *("public_updates_channel_id", "incidents_data"),
+)
+_ZERO_FIELDS = (
+    *("system_channel_flags", "verification_level", "default_message_notifications", "mfa_level"),
+    *("explicit_content_filter", "premium_tier", "premium_subscription_count", "nsfw_level"),
+)
 _CONSTANT_FIELDS: Json = {
-    "icon": None,
-    "description": None,
-    "home_header": None,
-    "splash": None,
-    "discovery_splash": None,
-    "banner": None,
-    "application_id": None,
+    **dict.fromkeys(_NULL_FIELDS),
+    **dict.fromkeys(_ZERO_FIELDS, 0),
+    **dict.fromkeys(("widget_enabled", "premium_progress_bar_enabled", "nsfw"), False),
     "region": "us-west",
-    "afk_channel_id": None,
+    "preferred_locale": "en-US",
     "afk_timeout": 300,
-    "system_channel_id": None,
-    "system_channel_flags": 0,
-    "widget_enabled": False,
-    "widget_channel_id": None,
-    "verification_level": 0,
-    "default_message_notifications": 0,
-    "mfa_level": 0,
-    "explicit_content_filter": 0,
-    "max_presences": None,
     "max_members": 500000,
     "max_stage_video_channel_users": 50,
     "max_video_channel_users": 25,
-    "vanity_url_code": None,
-    "premium_tier": 0,
-    "premium_subscription_count": 0,
-    "preferred_locale": "en-US",
-    "rules_channel_id": None,
-    "safety_alerts_channel_id": None,
-    "public_updates_channel_id": None,
-    "premium_progress_bar_enabled": False,
-    "nsfw": False,
-    "nsfw_level": 0,
     "emojis": [],
     "stickers": [],
-    "incidents_data": None,
 }
+_GATEWAY_LISTS = (
+    *("voice_states", "presences", "stage_instances"),
+    *("guild_scheduled_events", "soundboard_sounds"),
+)
 
 
 def permission_bits(*names: str) -> int:
@@ -92,42 +74,24 @@ def permission_bits(*names: str) -> int:
     return sum(BITS[name] for name in names)
 
 
-def role_permissions(roles: dict[str, dict[str, Any]], role_ids: list[str]) -> int:
-    """Combine the permissions of several roles, in the server as a whole."""
-    allowed = 0
-    for role_id in role_ids:
-        allowed |= int(roles[role_id]["permissions"])
-    return ALL if allowed & BITS["administrator"] else allowed
-
-
 def apply_overwrites(
     allowed: int, overwrites: list[dict[str, Any]], user_id: str, role_ids: list[str]
 ) -> int:
-    """Apply a channel's overwrites: those of @everyone, then of the roles, then of the user.
-
-    `role_ids` begins with the role of @everyone.
-    """
-    if allowed == ALL:
-        return ALL
+    """Apply a channel's overwrites, where `role_ids` begins with the role of @everyone."""
     by_id = {overwrite["id"]: overwrite for overwrite in overwrites}
-    allowed = _apply(allowed, [by_id[role_ids[0]]] if role_ids[0] in by_id else [])
-    allowed = _apply(allowed, [by_id[role_id] for role_id in role_ids[1:] if role_id in by_id])
-    return _apply(allowed, [by_id[user_id]] if user_id in by_id else [])
-
-
-def _apply(allowed: int, overwrites: list[dict[str, Any]]) -> int:
-    deny = allow = 0
-    for overwrite in overwrites:
-        deny |= int(overwrite["deny"])
-        allow |= int(overwrite["allow"])
-    return allowed & ~deny | allow
+    for ids in (role_ids[:1], role_ids[1:], [user_id]):
+        deny = allow = 0
+        for overwrite in (by_id[identity] for identity in ids if identity in by_id):
+            deny |= int(overwrite["deny"])
+            allow |= int(overwrite["allow"])
+        allowed = allowed & ~deny | allow
+    return allowed
 
 
 class Guild:
     """The state of the server; its callers send the gateway events about changes."""
 
     def __init__(self, clock: Clock, ids: Ids, identity: str = "") -> None:
-        """Create a server with an owner and the bot; without `identity` it gets a new id."""
         self._clock, self._ids = clock, ids
         self.users: dict[str, Json] = {}
         self.members: dict[str, Json] = {}
@@ -137,10 +101,9 @@ class Guild:
         self.features: list[str] = []
         self.id = identity or ids.next()
         self.roles[self.id] = shapes.role(self.id, "@everyone", permission_bits(*EVERYONE), 0)
-        self.bot_id = ids.next()
         self.bot_role = self.add_role("bot", permission_bits(*BOT))
-        self.users[self.bot_id] = shapes.user(self.bot_id, "warpboard", is_bot=True)
-        self._join(self.bot_id, [self.bot_role])
+        bot = shapes.user(ids.next(), "warpboard", is_bot=True)
+        self.bot_id = self._join(bot, [self.bot_role])
         self.owner_id = self.add_user("owner")
 
     @property
@@ -150,14 +113,13 @@ class Guild:
 
     def add_user(self, name: str, roles: list[str] | None = None) -> str:
         """Add a user to the server, and return the id."""
-        identity = self._ids.next()
-        self.users[identity] = shapes.user(identity, name)
-        self._join(identity, roles or [])
-        return identity
+        return self._join(shapes.user(self._ids.next(), name), roles or [])
 
-    def _join(self, user_id: str, roles: list[str]) -> None:
-        joined_at = self._clock.iso()
-        self.members[user_id] = shapes.member(self.users[user_id], roles, joined_at)
+    def _join(self, user: Json, roles: list[str]) -> str:
+        identity: str = user["id"]
+        self.users[identity] = user
+        self.members[identity] = shapes.member(user, roles, self._clock.iso())
+        return identity
 
     def add_role(self, name: str, allowed: int = 0) -> str:
         """Add a role, and return its id."""
@@ -209,7 +171,11 @@ class Guild:
         if channel["type"] in shapes.THREADS:
             channel = self.channels.get(channel["parent_id"], {})
         role_ids = [self.id, *self.members[user_id]["roles"]]
-        allowed = role_permissions(self.roles, role_ids)
+        allowed = 0
+        for role_id in role_ids:
+            allowed |= int(self.roles[role_id]["permissions"])
+        if allowed & BITS["administrator"]:
+            return ALL
         overwrites = channel.get("permission_overwrites", [])
         return apply_overwrites(allowed, overwrites, user_id, role_ids)
 
@@ -227,10 +193,7 @@ class Guild:
         return bool(allowed & BITS["view_channel"]) and not is_excluded
 
     def need(self, channel_id: str | None, *names: str) -> None:
-        """Check that the bot has permissions, in a channel or in general.
-
-        Raises `ApiError` 50001 and 50013.
-        """
+        """Check the bot's permissions, in a channel or in general. Raises `ApiError`."""
         if channel_id is not None and not self.sees(self.bot_id, channel_id):
             raise ApiError(403, 50001, "Missing Access")
         if permission_bits(*names) & ~self.may(self.bot_id, channel_id):
@@ -258,17 +221,13 @@ class Guild:
         visible = [it for it in self.channels.values() if self.sees(self.bot_id, it["id"])]
         return {
             **self.api_object(),
+            **{name: list[Json]() for name in _GATEWAY_LISTS},
             "hub_type": None,
             "joined_at": self._clock.iso(),
             "large": False,
             "unavailable": False,
             "member_count": len(self.members),
-            "voice_states": [],
             "members": [self.members[self.bot_id]],
             "channels": [channel for channel in visible if channel["type"] in kinds],
             "threads": [it for it in self.threads() if self.sees(self.bot_id, it["id"])],
-            "presences": [],
-            "stage_instances": [],
-            "guild_scheduled_events": [],
-            "soundboard_sounds": [],
         }

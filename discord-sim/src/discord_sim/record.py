@@ -14,17 +14,17 @@ INVALID = (401, 403, 429)
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecordedRequest:
-    """A request and its answer."""
+    """A request as far as it was understood, and its answer."""
 
-    operation: str
     path: str
-    body: Any
-    files: dict[int, FileUpload]
-    status: int
-    answer: Any
-    at: float
+    operation: str = "?"
+    body: Any = None
+    files: dict[int, FileUpload] = field(default_factory=dict)
+    status: int = 0
+    answer: Any = None
+    at: float = 0.0
 
 
 @dataclass

@@ -17,14 +17,13 @@ FILE_BYTES_MAX = 10 * 1024 * 1024
 def user(identity: str, name: str, *, is_bot: bool = False) -> Json:
     """Return a user."""
     return {
+        **dict.fromkeys(("avatar", "primary_guild")),
         "id": identity,
         "username": name,
-        "avatar": None,
+        "global_name": name.title(),
         "discriminator": "0",
         "public_flags": 0,
         "flags": 0,
-        "global_name": name.title(),
-        "primary_guild": None,
         "bot": is_bot,
         "system": False,
     }
@@ -32,37 +31,29 @@ def user(identity: str, name: str, *, is_bot: bool = False) -> Json:
 
 def member(user_object: Json, roles: list[str], joined_at: str) -> Json:
     """Return a member of the server."""
+    nulls = ("avatar", "banner", "communication_disabled_until", "nick", "premium_since")
     return {
-        "avatar": None,
-        "banner": None,
-        "communication_disabled_until": None,
+        **dict.fromkeys(nulls),
+        **dict.fromkeys(("pending", "mute", "deaf"), False),
         "flags": 0,
         "joined_at": joined_at,
-        "nick": None,
-        "pending": False,
-        "premium_since": None,
         "roles": roles,
         "user": user_object,
-        "mute": False,
-        "deaf": False,
     }
 
 
 def role(identity: str, name: str, permissions: int, position: int) -> Json:
     """Return a role; the one of @everyone has the server's id."""
     return {
+        **dict.fromkeys(("hoist", "managed", "mentionable"), False),
+        **dict.fromkeys(("icon", "unicode_emoji")),
         "id": identity,
         "name": name,
         "permissions": str(permissions),
         "position": position,
         "color": 0,
-        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-        "hoist": False,
-        "managed": False,
-        "mentionable": False,
-        "icon": None,
-        "unicode_emoji": None,
         "flags": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
     }
 
 
@@ -71,10 +62,10 @@ def channel(identity: str, guild_id: str, kind: int, name: str, position: int) -
     result = {
         "id": identity,
         "type": kind,
-        "flags": 0,
         "guild_id": guild_id,
         "name": name,
         "position": position,
+        "flags": 0,
         "parent_id": None,
         "permission_overwrites": [],
         "nsfw": False,
@@ -82,12 +73,8 @@ def channel(identity: str, guild_id: str, kind: int, name: str, position: int) -
     if kind in (TEXT, FORUM):
         result |= {"topic": None, "rate_limit_per_user": 0, "last_message_id": None}
     if kind == FORUM:
-        result |= {
-            "available_tags": [],
-            "default_reaction_emoji": None,
-            "default_sort_order": None,
-            "default_forum_layout": 0,
-        }
+        result |= {"available_tags": [], "default_reaction_emoji": None}
+        result |= {"default_sort_order": None, "default_forum_layout": 0}
     return result
 
 
@@ -101,31 +88,30 @@ class ThreadStart(NamedTuple):
 
 def thread(identity: str, parent: Json, body: Json, start: ThreadStart) -> Json:
     """Return a new thread."""
-    kind, owner_id, at = start
+    metadata: Json = {
+        "archived": False,
+        "archive_timestamp": start.at,
+        "create_timestamp": start.at,
+        "auto_archive_duration": body.get("auto_archive_duration") or 4320,
+        "locked": False,
+    }
+    if start.kind == PRIVATE_THREAD:
+        metadata["invitable"] = body.get("invitable") is not False
     result: Json = {
         "id": identity,
-        "type": kind,
-        "flags": 0,
-        "guild_id": parent["guild_id"],
+        "type": start.kind,
         "name": body["name"],
-        "owner_id": owner_id,
+        "owner_id": start.owner_id,
+        "guild_id": parent["guild_id"],
         "parent_id": parent["id"],
         "last_message_id": None,
-        "rate_limit_per_user": body.get("rate_limit_per_user") or 0,
+        "flags": 0,
         "message_count": 0,
         "member_count": 1,
         "total_message_sent": 0,
-        "thread_metadata": {
-            "archived": False,
-            "archive_timestamp": at,
-            "auto_archive_duration": body.get("auto_archive_duration") or 4320,
-            "locked": False,
-            "create_timestamp": at,
-        },
+        "rate_limit_per_user": body.get("rate_limit_per_user") or 0,
+        "thread_metadata": metadata,
     }
-    if kind == PRIVATE_THREAD:
-        is_open = body.get("invitable")
-        result["thread_metadata"]["invitable"] = True if is_open is None else is_open
     if parent["type"] == FORUM:
         result["applied_tags"] = [str(tag) for tag in body.get("applied_tags") or []]
     return result
@@ -138,31 +124,23 @@ def thread_member(thread_id: str, user_id: str, at: str) -> Json:
 
 def direct_channel(identity: str, recipient: Json) -> Json:
     """Return the channel of direct messages with a user."""
-    return {
-        "id": identity,
-        "type": DM,
-        "flags": 0,
-        "last_message_id": None,
-        "recipients": [recipient],
-    }
+    result = {"id": identity, "type": DM, "flags": 0, "last_message_id": None}
+    return {**result, "recipients": [recipient]}
 
 
 def message(identity: str, channel_id: str, author: Json, at: str) -> Json:
     """Return an empty message."""
+    lists = ("mentions", "mention_roles", "attachments", "embeds", "components")
     return {
+        **{name: list[Any]() for name in lists},
         "id": identity,
         "channel_id": channel_id,
         "author": author,
+        "timestamp": at,
         "type": 0,
         "content": "",
-        "mentions": [],
-        "mention_roles": [],
-        "attachments": [],
-        "embeds": [],
-        "components": [],
-        "timestamp": at,
-        "edited_timestamp": None,
         "flags": 0,
+        "edited_timestamp": None,
         "pinned": False,
         "mention_everyone": False,
         "tts": False,
@@ -172,7 +150,9 @@ def message(identity: str, channel_id: str, author: Json, at: str) -> Json:
 def command(identity: str, body: Json) -> Json:
     """Return a stored command, without the ids of its application and server."""
     permissions = body.get("default_member_permissions")
+    localized = ("contexts", "name_localizations", "description_localizations")
     return {
+        **{name: body.get(name) for name in localized},
         "id": identity,
         "type": body.get("type") or 1,
         "name": body["name"],
@@ -181,25 +161,14 @@ def command(identity: str, body: Json) -> Json:
         "default_member_permissions": None if permissions is None else str(permissions),
         "dm_permission": body.get("dm_permission", True),
         "nsfw": bool(body.get("nsfw")),
-        "contexts": body.get("contexts"),
         "integration_types": body.get("integration_types") or [0],
-        "name_localizations": body.get("name_localizations"),
-        "description_localizations": body.get("description_localizations"),
     }
 
 
 def emoji(identity: str, name: str, creator: Json) -> Json:
     """Return an emoji of an application."""
-    return {
-        "id": identity,
-        "name": name,
-        "roles": [],
-        "require_colons": True,
-        "managed": False,
-        "animated": False,
-        "available": True,
-        "user": creator,
-    }
+    result = {"id": identity, "name": name, "roles": [], "user": creator, "available": True}
+    return {**result, "require_colons": True, "managed": False, "animated": False}
 
 
 def without_none(options: list[Json]) -> list[Json]:

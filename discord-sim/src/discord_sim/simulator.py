@@ -47,7 +47,6 @@ class Simulator(SimulatorState):
         options: ServerOptions | None = None,
         token: str = TOKEN,
     ) -> None:
-        """Create a Discord that does not listen yet."""
         self._options = options or ServerOptions()
         super().__init__(token, validators or Validators(), self._options.guild)
         self.url, self.port = "", 0
@@ -61,7 +60,6 @@ class Simulator(SimulatorState):
         return f"{self.url}/api/{API_VERSION}"
 
     async def __aenter__(self) -> Self:
-        """Start listening."""
         app = self.application()
         self._runner = web.AppRunner(app, access_log=None, max_line_size=LINE_BYTES_MAX)
         await self._runner.setup()
@@ -82,7 +80,6 @@ class Simulator(SimulatorState):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close all connections and stop listening."""
         for task in self.deadlines:
             task.cancel()
         await self.gateway.drop()

@@ -1,13 +1,16 @@
-"""The state that the simulator's operations read and change, and interactions."""
+"""The state that the simulator's operations read and change, and the types of both."""
 
 import asyncio
+import re
 import secrets
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from discord_sim import shapes
-from discord_sim.cdn import Cdn
+from discord_sim.cdn import Cdn, FileUpload
 from discord_sim.clock import Clock, Ids
 from discord_sim.documents import Validators
 from discord_sim.errors import ApiError, unknown_object
@@ -64,7 +67,6 @@ class Interactions:
     """All interactions, by token."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
-        """Start without interactions."""
         self._clock, self._ids = clock, ids
         self.by_token: dict[str, Interaction] = {}
 
@@ -94,11 +96,60 @@ class Interactions:
         return interaction
 
 
+Answer = tuple[int, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A parsed and validated request."""
+
+    path: dict[str, str]
+    query: dict[str, str]
+    body: Any = None
+    files: dict[int, FileUpload] = field(default_factory=dict)
+
+
+Handler = Callable[["SimulatorState", Request], Awaitable[Answer]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of Discord's document; `is_open` ones need no bot token."""
+
+    id: str
+    method: str
+    template: str
+    handle: Handler
+    is_open: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of its paths."""
+        return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.template))
+
+
+class Operations:
+    """The operations of a module; one handler may serve several of them."""
+
+    def __init__(self) -> None:
+        self.all: list[Operation] = []
+
+    def add(
+        self, identity: str, method: str, template: str, *, is_open: bool = False
+    ) -> Callable[[Handler], Handler]:
+        """Return a decorator that adds an operation under Discord's own name."""
+
+        def add(handle: Handler) -> Handler:
+            self.all.append(Operation(identity, method, template, handle, is_open))
+            return handle
+
+        return add
+
+
 class SimulatorState:
     """The state of one simulated Discord, in memory."""
 
     def __init__(self, token: str, validators: Validators, guild: str = "") -> None:
-        """Create a server with the bot as a member."""
         self.token, self.validators = token, validators
         self.clock = Clock()
         self.ids = Ids(self.clock)

@@ -26,12 +26,9 @@ TEXT_MAX = 4000
 STRING, INTEGER, BOOLEAN, USER, CHANNEL, ROLE, NUMBER, ATTACHMENT = 3, 4, 5, 6, 7, 8, 10, 11
 NESTED = (1, 2)
 TYPES: dict[int, type | tuple[type, ...]] = {
-    STRING: str,
+    **dict.fromkeys((STRING, USER, CHANNEL, ROLE), str),
     INTEGER: int,
     BOOLEAN: bool,
-    USER: str,
-    CHANNEL: str,
-    ROLE: str,
     NUMBER: (int, float),
     ATTACHMENT: FileUpload,
 }
@@ -40,35 +37,34 @@ PATIENCE_S = 30.0
 
 def fill_modal(modal: Json, values: Mapping[str, str]) -> Json:
     """Return what the client sends for a modal; fields are named by label or id."""
-    used: set[str] = set()
-    rows = [_fill_row(row, values, used) for row in modal["components"]]
-    if unknown := set(values) - used:
-        raise ActionNotOffered(f"the modal has no field {sorted(unknown)}")
-    return {"custom_id": modal["custom_id"], "components": [row for row in rows if row]}
+    unused, rows = set(values), []
+    for row in modal["components"]:
+        if row["type"] == LABEL:
+            inner = _fill_field(row["component"], row.get("label"), values, unused)
+            rows.append({"type": LABEL, "id": 1, "component": inner})
+        elif "components" in row:
+            fields = row["components"]
+            inners = [_fill_field(field, field.get("label"), values, unused) for field in fields]
+            rows.append({"type": row["type"], "id": 1, "components": inners})
+    if unused:
+        raise ActionNotOffered(f"the modal has no field {sorted(unused)}")
+    return {"custom_id": modal["custom_id"], "components": rows}
 
 
-def _fill_row(row: Json, values: Mapping[str, str], used: set[str]) -> Json | None:
-    if row["type"] == LABEL:
-        inner = _fill_field(row["component"], row.get("label"), values, used)
-        return {"type": LABEL, "id": 1, "component": inner}
-    if "components" not in row:
-        return None
-    fields = [_fill_field(field, field.get("label"), values, used) for field in row["components"]]
-    return {"type": row["type"], "id": 1, "components": fields}
-
-
-def _fill_field(field: Json, label: str | None, values: Mapping[str, str], used: set[str]) -> Json:
+def _fill_field(
+    field: Json, label: str | None, values: Mapping[str, str], unused: set[str]
+) -> Json:
     name = next((key for key in (label, field["custom_id"]) if key in values), None)
     value = field.get("value") or "" if name is None else values[name]
-    if name is not None:
-        used.add(name)
+    unused.discard(name or "")
+    result = {"type": field["type"], "custom_id": field["custom_id"], "id": 1}
     if field["type"] != TEXT_INPUT:
-        return {"type": field["type"], "custom_id": field["custom_id"], "id": 1, "values": [value]}
+        return result | {"values": [value]}
     length_min, length_max = field.get("min_length") or 0, field.get("max_length") or TEXT_MAX
     is_missing = field.get("required", True) and not value
     if is_missing or not (length_min <= len(value) <= length_max or not value):
         raise ActionNotOffered(f"the client refuses {value!r} for {label!r}")
-    return {"type": TEXT_INPUT, "custom_id": field["custom_id"], "value": value, "id": 1}
+    return result | {"value": value}
 
 
 def fill_command(
@@ -80,17 +76,16 @@ def fill_command(
 ) -> Json:
     """Return what the client sends for a command; with a focused option it may be incomplete."""
     root, *names = path.split()
-    command = _find_command(state, user_id, root)
-    node, chain = command, []
+    command = node = _find_command(state, user_id, root)
+    chain = []
     for name in names:
-        node = _find_subcommand(node, name, path)
+        nested = {it["name"]: it for it in node.get("options", []) if it["type"] in NESTED}
+        if name not in nested:
+            raise ActionNotOffered(f"/{path}: there is no {name!r}")
+        node = nested[name]
         chain.append(node)
     known = {option["name"]: option for option in node.get("options", [])}
-    if any(option["type"] in NESTED for option in known.values()):
-        raise ActionNotOffered(f"/{path} is incomplete: add one of {list(known)}")
-    if unknown := set(values) - set(known):
-        raise ActionNotOffered(f"/{path} has no option {sorted(unknown)}; it has {list(known)}")
-    _check_complete(path, known, values, focused)
+    _check_options(path, known, values, focused)
     resolved: Json = {}
     options = [
         _fill_option(state, known[name], values[name], resolved, is_focused=name == focused)
@@ -105,7 +100,6 @@ def fill_command(
 
 
 def _find_command(state: SimulatorState, user_id: str, name: str) -> Json:
-    """Return a command that the user sees."""
     commands = [*state.commands.get(state.guild.id, []), *state.commands.get(None, [])]
     for command in commands:
         if command["name"] == name and command["type"] == 1:
@@ -115,29 +109,22 @@ def _find_command(state: SimulatorState, user_id: str, name: str) -> Json:
             if is_hidden and allowed != ALL:
                 raise ActionNotOffered(f"/{name} is hidden from this user, who lacks {needed}")
             return command
-    raise ActionNotOffered(
-        f"there is no /{name}; synced are {[command['name'] for command in commands]}"
-    )
+    names = [command["name"] for command in commands]
+    raise ActionNotOffered(f"there is no /{name}; synced are {names}")
 
 
-def _find_subcommand(node: Json, name: str, path: str) -> Json:
-    option: Json
-    for option in node.get("options", []):
-        if option["name"] == name and option["type"] in NESTED:
-            return option
-    raise ActionNotOffered(f"/{path}: there is no {name!r}")
-
-
-def _check_complete(
+def _check_options(
     path: str, known: Mapping[str, Json], values: Mapping[str, Any], focused: str | None
 ) -> None:
+    if any(option["type"] in NESTED for option in known.values()):
+        raise ActionNotOffered(f"/{path} is incomplete: add one of {list(known)}")
+    if unknown := set(values) - set(known):
+        raise ActionNotOffered(f"/{path} has no option {sorted(unknown)}; it has {list(known)}")
     if focused is not None:
         if not known.get(focused, {}).get("autocomplete"):
             raise ActionNotOffered(f"/{path}: there is no autocomplete for {focused!r}")
         return
-    missing = [
-        name for name, option in known.items() if option.get("required") and name not in values
-    ]
+    missing = [name for name, it in known.items() if it.get("required") and name not in values]
     if missing:
         raise ActionNotOffered(f"/{path}: the client requires {missing}")
 
@@ -146,11 +133,11 @@ def _fill_option(
     state: SimulatorState, option: Json, value: Any, resolved: Json, *, is_focused: bool
 ) -> Json:
     kind, name = option["type"], option["name"]
-    is_wrong_bool = isinstance(value, bool) and kind != BOOLEAN
-    # A value is text while it is typed.
-    if not is_focused and (is_wrong_bool or not isinstance(value, TYPES[kind])):
-        raise ActionNotOffered(f"{name}: {value!r} has the wrong type")
     if not is_focused:
+        # A value is text while it is typed.
+        is_wrong_bool = isinstance(value, bool) and kind != BOOLEAN
+        if is_wrong_bool or not isinstance(value, TYPES[kind]):
+            raise ActionNotOffered(f"{name}: {value!r} has the wrong type")
         _check_value(option, value)
     result = {"name": name, "type": kind, "value": _resolve(state, kind, value, resolved)}
     return result | ({"focused": True} if is_focused else {})
@@ -179,9 +166,9 @@ def _resolve(state: SimulatorState, kind: int, value: Any, resolved: Json) -> An
     if kind == USER:
         hidden = ("user", "mute", "deaf")
         member = {key: item for key, item in guild.member(value).items() if key not in hidden}
+        member["permissions"] = str(guild.may(value))
         resolved.setdefault("users", {})[value] = guild.users[value]
-        permissions = str(guild.may(value))
-        resolved.setdefault("members", {})[value] = member | {"permissions": permissions}
+        resolved.setdefault("members", {})[value] = member
     if kind == CHANNEL:
         channel = guild.channel(value)
         resolved.setdefault("channels", {})[value] = channel | {"permissions": "0"}
@@ -218,10 +205,13 @@ class UserAction:
         )
 
     @property
+    def _messages(self) -> dict[str, Json]:
+        return self.state.messages[self.interaction.channel_id]
+
+    @property
     def message(self) -> Json | None:
         """The answer's message as it is now."""
-        messages = self.state.messages[self.interaction.channel_id]
-        return messages.get(self.interaction.original_id or "")
+        return self._messages.get(self.interaction.original_id or "")
 
     @property
     def is_thinking(self) -> bool:
@@ -236,36 +226,20 @@ class UserAction:
     @property
     def followups(self) -> list[Json]:
         """The follow-up messages, oldest first."""
-        messages = self.state.messages[self.interaction.channel_id]
-        original_id = self.interaction.original_id
-        ids = [identity for identity in self.interaction.message_ids if identity != original_id]
-        return [messages[identity] for identity in ids if identity in messages]
-
-
-async def begin_action(state: SimulatorState, interaction: Interaction) -> UserAction:
-    """Send the bot the interaction of a user."""
-    action = UserAction(state, interaction)
-    if not state.gateway.sessions:
-        interaction.is_failed = True
-        await state.record.tell()
-        return action
-    expiry = asyncio.create_task(_expire(state, interaction))
-    state.deadlines.add(expiry)
-    expiry.add_done_callback(state.deadlines.discard)
-    # A bot gets its own interactions whatever its intents.
-    await state.gateway.emit("INTERACTION_CREATE", _payload(state, interaction))
-    return action
+        ids = [it for it in self.interaction.message_ids if it != self.interaction.original_id]
+        return [self._messages[identity] for identity in ids if identity in self._messages]
 
 
 async def _expire(state: SimulatorState, interaction: Interaction) -> None:
-    """Mark an interaction as failed if it is not acknowledged in time."""
-    answered = asyncio.create_task(interaction.answered.wait())
-    late = asyncio.create_task(state.clock.until(interaction.created_at + ACKNOWLEDGE_S))
+    waiting = {
+        asyncio.create_task(interaction.answered.wait()),
+        asyncio.create_task(state.clock.until(interaction.created_at + ACKNOWLEDGE_S)),
+    }
     try:
-        await asyncio.wait({answered, late}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        answered.cancel()
-        late.cancel()
+        for task in waiting:
+            task.cancel()
     if interaction.callback is not None:
         return
     interaction.is_failed = True
@@ -278,7 +252,6 @@ async def _expire(state: SimulatorState, interaction: Interaction) -> None:
 
 
 def _payload(state: SimulatorState, interaction: Interaction) -> Json:
-    """Return the gateway's payload of an interaction."""
     guild, channel_id = state.guild, interaction.channel_id
     channel = guild.channel(channel_id)
     allowed = str(guild.may(interaction.user_id, channel_id))
@@ -315,7 +288,6 @@ class SimulatedUser:
     """A user; actions that the client does not offer raise `ActionNotOffered`."""
 
     def __init__(self, state: SimulatorState, identity: str) -> None:
-        """Act as a member of the server."""
         self._state, self.id = state, identity
 
     @property
@@ -327,12 +299,12 @@ class SimulatedUser:
         """Return the visible messages of a channel, oldest first."""
         if not self._state.guild.sees(self.id, channel_id):
             return []
-        messages = self._state.messages[channel_id].values()
-        return [message for message in messages if self._is_visible(message)]
-
-    def _is_visible(self, message: Json) -> bool:
-        user_id = message.get("interaction_metadata", {}).get("user", {}).get("id")
-        return not message["flags"] & EPHEMERAL or user_id == self.id
+        return [
+            message
+            for message in self._state.messages[channel_id].values()
+            if not message["flags"] & EPHEMERAL
+            or message.get("interaction_metadata", {}).get("user", {}).get("id") == self.id
+        ]
 
     def threads(self, parent_id: str) -> list[Json]:
         """Return the visible threads and posts of a channel, oldest first."""
@@ -354,32 +326,37 @@ class SimulatedUser:
 
         A file is a `FileUpload`, a member is an id.
         """
-        self._check_may_use_commands(channel_id)
-        data = fill_command(self._state, self.id, path, values)
-        return await self._interact(COMMAND, channel_id, data)
+        return await self._use_command(COMMAND, channel_id, path, values)
 
     async def autocomplete(
         self, channel_id: str, path: str, focused: str, **values: Any
     ) -> list[Json]:
         """Return the choices for the focused option; each has `name` and `value`."""
-        self._check_may_use_commands(channel_id)
-        data = fill_command(self._state, self.id, path, values, focused)
-        action = await self._interact(AUTOCOMPLETE, channel_id, data)
+        action = await self._use_command(AUTOCOMPLETE, channel_id, path, values, focused)
         await action.acknowledged()
         return action.interaction.choices
 
-    def _check_may_use_commands(self, channel_id: str) -> None:
+    async def _use_command(
+        self,
+        kind: int,
+        channel_id: str,
+        path: str,
+        values: Mapping[str, Any],
+        focused: str | None = None,
+    ) -> UserAction:
         allowed = self._state.guild.may(self.id, channel_id)
         if not self._state.guild.sees(self.id, channel_id):
             raise ActionNotOffered("this user does not see that channel")
         if not allowed & BITS["use_application_commands"]:
             raise ActionNotOffered("this user may not use commands here")
+        data = fill_command(self._state, self.id, path, values, focused)
+        return await self._interact(kind, channel_id, data)
 
     async def click(
         self, message: Json, label: str | None = None, custom_id: str | None = None
     ) -> UserAction:
         """Press a button, found by its label, its emoji or its id."""
-        button = await self._find_component(message, (2,), label, custom_id)
+        button = await self._find_component(message, 2, label, custom_id)
         data = {"custom_id": button["custom_id"], "component_type": 2, "id": button["id"]}
         return await self._use_component(message, data)
 
@@ -391,7 +368,7 @@ class SimulatedUser:
         custom_id: str | None = None,
     ) -> UserAction:
         """Choose from a menu, found by its placeholder or its id."""
-        menu = await self._find_component(message, (3,), label, custom_id)
+        menu = await self._find_component(message, 3, label, custom_id)
         offered = [option["value"] for option in menu["options"]]
         is_count_allowed = menu["min_values"] <= len(values) <= menu["max_values"]
         if not is_count_allowed or set(values) - set(offered) or len(set(values)) != len(values):
@@ -406,21 +383,32 @@ class SimulatedUser:
     async def _interact(
         self, kind: int, channel_id: str, data: Json, message_id: str | None = None
     ) -> UserAction:
-        interaction = self._state.interactions.begin(kind, self.id, channel_id, data)
+        state = self._state
+        interaction = state.interactions.begin(kind, self.id, channel_id, data)
         interaction.message_id = message_id
-        return await begin_action(self._state, interaction)
+        if not state.gateway.sessions:
+            interaction.is_failed = True
+            await state.record.tell()
+            return UserAction(state, interaction)
+        expiry = asyncio.create_task(_expire(state, interaction))
+        state.deadlines.add(expiry)
+        expiry.add_done_callback(state.deadlines.discard)
+        # A bot gets its own interactions whatever its intents.
+        await state.gateway.emit("INTERACTION_CREATE", _payload(state, interaction))
+        return UserAction(state, interaction)
 
     async def _find_component(
-        self, message: Json, kinds: tuple[int, ...], label: str | None, custom_id: str | None
+        self, message: Json, kind: int, label: str | None, custom_id: str | None
     ) -> Json:
         await asyncio.sleep(self._state.reaction_s)
         current = self._state.messages[message["channel_id"]].get(message["id"])
         if current is None or current not in self.sees(message["channel_id"]):
             raise ActionNotOffered("this user does not see that message")
         for _, component in walk_components(current["components"]):
-            is_named = label is None or label in _labels(component)
+            emoji = (component.get("emoji") or {}).get("name")
+            labels = (None, component.get("label"), component.get("placeholder"), emoji)
             has_id = custom_id in (None, component.get("custom_id"))
-            if component["type"] in kinds and is_named and has_id:
+            if component["type"] == kind and label in labels and has_id:
                 if component.get("disabled"):
                     name = label or custom_id or component["custom_id"]
                     raise ActionNotOffered(f"{name} is disabled")
@@ -437,8 +425,3 @@ class SimulatedUser:
             raise ActionNotOffered("no modal is open for this user")
         data = fill_modal(interaction.modal, values)
         return await self._interact(MODAL, interaction.channel_id, data, interaction.message_id)
-
-
-def _labels(component: Json) -> tuple[str | None, ...]:
-    emoji = component.get("emoji") or {}
-    return component.get("label"), component.get("placeholder"), emoji.get("name")

@@ -3,32 +3,23 @@
 from discord_sim import shapes
 from discord_sim.errors import ApiError, Problem, invalid_body, thread_archived, unknown_object
 from discord_sim.gateway import GUILDS, MEMBERS
-from discord_sim.operations.messages import (
-    emit_thread_event,
-    fill_message,
-    find_message,
-    new_message,
-    publish_message,
-)
-from discord_sim.operations.operation import Answer, Request, operation
+from discord_sim.operations import messages
 from discord_sim.rate_limits import rate_limited_error
 from discord_sim.shapes import FORUM, PRIVATE_THREAD, PUBLIC_THREAD, TEXT, Json
-from discord_sim.state import SimulatorState
+from discord_sim.state import Answer, Operations, Request, SimulatorState
 
 CHANNEL_FIELDS = (
-    "name",
-    "topic",
-    "position",
-    "nsfw",
-    "rate_limit_per_user",
-    "default_forum_layout",
+    *("name", "topic", "position", "nsfw"),
+    *("rate_limit_per_user", "default_forum_layout"),
 )
 THREAD_FIELDS = ("archived", "locked", "auto_archive_duration", "invitable")
 MODERATOR_FIELDS = {"locked", "rate_limit_per_user"}
 # Discord documents no number; this one was observed (discord-api-docs, issue 1900).
 RENAMES_MAX, RENAMES_S = 2, 600.0
 ACTIVE_MAX = 1000
+ARCHIVED = "/channels/{channel_id}/threads/archived"
 MEMBERS_OF = "/channels/{channel_id}/thread-members"
+OPERATIONS = Operations()
 
 
 def change_channel(state: SimulatorState, channel: Json, body: Json) -> None:
@@ -89,24 +80,21 @@ async def remove_channel(state: SimulatorState, channel: Json) -> None:
     await state.gateway.emit("THREAD_DELETE" if is_thread else "CHANNEL_DELETE", event, GUILDS)
 
 
-@operation("GET", "/channels/{channel_id}")
-async def get_channel(state: SimulatorState, request: Request) -> Answer:
-    """Return a channel or thread."""
+@OPERATIONS.add("get_channel", "GET", "/channels/{channel_id}")
+async def _get_channel(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     state.guild.need(channel["id"])
     return 200, channel
 
 
-@operation("GET", "/guilds/{guild_id}/channels")
-async def list_guild_channels(state: SimulatorState, _: Request) -> Answer:
-    """List the server's channels, without threads."""
+@OPERATIONS.add("list_guild_channels", "GET", "/guilds/{guild_id}/channels")
+async def _list_guild_channels(state: SimulatorState, _: Request) -> Answer:
     kinds = (*shapes.THREADS, shapes.DM)
     return 200, [it for it in state.guild.channels.values() if it["type"] not in kinds]
 
 
-@operation("POST", "/guilds/{guild_id}/channels")
-async def create_guild_channel(state: SimulatorState, request: Request) -> Answer:
-    """Create a channel."""
+@OPERATIONS.add("create_guild_channel", "POST", "/guilds/{guild_id}/channels")
+async def _create_guild_channel(state: SimulatorState, request: Request) -> Answer:
     state.guild.need(None, "manage_channels")
     body: Json = request.body
     channel = state.guild.add_channel(body["name"], body.get("type") or shapes.TEXT)
@@ -115,9 +103,8 @@ async def create_guild_channel(state: SimulatorState, request: Request) -> Answe
     return 201, channel
 
 
-@operation("PATCH", "/channels/{channel_id}")
-async def update_channel(state: SimulatorState, request: Request) -> Answer:
-    """Change a channel or thread; archive, lock, tag or rename it."""
+@OPERATIONS.add("update_channel", "PATCH", "/channels/{channel_id}")
+async def _update_channel(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     body: Json = request.body
     if body.get("name") and body["name"] != channel["name"]:
@@ -140,9 +127,8 @@ def _count_rename(state: SimulatorState, channel_id: str) -> None:
     state.renames[channel_id] = [*renames, now]
 
 
-@operation("DELETE", "/channels/{channel_id}")
-async def delete_channel(state: SimulatorState, request: Request) -> Answer:
-    """Delete a channel or thread."""
+@OPERATIONS.add("delete_channel", "DELETE", "/channels/{channel_id}")
+async def _delete_channel(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     is_thread = channel["type"] in shapes.THREADS
     state.guild.need(channel["id"], "manage_threads" if is_thread else "manage_channels")
@@ -150,30 +136,28 @@ async def delete_channel(state: SimulatorState, request: Request) -> Answer:
     return 200, channel
 
 
-@operation("POST", "/channels/{channel_id}/threads")
-async def create_thread(state: SimulatorState, request: Request) -> Answer:
-    """Create a thread in a text channel, or a post in a forum."""
+@OPERATIONS.add("create_thread", "POST", "/channels/{channel_id}/threads")
+async def _create_thread(state: SimulatorState, request: Request) -> Answer:
     parent = state.guild.channel(request.path["channel_id"])
     if parent["type"] == FORUM:
         return 201, await _create_post(state, parent, request)
     kind = request.body.get("type") or PRIVATE_THREAD
-    return 201, await _create_thread(state, parent, request.body, kind)
+    return 201, await _start_thread(state, parent, request.body, kind)
 
 
-@operation("POST", "/channels/{channel_id}/messages/{message_id}/threads")
-async def create_thread_from_message(state: SimulatorState, request: Request) -> Answer:
-    """Create a thread at a message; both have the same id."""
+@OPERATIONS.add("create_thread_from_message", "POST", f"{messages.MESSAGE}/threads")
+async def _create_thread_from_message(state: SimulatorState, request: Request) -> Answer:
     parent = state.guild.channel(request.path["channel_id"])
-    message = find_message(state, parent["id"], request.path["message_id"])
+    message = messages.find_message(state, parent["id"], request.path["message_id"])
     if message["id"] in state.guild.channels:
         raise ApiError(400, 160004, "A thread has already been created for this message")
-    thread = await _create_thread(state, parent, request.body, PUBLIC_THREAD, message["id"])
+    thread = await _start_thread(state, parent, request.body, PUBLIC_THREAD, message["id"])
     message["thread"] = state.guild.channels[thread["id"]]
     message["flags"] |= shapes.HAS_THREAD
     return 201, thread
 
 
-async def _create_thread(
+async def _start_thread(
     state: SimulatorState, parent: Json, body: Json, kind: int, identity: str | None = None
 ) -> Json:
     is_private = kind == PRIVATE_THREAD
@@ -182,7 +166,7 @@ async def _create_thread(
     if parent["type"] != TEXT:
         raise ApiError(400, 50024, "Cannot execute action on this channel type")
     thread = _add_thread(state, parent, body, kind, identity or state.ids.next())
-    await emit_thread_event(state, "THREAD_CREATE", {**thread, "newly_created": True})
+    await messages.emit_thread_event(state, "THREAD_CREATE", {**thread, "newly_created": True})
     return thread
 
 
@@ -206,31 +190,29 @@ async def _create_post(state: SimulatorState, forum: Json, request: Request) -> 
             [Problem(("applied_tags",), f"unknown tags {unknown}", "FORUM_TAG_UNKNOWN")]
         )
     identity = state.ids.next()
-    message = new_message(state, identity, state.guild.bot)
+    message = messages.new_message(state, identity, state.guild.bot)
     # The first message of a post has the id of its thread.
     message["id"] = identity
     try:
-        fill_message(state, message, body["message"], request.files)
+        messages.fill_message(state, message, body["message"], request.files)
     except ApiError as error:
         error.problems = [problem.under("message") for problem in error.problems]
         raise
     thread = _add_thread(state, forum, body, PUBLIC_THREAD, identity)
     forum["last_message_id"] = identity
-    await emit_thread_event(state, "THREAD_CREATE", {**thread, "newly_created": True})
-    await publish_message(state, message)
+    await messages.emit_thread_event(state, "THREAD_CREATE", {**thread, "newly_created": True})
+    await messages.publish_message(state, message)
     return {**thread, "message": message}
 
 
-@operation("PUT", f"{MEMBERS_OF}/@me")
-async def join_thread(state: SimulatorState, request: Request) -> Answer:
-    """Add the bot to a thread."""
+@OPERATIONS.add("join_thread", "PUT", f"{MEMBERS_OF}/@me")
+async def _join_thread(state: SimulatorState, request: Request) -> Answer:
     await _join(state, request.path["channel_id"], state.guild.bot_id)
     return 204, None
 
 
-@operation("PUT", f"{MEMBERS_OF}/{{user_id}}")
-async def add_thread_member(state: SimulatorState, request: Request) -> Answer:
-    """Add a member to a thread."""
+@OPERATIONS.add("add_thread_member", "PUT", f"{MEMBERS_OF}/{{user_id}}")
+async def _add_thread_member(state: SimulatorState, request: Request) -> Answer:
     state.guild.need(
         state.guild.channel(request.path["channel_id"])["id"], "send_messages_in_threads"
     )
@@ -252,9 +234,8 @@ async def _join(state: SimulatorState, thread_id: str, user_id: str) -> None:
     await _emit_members_update(state, thread, [added], [])
 
 
-@operation("DELETE", f"{MEMBERS_OF}/{{user_id}}")
-async def delete_thread_member(state: SimulatorState, request: Request) -> Answer:
-    """Remove a member from a thread."""
+@OPERATIONS.add("delete_thread_member", "DELETE", f"{MEMBERS_OF}/{{user_id}}")
+async def _delete_thread_member(state: SimulatorState, request: Request) -> Answer:
     thread = _find_thread(state, request.path["channel_id"])
     state.guild.need(thread["id"], "manage_threads")
     user_id = request.path["user_id"]
@@ -267,19 +248,14 @@ async def delete_thread_member(state: SimulatorState, request: Request) -> Answe
 async def _emit_members_update(
     state: SimulatorState, thread: Json, added: list[Json], removed: list[str]
 ) -> None:
-    event = {
-        "id": thread["id"],
-        "guild_id": state.guild.id,
-        "member_count": thread["member_count"],
-        "added_members": added,
-        "removed_member_ids": removed,
-    }
+    event = {"id": thread["id"], "guild_id": state.guild.id}
+    event |= {"member_count": thread["member_count"]}
+    event |= {"added_members": added, "removed_member_ids": removed}
     await state.gateway.emit("THREAD_MEMBERS_UPDATE", event, MEMBERS)
 
 
-@operation("GET", MEMBERS_OF)
-async def list_thread_members(state: SimulatorState, request: Request) -> Answer:
-    """List the members of a thread."""
+@OPERATIONS.add("list_thread_members", "GET", MEMBERS_OF)
+async def _list_thread_members(state: SimulatorState, request: Request) -> Answer:
     thread = _find_thread(state, request.path["channel_id"])
     return 200, list(state.guild.thread_members[thread["id"]].values())
 
@@ -291,21 +267,18 @@ def _find_thread(state: SimulatorState, thread_id: str) -> Json:
     return channel
 
 
-@operation("GET", "/guilds/{guild_id}/threads/active")
-async def get_active_guild_threads(state: SimulatorState, _: Request) -> Answer:
-    """List the active threads."""
+@OPERATIONS.add("get_active_guild_threads", "GET", "/guilds/{guild_id}/threads/active")
+async def _get_active_guild_threads(state: SimulatorState, _: Request) -> Answer:
     return 200, _thread_list(state, state.guild.threads())
 
 
-@operation("GET", "/channels/{channel_id}/threads/archived/public")
-async def list_public_archived_threads(state: SimulatorState, request: Request) -> Answer:
-    """List the archived public threads of a channel."""
+@OPERATIONS.add("list_public_archived_threads", "GET", f"{ARCHIVED}/public")
+async def _list_public_archived_threads(state: SimulatorState, request: Request) -> Answer:
     return 200, _list_archived(state, request, PUBLIC_THREAD)
 
 
-@operation("GET", "/channels/{channel_id}/threads/archived/private")
-async def list_private_archived_threads(state: SimulatorState, request: Request) -> Answer:
-    """List the archived private threads of a channel."""
+@OPERATIONS.add("list_private_archived_threads", "GET", f"{ARCHIVED}/private")
+async def _list_private_archived_threads(state: SimulatorState, request: Request) -> Answer:
     state.guild.need(request.path["channel_id"], "manage_threads")
     return 200, _list_archived(state, request, PRIVATE_THREAD)
 

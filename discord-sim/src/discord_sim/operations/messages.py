@@ -8,17 +8,18 @@ from discord_sim.cdn import FileUpload
 from discord_sim.errors import ApiError, Problem, invalid_body, thread_archived, unknown_object
 from discord_sim.gateway import DIRECT_MESSAGES, GUILDS, MESSAGES
 from discord_sim.guild import BITS
-from discord_sim.operations.operation import Answer, Request, operation
 from discord_sim.rules import check_message
 from discord_sim.shapes import EPHEMERAL, LOADING, SUPPRESS, Json
-from discord_sim.state import SimulatorState
+from discord_sim.state import Answer, Operations, Request, SimulatorState
 
 Files = Mapping[int, FileUpload]
 IN_CHANNEL = "/channels/{channel_id}/messages"
 MESSAGE = f"{IN_CHANNEL}/{{message_id}}"
+PIN = f"{IN_CHANNEL}/pins/{{message_id}}"
 WRITABLE = (shapes.TEXT, shapes.DM, *shapes.THREADS)
 REPLY = 19
 PAGE = 50
+OPERATIONS = Operations()
 
 
 def new_message(state: SimulatorState, channel_id: str, author: Json) -> Json:
@@ -52,9 +53,8 @@ def _set_content(state: SimulatorState, message: Json, body: Json, files: Files)
     if "content" in body:
         message["content"] = (body["content"] or "").strip()
     if "embeds" in body:
-        message["embeds"] = [
-            _without_none({"type": "rich", **embed}) for embed in body["embeds"] or []
-        ]
+        embeds = body["embeds"] or []
+        message["embeds"] = [_without_none({"type": "rich", **embed}) for embed in embeds]
     if "components" in body:
         message["components"] = number_components(body["components"] or [])
     _set_attachments(state, message, body, files)
@@ -129,7 +129,6 @@ def number_components(components: list[Json]) -> list[Json]:
 
 
 def _normalized_emoji(component: Json) -> Json:
-    """Return the emoji of a button or option; answers have its id as text."""
     if not component.get("emoji"):
         return {}
     emoji = _without_none(component["emoji"])
@@ -139,10 +138,7 @@ def _normalized_emoji(component: Json) -> Json:
 def find_message(
     state: SimulatorState, channel_id: str, message_id: str, *, by_token: bool = False
 ) -> Json:
-    """Return a message; ephemeral ones only `by_token` of the interaction.
-
-    Raises `ApiError` 10008.
-    """
+    """Return a message; ephemeral ones only `by_token`. Raises `ApiError` 10008."""
     message = state.messages[channel_id].get(message_id)
     if message is None or (message["flags"] & EPHEMERAL and not by_token):
         raise unknown_object("Message", 10008)
@@ -201,9 +197,8 @@ async def emit_thread_event(state: SimulatorState, event: str, thread: Json) -> 
         await state.gateway.emit(event, thread, GUILDS)
 
 
-@operation("POST", IN_CHANNEL)
-async def create_message(state: SimulatorState, request: Request) -> Answer:
-    """Send a message as the bot."""
+@OPERATIONS.add("create_message", "POST", IN_CHANNEL)
+async def _create_message(state: SimulatorState, request: Request) -> Answer:
     channel, body = state.guild.channel(request.path["channel_id"]), request.body
     await _check_may_send(state, channel, request)
     if (repeated := _find_repeated(state, body)) is not None:
@@ -238,7 +233,6 @@ async def _check_may_send(state: SimulatorState, channel: Json, request: Request
 
 
 def _find_repeated(state: SimulatorState, body: Json) -> Json | None:
-    """Return the recent message with the same enforced nonce, if there is one."""
     at, message = state.nonces.get(str(body.get("nonce")), (0.0, {}))
     is_recent = state.clock.now() - at < state.nonce_s
     return message if body.get("enforce_nonce") and is_recent else None
@@ -262,9 +256,8 @@ def _set_reference(state: SimulatorState, message: Json, body: Json) -> None:
     }
 
 
-@operation("GET", IN_CHANNEL)
-async def list_messages(state: SimulatorState, request: Request) -> Answer:
-    """List the newest messages of a channel, without ephemeral ones."""
+@OPERATIONS.add("list_messages", "GET", IN_CHANNEL)
+async def _list_messages(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     state.guild.need(channel["id"])
     if not state.guild.may(state.guild.bot_id, channel["id"]) & BITS["read_message_history"]:
@@ -284,17 +277,15 @@ async def list_messages(state: SimulatorState, request: Request) -> Answer:
     return 200, matching[-limit:] if "after" in request.query else matching[:limit]
 
 
-@operation("GET", MESSAGE)
-async def get_message(state: SimulatorState, request: Request) -> Answer:
-    """Return a message."""
+@OPERATIONS.add("get_message", "GET", MESSAGE)
+async def _get_message(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     state.guild.need(channel["id"], "read_message_history")
     return 200, find_message(state, channel["id"], request.path["message_id"])
 
 
-@operation("PATCH", MESSAGE)
-async def update_message(state: SimulatorState, request: Request) -> Answer:
-    """Change one of the bot's own messages."""
+@OPERATIONS.add("update_message", "PATCH", MESSAGE)
+async def _update_message(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     state.guild.need(channel["id"])
     message = find_message(state, channel["id"], request.path["message_id"])
@@ -307,9 +298,8 @@ async def update_message(state: SimulatorState, request: Request) -> Answer:
     return 200, message
 
 
-@operation("DELETE", MESSAGE)
-async def delete_message(state: SimulatorState, request: Request) -> Answer:
-    """Delete a message."""
+@OPERATIONS.add("delete_message", "DELETE", MESSAGE)
+async def _delete_message(state: SimulatorState, request: Request) -> Answer:
     channel = state.guild.channel(request.path["channel_id"])
     message = find_message(state, channel["id"], request.path["message_id"])
     is_own = message["author"]["id"] == state.guild.bot_id
@@ -318,15 +308,13 @@ async def delete_message(state: SimulatorState, request: Request) -> Answer:
     return 204, None
 
 
-@operation("PUT", "/channels/{channel_id}/messages/pins/{message_id}")
-async def create_pin(state: SimulatorState, request: Request) -> Answer:
-    """Pin a message."""
+@OPERATIONS.add("create_pin", "PUT", PIN)
+async def _create_pin(state: SimulatorState, request: Request) -> Answer:
     return await _set_pinned(state, request, is_pinned=True)
 
 
-@operation("DELETE", "/channels/{channel_id}/messages/pins/{message_id}")
-async def delete_pin(state: SimulatorState, request: Request) -> Answer:
-    """Unpin a message."""
+@OPERATIONS.add("delete_pin", "DELETE", PIN)
+async def _delete_pin(state: SimulatorState, request: Request) -> Answer:
     return await _set_pinned(state, request, is_pinned=False)
 
 
@@ -339,8 +327,7 @@ async def _set_pinned(state: SimulatorState, request: Request, *, is_pinned: boo
     return 204, None
 
 
-@operation("POST", "/channels/{channel_id}/typing")
-async def trigger_typing_indicator(state: SimulatorState, request: Request) -> Answer:
-    """Show that the bot is typing."""
+@OPERATIONS.add("trigger_typing_indicator", "POST", "/channels/{channel_id}/typing")
+async def _trigger_typing_indicator(state: SimulatorState, request: Request) -> Answer:
     state.guild.need(state.guild.channel(request.path["channel_id"])["id"], "send_messages")
     return 204, None

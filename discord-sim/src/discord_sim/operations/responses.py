@@ -1,23 +1,21 @@
 """Responses to interactions: the first answer, and what follows by webhook."""
 
-from collections.abc import Mapping
-
 from discord_sim import shapes
-from discord_sim.cdn import FileUpload
 from discord_sim.errors import ApiError, Problem, invalid_body, unknown_object
-from discord_sim.operations.messages import (
-    change_message,
-    emit_message_update,
-    fill_message,
-    find_message,
-    new_message,
-    publish_message,
-    remove_message,
-)
-from discord_sim.operations.operation import Answer, Request, operation
+from discord_sim.operations import messages
 from discord_sim.rules import check_components
 from discord_sim.shapes import EPHEMERAL, LOADING, Json
-from discord_sim.state import AUTOCOMPLETE, COMMAND, COMPONENT, MODAL, Interaction, SimulatorState
+from discord_sim.state import (
+    AUTOCOMPLETE,
+    COMMAND,
+    COMPONENT,
+    MODAL,
+    Answer,
+    Interaction,
+    Operations,
+    Request,
+    SimulatorState,
+)
 
 MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, CHOICES, OPEN_MODAL = 4, 5, 6, 7, 8, 9
 ALLOWED = {
@@ -32,35 +30,34 @@ BY_COMMAND, REPLY = 20, 19
 HOOK = "/webhooks/{webhook_id}/{webhook_token}"
 ORIGINAL = f"{HOOK}/messages/@original"
 FOLLOWUP = f"{HOOK}/messages/{{message_id}}"
+CALLBACK = "/interactions/{interaction_id}/{interaction_token}/callback"
+OPERATIONS = Operations()
 
 
-@operation("POST", "/interactions/{interaction_id}/{interaction_token}/callback", is_open=True)
-async def create_interaction_response(state: SimulatorState, request: Request) -> Answer:
-    """Acknowledge an interaction, once and in time."""
+@OPERATIONS.add("create_interaction_response", "POST", CALLBACK, is_open=True)
+async def _acknowledge(state: SimulatorState, request: Request) -> Answer:
     identity, token = request.path["interaction_id"], request.path["interaction_token"]
     interaction = state.interactions.to_answer(identity, token)
     kind, data = request.body["type"], request.body.get("data") or {}
     _check_kind(interaction, kind, data)
     try:
-        message = _apply(state, interaction, kind, data, request.files)
+        message = _apply(state, interaction, kind, request)
     except ApiError as error:
         error.problems = [problem.under("data") for problem in error.problems]
         raise
     interaction.answer(kind, state.clock.now())
     if message is not None and kind == UPDATE:
-        await emit_message_update(state, message)
+        await messages.emit_message_update(state, message)
     elif message is not None and kind != DEFERRED_UPDATE:
-        await publish_message(state, message)
+        await messages.publish_message(state, message)
     if request.query.get("with_response") not in ("1", "true"):
         return 204, None
     return 200, _response_object(interaction, kind, message)
 
 
 def _check_kind(interaction: Interaction, kind: int, data: Json) -> None:
-    allowed = ALLOWED[interaction.kind]
-    if interaction.kind == MODAL and interaction.message_id:
-        allowed = OF_MODAL_AT_MESSAGE
-    if kind not in allowed:
+    is_at_message = interaction.kind == MODAL and interaction.message_id
+    if kind not in (OF_MODAL_AT_MESSAGE if is_at_message else ALLOWED[interaction.kind]):
         text = f"callback type {kind} cannot answer interaction type {interaction.kind}"
         raise invalid_body([Problem(("type",), text, "INTERACTION_CALLBACK_TYPE")])
     if kind == DEFERRED_MESSAGE and (data.get("flags") or 0) & ~EPHEMERAL:
@@ -69,13 +66,10 @@ def _check_kind(interaction: Interaction, kind: int, data: Json) -> None:
 
 
 def _apply(
-    state: SimulatorState,
-    interaction: Interaction,
-    kind: int,
-    data: Json,
-    files: Mapping[int, FileUpload],
+    state: SimulatorState, interaction: Interaction, kind: int, request: Request
 ) -> Json | None:
     """Apply a response, and return the message that it creates or changes."""
+    data = request.body.get("data") or {}
     if kind == CHOICES:
         interaction.choices = data.get("choices") or []
         return None
@@ -86,25 +80,24 @@ def _apply(
         return None
     if kind in (UPDATE, DEFERRED_UPDATE):
         channel_id, message_id = interaction.channel_id, interaction.message_id or ""
-        old = find_message(state, channel_id, message_id, by_token=True)
+        old = messages.find_message(state, channel_id, message_id, by_token=True)
         if kind == UPDATE:
-            change_message(state, old, data, files)
+            messages.change_message(state, old, data, request.files)
         interaction.original_id = old["id"]
         return old
-    message = reply_message(state, interaction)
+    message = _reply_message(state, interaction)
     if kind == DEFERRED_MESSAGE:
         message["flags"] = (data.get("flags") or 0) & EPHEMERAL | LOADING
         interaction.is_deferred = True
     else:
-        fill_message(state, message, data, files)
+        messages.fill_message(state, message, data, request.files)
     interaction.original_id = message["id"]
     interaction.message_ids.append(message["id"])
     return message
 
 
-def reply_message(state: SimulatorState, interaction: Interaction) -> Json:
-    """Return a new message that refers to the interaction that it answers."""
-    message = new_message(state, interaction.channel_id, state.guild.bot)
+def _reply_message(state: SimulatorState, interaction: Interaction) -> Json:
+    message = messages.new_message(state, interaction.channel_id, state.guild.bot)
     message |= {
         "type": BY_COMMAND if interaction.kind == COMMAND else 0,
         "application_id": state.application_id,
@@ -113,28 +106,23 @@ def reply_message(state: SimulatorState, interaction: Interaction) -> Json:
     }
     answered_id = interaction.original_id or interaction.message_id
     if interaction.kind == COMPONENT or interaction.original_id:
-        message |= {"type": REPLY, "message_reference": _reference(state, interaction, answered_id)}
+        channel = state.guild.channel(interaction.channel_id)
+        reference = {"type": 0, "channel_id": channel["id"], "message_id": answered_id}
+        reference |= {} if channel["type"] == shapes.DM else {"guild_id": state.guild.id}
+        message |= {"type": REPLY, "message_reference": reference}
     return message
-
-
-def _reference(state: SimulatorState, interaction: Interaction, message_id: str | None) -> Json:
-    reference = {"type": 0, "channel_id": interaction.channel_id, "message_id": message_id}
-    channel = state.guild.channel(interaction.channel_id)
-    if channel["type"] == shapes.DM:
-        return reference
-    return {**reference, "guild_id": state.guild.id}
 
 
 def _metadata(state: SimulatorState, interaction: Interaction) -> Json:
     user = state.guild.users[interaction.user_id]
     owners = {"0": state.guild.id}
     metadata = {"id": interaction.id, "user": user, "authorizing_integration_owners": owners}
+    details: Json = {"type": interaction.kind}
     if interaction.kind == COMPONENT:
-        return {**metadata, "type": COMPONENT, "interacted_message_id": interaction.message_id}
+        details["interacted_message_id"] = interaction.message_id
     if interaction.kind == MODAL:
-        trigger = {**metadata, "type": COMMAND}
-        return {**metadata, "type": MODAL, "triggering_interaction_metadata": trigger}
-    return {**metadata, "type": interaction.kind}
+        details["triggering_interaction_metadata"] = {**metadata, "type": COMMAND}
+    return {**metadata, **details}
 
 
 def _response_object(interaction: Interaction, kind: int, message: Json | None) -> Json:
@@ -151,81 +139,48 @@ def _response_object(interaction: Interaction, kind: int, message: Json | None) 
     return response
 
 
-def _find_interaction(state: SimulatorState, request: Request) -> Interaction:
-    return state.interactions.to_follow(request.path["webhook_token"])
-
-
-@operation("POST", HOOK, is_open=True)
-async def execute_webhook(state: SimulatorState, request: Request) -> Answer:
+@OPERATIONS.add("execute_webhook", "POST", HOOK, is_open=True)
+async def _send_followup(state: SimulatorState, request: Request) -> Answer:
     """Send a follow-up; the first after a deferral replaces the deferred answer."""
-    interaction = _find_interaction(state, request)
+    interaction = state.interactions.to_follow(request.path["webhook_token"])
     if interaction.is_deferred:
         return await _change_own_message(state, request)
-    message = reply_message(state, interaction)
-    fill_message(state, message, request.body, request.files)
+    message = _reply_message(state, interaction)
+    messages.fill_message(state, message, request.body, request.files)
     interaction.message_ids.append(message["id"])
-    await publish_message(state, message)
+    await messages.publish_message(state, message)
     return 200, message
 
 
 def _find_own_message(state: SimulatorState, request: Request) -> tuple[Interaction, Json]:
-    """Return an interaction and its message: by id, or else the first answer.
-
-    Raises `ApiError` 10008.
-    """
-    interaction = _find_interaction(state, request)
+    """Return an interaction and its message: by id, or else the first answer."""
+    interaction = state.interactions.to_follow(request.path["webhook_token"])
     message_id = request.path.get("message_id", interaction.original_id)
     if message_id not in (*interaction.message_ids, interaction.original_id):
         raise unknown_object("Message", 10008)
-    message = find_message(state, interaction.channel_id, message_id or "", by_token=True)
+    message = messages.find_message(state, interaction.channel_id, message_id or "", by_token=True)
     return interaction, message
 
 
+@OPERATIONS.add("update_original_webhook_message", "PATCH", ORIGINAL, is_open=True)
+@OPERATIONS.add("update_webhook_message", "PATCH", FOLLOWUP, is_open=True)
 async def _change_own_message(state: SimulatorState, request: Request) -> Answer:
     interaction, message = _find_own_message(state, request)
-    change_message(state, message, request.body, request.files)
+    messages.change_message(state, message, request.body, request.files)
     if message["id"] == interaction.original_id:
         interaction.is_deferred = False
-    await emit_message_update(state, message)
+    await messages.emit_message_update(state, message)
     return 200, message
 
 
+@OPERATIONS.add("get_original_webhook_message", "GET", ORIGINAL, is_open=True)
+@OPERATIONS.add("get_webhook_message", "GET", FOLLOWUP, is_open=True)
+async def _get_own_message(state: SimulatorState, request: Request) -> Answer:
+    return 200, _find_own_message(state, request)[1]
+
+
+@OPERATIONS.add("delete_original_webhook_message", "DELETE", ORIGINAL, is_open=True)
+@OPERATIONS.add("delete_webhook_message", "DELETE", FOLLOWUP, is_open=True)
 async def _delete_own_message(state: SimulatorState, request: Request) -> Answer:
-    await remove_message(state, _find_own_message(state, request)[1])
+    await messages.remove_message(state, _find_own_message(state, request)[1])
     return 204, None
-
-
-@operation("PATCH", ORIGINAL, is_open=True)
-async def update_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Change the first answer."""
-    return await _change_own_message(state, request)
-
-
-@operation("PATCH", FOLLOWUP, is_open=True)
-async def update_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Change a follow-up."""
-    return await _change_own_message(state, request)
-
-
-@operation("GET", ORIGINAL, is_open=True)
-async def get_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Return the first answer."""
-    return 200, _find_own_message(state, request)[1]
-
-
-@operation("GET", FOLLOWUP, is_open=True)
-async def get_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Return a follow-up."""
-    return 200, _find_own_message(state, request)[1]
-
-
-@operation("DELETE", ORIGINAL, is_open=True)
-async def delete_original_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Delete the first answer."""
-    return await _delete_own_message(state, request)
-
-
-@operation("DELETE", FOLLOWUP, is_open=True)
-async def delete_webhook_message(state: SimulatorState, request: Request) -> Answer:
-    """Delete a follow-up."""
-    return await _delete_own_message(state, request)

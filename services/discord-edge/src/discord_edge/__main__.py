@@ -3,19 +3,14 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable
-from functools import partial
 
 from discord_edge.background import retry_until_done
-from discord_edge.bot.client import BotMonitor, EdgeBot
+from discord_edge.bot.client import EdgeBot
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
-from discord_edge.metrics import EdgeMetrics
+from discord_edge.metrics import BotMonitor, EdgeMetrics
 from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer
-from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.platform_api import connect_api
-from discord_edge.postgres import (
-    SCHEMA,
-)
+from discord_edge.postgres import SCHEMA
 from discord_edge.settings import Settings, load_settings
 from shared import lifecycle
 from shared.errors import Failed
@@ -23,7 +18,7 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.monitor import LogMonitor
-from shared.outbox import EffectHandler, OutboxSender
+from shared.outbox import OutboxSender
 from shared.postgres import PostgresOutbox, create_pool, migrate
 
 POOL_MAX = 4
@@ -43,44 +38,36 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         BotMonitor(bot, metrics)
         announcer = Announcer(bot.messenger, bot.channels, has_podiums=settings.podiums)
         act, outbox = metrics.watch_announcements(announcer.act), PostgresOutbox(connections)
-        listen = partial(_listen, settings.nats_url, life, announcer, act, outbox)
+
+        async def listen() -> None:
+            """Act on one event after the other. Raises `Failed`; `Gap` stops the process."""
+            nc = await connect(settings.nats_url, "discord-edge")
+            monitor = LogMonitor(nc, "discord-edge", life.ail)
+            inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
+            sender = OutboxSender(inbox, outbox, TARGET, act)
+
+            async def send() -> None:
+                await monitor.until_whole()
+                await sender.run()
+
+            try:
+                await run_until_first(monitor.watch(), send(), announcer.run_periodic())
+            finally:
+                await inbox.close()
+                await nc.close()
+
+        async def announce() -> None:
+            """Announce new events for ever, or forget where earlier announcements stopped."""
+            if not settings.public:
+                await _delete_consumer(settings)
+                await asyncio.Event().wait()
+            await bot.channels.ensure_exist()
+            # Commands keep working while NATS is away.
+            await retry_until_done(listen)
+
         await run_until_first(
-            bot.leaderboards.run(),
-            bot.run_until(settings.token, life),
-            _announce(settings, bot.channels, listen),
+            bot.leaderboards.run(), bot.run_until(settings.token, life), announce()
         )
-
-
-async def _announce(
-    settings: Settings, channels: DiscordPublicChannels, listen: Callable[[], Awaitable[None]]
-) -> None:
-    """Announce new events for ever, or forget where earlier announcements stopped."""
-    if not settings.public:
-        await _delete_consumer(settings)
-        await asyncio.Event().wait()
-    await channels.ensure_exist()
-    # Commands keep working while NATS is away.
-    await retry_until_done(listen)
-
-
-async def _listen(
-    url: str, life: Lifecycle, announcer: Announcer, act: EffectHandler, outbox: PostgresOutbox
-) -> None:
-    """Act on one event after the other, for ever. Raises `Failed`; `Gap` stops the process."""
-    nc = await connect(url, "discord-edge")
-    monitor = LogMonitor(nc, "discord-edge", life.ail)
-    inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
-    try:
-        sender = OutboxSender(inbox, outbox, TARGET, act)
-
-        async def send() -> None:
-            await monitor.until_whole()
-            await sender.run()
-
-        await run_until_first(monitor.watch(), send(), announcer.run_periodic())
-    finally:
-        await inbox.close()
-        await nc.close()
 
 
 async def _delete_consumer(settings: Settings) -> None:

@@ -10,21 +10,22 @@ from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import (
     BotInteraction,
     Commands,
+    Number,
+    defer,
     interaction_user,
     reply,
-    user_api,
+    reply_with_lines,
 )
-from discord_edge.bot.staff import Number, reply_with_lines
 from discord_edge.wording import CHOICES_MAX, discord_time, escaped
 from shared.api.accounts import Tokens
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 
 ASKED_S_MAX = 120.0
+LINE = "my lines for everybody"
 Event = Literal["overtaken", "run finished", "deadline near", "my lines for everybody"]
 How = Literal["thread", "dm", "on", "off"]
 Threads = Literal["per submission", "per problem", "as the server has it"]
-LINE = "my lines for everybody"
 EVENTS = {
     "overtaken": "overtaken",
     "run finished": "run_finished",
@@ -66,8 +67,7 @@ async def complete_tokens(
     interaction: BotInteraction, typed: str
 ) -> list[app_commands.Choice[int]]:
     """Complete the user's own tokens by number and name."""
-    user = interaction_user(interaction)
-    tokens = await interaction.client.cache.get(user, Tokens, "tokens")
+    tokens = await interaction.client.cache.get(interaction_user(interaction), Tokens, "tokens")
     labels = {token.id: f"{token.id} {token.name}" for token in tokens.items} if tokens else {}
     return [
         app_commands.Choice(name=label[:100], value=number)
@@ -76,13 +76,12 @@ async def complete_tokens(
     ][:CHOICES_MAX]
 
 
-@app_commands.command(name="link", description="Let a client in a terminal act for you")
+@app_commands.command()
 @app_commands.describe(cli_id="The id that your client wrote into its settings")
 @app_commands.rename(cli_id="id")
 async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 256]) -> None:
-    """Show where an id was requested from; after a confirmation, link it."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    api, path, cli_id = user_api(interaction), ("auth", "link"), cli_id.strip()
+    """Let a client in a terminal act for you"""
+    api, path, cli_id = await defer(interaction), ("auth", "link"), cli_id.strip()
     request = await api.with_key(f"{api.key}-look").request(
         LinkRequest, "POST", *path, cli_id=cli_id, confirm=False
     )
@@ -98,15 +97,14 @@ async def link(interaction: BotInteraction, cli_id: app_commands.Range[str, 1, 2
         LinkedClient, "POST", *path, cli_id=cli_id, confirm=True
     )
     name = escaped(client.participant)
-    text = f"Linked: the client now acts for {name}, as token {client.token_id}."
-    await reply(interaction, text)
+    await reply(interaction, f"Linked: the client now acts for {name}, as token {client.token_id}.")
 
 
-@app_commands.command(name="tokens", description="What acts for you: clients, browsers, tokens")
+@app_commands.command()
 async def tokens(interaction: BotInteraction) -> None:
-    """List the user's own tokens, without their secrets."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    page = await user_api(interaction).get_if_known(Tokens, "tokens")
+    """What acts for you: clients, browsers, tokens"""
+    api = await defer(interaction)
+    page = await api.get_if_known(Tokens, "tokens")
     lines = [
         f"**{token.id}** {escaped(token.name)} · {token.kind} · used "
         f"{_relative_time(token.last_used_at)} · ends "
@@ -116,16 +114,16 @@ async def tokens(interaction: BotInteraction) -> None:
     await reply_with_lines(interaction, lines, "You have no tokens.")
 
 
-@app_commands.command(name="revoke", description="Revoke one of your tokens")
+@app_commands.command()
 @app_commands.autocomplete(token=complete_tokens)
 async def revoke(interaction: BotInteraction, token: Number) -> None:
-    """Revoke a token, everywhere within a second."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    await user_api(interaction).request(object, "DELETE", "tokens", token)
+    """Revoke one of your tokens"""
+    api = await defer(interaction)
+    await api.request(object, "DELETE", "tokens", token)
     await reply(interaction, f"Token {token} is revoked.")
 
 
-@app_commands.command(name="notify", description="Choose your notifications")
+@app_commands.command()
 @app_commands.describe(
     event="The event to change; without it, your settings are shown",
     how="Where you are notified; on and off are for your public lines",
@@ -137,9 +135,8 @@ async def notify(
     how: How | None = None,
     threads: Threads | None = None,
 ) -> None:
-    """Change or show the user's notification preferences."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    api, path = user_api(interaction), ("me", "preferences")
+    """Choose your notifications"""
+    api, path = await defer(interaction), ("me", "preferences")
     if changes := _preference_changes(event, how, threads):
         preferences = await api.request(Preferences, "PUT", *path, **changes)
         lines = ["From now on:", *_preference_lines(preferences)]

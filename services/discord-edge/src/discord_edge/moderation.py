@@ -7,29 +7,24 @@ from typing import Literal
 from discord import app_commands
 
 from discord_edge.bot.dialogs import Confirmation
-from discord_edge.bot.interactions import BotInteraction, Commands, reply
-from discord_edge.bot.staff import (
+from discord_edge.bot.interactions import (
     ADMIN,
-    Named,
+    AnyVisibleLeaderboard,
+    BotInteraction,
+    Commands,
+    Identifier,
     Number,
     Reason,
-    complete_any_leaderboard,
-    defer_for_role,
+    VisibleLeaderboard,
+    defer,
     record_access,
+    reply,
     reply_with_lines,
     run_decision,
 )
 from discord_edge.platform_api import PlatformApi
 from discord_edge.wording import discord_time, escaped
-from shared.api.moderation import (
-    Decision,
-    FullRejudge,
-    Moderation,
-    OperatorAct,
-    OperatorActs,
-    Preview,
-    RequestedRejudge,
-)
+from shared.api import moderation as api_models
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, TimelineEntry
 from shared.errors import Refused
@@ -52,7 +47,6 @@ OUTCOMES = {
     "restore": "counts again",
 }
 Rule = app_commands.Range[str, 1, 200]
-Id = app_commands.Range[str, 1, 64]
 # A page covers a stretch of the log, so the actions on one leaderboard may be pages apart.
 PAGES_MAX, PAGE = 20, 200
 ACTIONS_MAX = 200
@@ -66,25 +60,27 @@ def event_line(event: TimelineEntry) -> str:
     >>> event_line(TimelineEntry(seq=7, type="JobQueued", at=at, note="", actor="ada", state=None))
     'event 7 · <t:100:f> · JobQueued · by ada'
     """
-    note = f" · {escaped(event.note)}" if event.note else ""
-    return f"{_head(event)}{note}"
+    return _event_head(event) + (f" · {escaped(event.note)}" if event.note else "")
 
 
-def action_line(action: OperatorAct) -> str:
+def action_line(action: api_models.OperatorAct) -> str:
     """Describe an operator's action and its reason.
 
     >>> from datetime import datetime
-    >>> action_line(OperatorAct(seq=9, type="LeaderboardChanged", actor="operator:ada",
+    >>> action_line(api_models.OperatorAct(seq=9, type="LeaderboardChanged", actor="operator:ada",
     ...     at=datetime.fromisoformat("1970-01-01T00:01:40Z"), about="problem.copy",
     ...     reason="late", data={"visibility": "closed", "force": True}))
     'event 9 · <t:100:f> · LeaderboardChanged · by operator:ada · late (visibility closed)'
     """
-    data = action.data
-    values = ", ".join(
-        f"{name} {data[name]}" for name in DATA_FIELDS if data.get(name) not in (None, "")
-    )
-    details = f" ({escaped(values)})" if values else ""
-    return f"{_head(action)} · {escaped(action.reason or 'no reason')}{details}"
+    values = [(name, action.data.get(name)) for name in DATA_FIELDS]
+    details = ", ".join(f"{name} {value}" for name, value in values if value not in (None, ""))
+    suffix = f" ({escaped(details)})" if details else ""
+    return f"{_event_head(action)} · {escaped(action.reason or 'no reason')}{suffix}"
+
+
+def _event_head(event: TimelineEntry | api_models.OperatorAct) -> str:
+    actor = escaped(event.actor or "an unnamed actor", 80)
+    return f"event {event.seq} · {discord_time(event.at, 'f')} · {event.type} · by {actor}"
 
 
 def standing_line(submission: FullSubmission) -> str:
@@ -100,113 +96,109 @@ def standing_line(submission: FullSubmission) -> str:
     return f"{head} · not ranked: {escaped(reason)}"
 
 
-def _head(event: TimelineEntry | OperatorAct) -> str:
-    actor = escaped(event.actor or "an unnamed actor", 80)
-    return f"event {event.seq} · {discord_time(event.at, 'f')} · {event.type} · by {actor}"
-
-
 async def _decide(interaction: BotInteraction, decision: str, number: int, **body: str) -> None:
-    api = await defer_for_role(interaction, *MAY)
+    api = await defer(interaction, *MAY)
     note = await run_decision(api, "admin", "submissions", number, decision, **body)
     await reply(interaction, f"Submission **#{number}** {OUTCOMES[decision]}.{note}")
 
 
-@app_commands.command(name="hold", description="Keep a submission unranked until it is reviewed")
+@app_commands.command()
 @app_commands.describe(rule="The rule that it breaks")
 async def hold(interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason) -> None:
-    """Hold a submission."""
+    """Keep a submission unranked until it is reviewed"""
     await _decide(interaction, "hold", submission, rule=rule, reason=reason)
 
 
-@app_commands.command(name="release", description="Let a held submission count")
+@app_commands.command()
 async def release(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
-    """Release a held submission."""
+    """Let a held submission count"""
     await _decide(interaction, "release", submission, reason=reason)
 
 
-@app_commands.command(name="disqualify", description="Disqualify a submission")
+@app_commands.command()
 @app_commands.describe(rule="The rule that it breaks")
 async def disqualify(
     interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason
 ) -> None:
-    """Disqualify a submission."""
+    """Disqualify a submission"""
     await _decide(interaction, "disqualify", submission, rule=rule, reason=reason)
 
 
-@app_commands.command(name="restore", description="Let a disqualified submission count again")
+@app_commands.command()
 async def restore(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
-    """Undo a disqualification."""
+    """Let a disqualified submission count again"""
     await _decide(interaction, "restore", submission, reason=reason)
 
 
-@app_commands.command(name="appeals", description="Held submissions and open appeals")
+@app_commands.command()
 async def appeals(interaction: BotInteraction) -> None:
-    """List what needs a decision: held submissions and appeals."""
-    api = await defer_for_role(interaction, *MAY)
-    cases = await api.get(Moderation, "moderation", open="true")
+    """Held submissions and open appeals"""
+    api = await defer(interaction, *MAY)
+    cases = await api.get(api_models.Moderation, "moderation", open="true")
     lines = [_case_line(case) for case in cases.items]
     await reply_with_lines(interaction, lines, "No submission needs a decision.")
 
 
-def _case_line(case: Decision) -> str:
+def _case_line(case: api_models.Decision) -> str:
     reason = escaped(case.reason or case.end_reason or case.rule or "")
-    is_filed = case.appeal == "filed"
-    appeal = f" · appeal: {escaped(case.appeal_text or '')}" if is_filed else ""
+    appeal = f" · appeal: {escaped(case.appeal_text or '')}" if case.appeal == "filed" else ""
     participant = escaped(case.participant or "nobody")
     submission = f"**#{case.number}** {escaped(case.problem)} · {case.gpu}"
     return f"{submission} · {participant} · {reason}{appeal}"
 
 
-@app_commands.command(name="decide-appeal", description="Answer an appeal")
+@app_commands.command(name="decide-appeal")
 async def decide_appeal(
     interaction: BotInteraction,
     submission: Number,
     decision: Literal["accept", "reject"],
     reason: Reason,
 ) -> None:
-    """Accept an appeal, which reverses the decision, or reject it."""
-    api, path = await defer_for_role(interaction, *MAY), ("admin", "submissions", submission)
+    """Answer an appeal"""
+    api, path = await defer(interaction, *MAY), ("admin", "submissions", submission)
     body = {"is_accepted": decision == "accept", "reason": reason}
     note = await run_decision(api, *path, "decide-appeal", **body)
     await reply(interaction, f"The appeal of **#{submission}** is {decision}ed.{note}")
 
 
-@app_commands.command(name="rejudge", description="Run submissions again under another version")
+@app_commands.command()
 @app_commands.describe(version="The version to judge by; by default the newest")
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
 async def rejudge(
     interaction: BotInteraction,
-    leaderboard_name: str,
+    leaderboard_name: AnyVisibleLeaderboard,
     select: Literal["best", "all"],
     reason: Reason,
     version: Number | None = None,
 ) -> None:
-    """Start a rejudge, show what it would change, and ask whether to apply it."""
-    api = await defer_for_role(interaction, ADMIN)
+    """Run submissions again under another version"""
+    api = await defer(interaction, ADMIN)
     body: dict[str, object] = {"problem": leaderboard_name, "select": select, "reason": reason}
     body |= {"to_version": version} if version else {}
-    rejudge = await api.request(RequestedRejudge, "POST", "admin", "rejudges", **body)
+    rejudge = await api.request(api_models.RequestedRejudge, "POST", "admin", "rejudges", **body)
     await reply(interaction, f"Rejudge `{rejudge.id}`: {rejudge.count} submissions run again …")
     await _settle(interaction, api, rejudge.id, reason)
 
 
-@app_commands.command(name="settle-rejudge", description="Apply or discard a rejudge")
+@app_commands.command(name="settle-rejudge")
 @app_commands.describe(rejudge_id="The id that `/moderate rejudge` showed")
-async def settle(interaction: BotInteraction, rejudge_id: Id, reason: Reason) -> None:
-    """Continue with a rejudge that was started earlier."""
-    await _settle(interaction, await defer_for_role(interaction, ADMIN), rejudge_id.strip(), reason)
+async def settle(interaction: BotInteraction, rejudge_id: Identifier, reason: Reason) -> None:
+    """Apply or discard a rejudge"""
+    await _settle(interaction, await defer(interaction, ADMIN), rejudge_id.strip(), reason)
 
 
 async def _settle(
     interaction: BotInteraction, api: PlatformApi, identity: str, reason: str
 ) -> None:
     """Wait for the preview of a rejudge, show it, and apply or discard the rejudge."""
-    rejudge = await _wait_for_preview(api, identity)
-    if rejudge.state == "running":
-        progress = f"{rejudge.judged} of {rejudge.count} are judged"
-        text = f"{progress}. Use `/moderate settle-rejudge` with `{identity}` later."
-        await reply(interaction, text)
-        return
+    until = time.monotonic() + PREVIEW_S_MAX
+    path = ("admin", "rejudges", identity)
+    while (rejudge := await api.get(api_models.FullRejudge, *path)).state == "running":
+        if time.monotonic() > until:
+            progress = f"{rejudge.judged} of {rejudge.count} are judged"
+            text = f"{progress}. Use `/moderate settle-rejudge` with `{identity}` later."
+            await reply(interaction, text)
+            return
+        await asyncio.sleep(LOOK_S)
     if rejudge.state != "previewed":
         message = f"rejudge {identity} is already {rejudge.state}"
         raise Refused("wrong_state", message, "rejudge_id")
@@ -216,88 +208,68 @@ async def _settle(
         text = f"No answer; use `/moderate settle-rejudge` with `{identity}` to decide later."
         await reply(interaction, text)
         return
-    action = "apply" if is_applied else "discard"
-    await run_decision(api, "admin", "rejudges", identity, action, reason=reason)
+    await run_decision(api, *path, "apply" if is_applied else "discard", reason=reason)
     outcome = "applied: it counts now" if is_applied else "discarded: nothing changed"
     await reply(interaction, f"Rejudge `{identity}` is {outcome}.")
 
 
-async def _wait_for_preview(api: PlatformApi, identity: str) -> FullRejudge:
-    until = time.monotonic() + PREVIEW_S_MAX
-    while True:
-        rejudge = await api.get(FullRejudge, "admin", "rejudges", identity)
-        if rejudge.state != "running" or time.monotonic() > until:
-            return rejudge
-        await asyncio.sleep(LOOK_S)
-
-
-def _change_lines(rejudge: FullRejudge) -> list[str]:
-    """Describe the first of the results that would change."""
-    preview = rejudge.preview or Preview(items=[], moves=[], changed_count=0)
+def _change_lines(rejudge: api_models.FullRejudge) -> list[str]:
+    preview = rejudge.preview or api_models.Preview(items=[], moves=[], changed_count=0)
     changed = [item for item in preview.items if item.changed]
     lines = [f"{preview.changed_count} of {len(preview.items)} would change. Apply it?"]
     for item in changed[:CHANGES_SHOWN]:
-        old, new = item.old, item.new
-        lines.append(
-            f"**#{item.number}** {item.gpu}: {old.verdict} "
-            f"{time_text(old.score_us)} → {new.verdict} {time_text(new.score_us)}"
-        )
+        old, new = (f"{it.verdict} {time_text(it.score_us)}" for it in (item.old, item.new))
+        lines.append(f"**#{item.number}** {item.gpu}: {old} → {new}")
     more = len(changed) - CHANGES_SHOWN
     return [*lines, f"… {more} more"] if more > 0 else lines
 
 
-@app_commands.command(name="audit", description="Which events explain a submission or leaderboard")
+@app_commands.command()
 @app_commands.describe(
     submission="Show its history and its rank, or why it has none",
     leaderboard_name="Show the operators' actions on a leaderboard",
 )
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
 async def audit(
     interaction: BotInteraction,
     submission: Number | None = None,
-    leaderboard_name: Named | None = None,
+    leaderboard_name: VisibleLeaderboard | None = None,
 ) -> None:
-    """List the events with their actors and reasons."""
-    api = await defer_for_role(interaction, *MAY)
-    if (submission is None) == (leaderboard_name is None):
-        reason = "choose either `submission` or `leaderboard_name`"
-        raise Refused("invalid_request", reason, "submission")
-    if submission is not None:
+    """Which events explain a submission or leaderboard"""
+    api = await defer(interaction, *MAY)
+    if submission is not None and leaderboard_name is None:
         await record_access(interaction, api, f"submission {submission}")
         history = await api.get(FullSubmission, "submissions", submission)
         events = map(event_line, history.timeline)
         await reply_with_lines(interaction, [standing_line(history), *events])
-        return
-    slug = str(leaderboard_name).strip().lower()
-    await api.get(FullProblem, "problems", slug)
-    await record_access(interaction, api, slug)
-    lines = [action_line(action) for action in await _list_actions(api, slug)]
-    nothing = f"The searched part of the log has no operator's action on `{slug}`."
-    await reply_with_lines(interaction, lines, nothing)
+    elif submission is None and leaderboard_name is not None:
+        await api.get(FullProblem, "problems", leaderboard_name)
+        await record_access(interaction, api, leaderboard_name)
+        lines = [action_line(action) for action in await _list_actions(api, leaderboard_name)]
+        nothing = f"The searched part of the log has no operator's action on `{leaderboard_name}`."
+        await reply_with_lines(interaction, lines, nothing)
+    else:
+        reason = "choose either `submission` or `leaderboard_name`"
+        raise Refused("invalid_request", reason, "submission")
 
 
-async def _list_actions(api: PlatformApi, slug: str) -> list[OperatorAct]:
-    """Return the operators' actions on a leaderboard, newest first."""
-    actions: list[OperatorAct] = []
+async def _list_actions(api: PlatformApi, slug: str) -> list[api_models.OperatorAct]:
+    actions: list[api_models.OperatorAct] = []
     query: dict[str, str | int] = {"limit": PAGE}
     for _ in range(PAGES_MAX):
-        page = await api.get(OperatorActs, "admin", "audit", **query)
-        actions += [
-            action
-            for action in page.items
-            if action.about == f"problem.{slug}" or _names_leaderboard(action, slug)
-        ]
+        page = await api.get(api_models.OperatorActs, "admin", "audit", **query)
+        actions += [action for action in page.items if _concerns_leaderboard(action, slug)]
         if page.next_before is None or len(actions) >= ACTIONS_MAX:
             break
         query["before"] = page.next_before
     return actions[:ACTIONS_MAX]
 
 
-def _names_leaderboard(action: OperatorAct, slug: str) -> bool:
-    """Whether an action on something else names the leaderboard."""
+def _concerns_leaderboard(action: api_models.OperatorAct, slug: str) -> bool:
+    """Whether an action is about the leaderboard, or names it."""
     data = action.data
     is_quota = str(data.get("bucket", "")).startswith(f"{slug}.")
-    return is_quota or data.get("target") == slug or slug in (data.get("problems") or ())
+    is_named = data.get("target") == slug or slug in (data.get("problems") or ())
+    return action.about == f"problem.{slug}" or is_quota or is_named
 
 
 COMMANDS: Commands = (

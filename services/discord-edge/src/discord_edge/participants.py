@@ -8,24 +8,24 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from discord_edge.bot.interactions import BotInteraction, Commands, reply
-from discord_edge.bot.messages import discord_file
-from discord_edge.bot.staff import (
+from discord_edge.bot.interactions import (
     ADMIN,
-    Named,
+    BotInteraction,
+    Commands,
     Reason,
-    complete_any_leaderboard,
-    defer_for_role,
-    find_participant_name,
+    VisibleLeaderboard,
+    defer,
     read_attachment,
     record_access,
+    reply,
     reply_with_lines,
     run_decision,
 )
-from discord_edge.platform_api import PlatformApi
+from discord_edge.bot.messages import discord_file
+from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.problems.drafts import deadline_text, parse_closing_time
 from discord_edge.wording import escaped
-from shared.api.accounts import ParticipantNames
+from shared.api.accounts import CurrentAccount, ParticipantNames
 from shared.api.leaderboards import Invite, InviteCodes, Invites, LeaderboardSettings, RevokedInvite
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -43,8 +43,10 @@ _QUOTA = re.compile(
 )
 CODES_MAX = 500
 CODE_LENGTH_MAX = 100
-Code = app_commands.Range[str, 1, CODE_LENGTH_MAX]
-Count = app_commands.Range[int, 1, CODES_MAX]
+
+
+def _bad_file(reason: str) -> Refused:
+    return Refused("bad_file", reason, "attachment")
 
 
 def read_name_changes(data: bytes, current_names: dict[str, str]) -> dict[str, str]:
@@ -53,14 +55,19 @@ def read_name_changes(data: bytes, current_names: dict[str, str]) -> dict[str, s
     >>> read_name_changes(b'{"1": "ada", "2": "bob"}', {"1": "ada", "2": "eve"})
     {'2': 'bob'}
     """
-    names = _read_object(data)
-    changes = {
+    try:
+        names = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _bad_file(f"the file is not JSON: attach {FORM}") from error
+    if not isinstance(names, dict):
+        raise _bad_file(f"the file is not a JSON object: attach {FORM}")
+    changes: dict[str, Any] = {
         identity: name for identity, name in names.items() if current_names.get(identity) != name
     }
-    unknown = [identity for identity in changes if identity not in current_names]
-    if unknown:
-        raise _bad_file(f"{unknown[0][:60]!r} is not the id of a participant; nothing was changed")
     for identity, name in changes.items():
+        if identity not in current_names:
+            reason = f"{identity[:60]!r} is not the id of a participant; nothing was changed"
+            raise _bad_file(reason)
         if not isinstance(name, str) or not NAME.match(name):
             reason = f"{str(name)[:60]!r} is not a valid name for {identity}: use 1 to 32 of"
             raise _bad_file(f"{reason} a-z 0-9 _ -, first a letter or digit; nothing was changed")
@@ -69,24 +76,10 @@ def read_name_changes(data: bytes, current_names: dict[str, str]) -> dict[str, s
     return changes
 
 
-def _read_object(data: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _bad_file(f"the file is not JSON: attach {FORM}") from error
-    if not isinstance(content, dict):
-        raise _bad_file(f"the file is not a JSON object: attach {FORM}")
-    return content
-
-
-def _bad_file(reason: str) -> Refused:
-    return Refused("bad_file", reason, "attachment")
-
-
-@app_commands.command(name="get-user-names", description="The participants' names by id")
+@app_commands.command(name="get-user-names")
 async def get_user_names(interaction: BotInteraction) -> None:
-    """Send a file with every participant's id and name."""
-    api = await defer_for_role(interaction, ADMIN)
+    """The participants' names by id"""
+    api = await defer(interaction, ADMIN)
     await record_access(interaction, api, "all participants")
     names = await _read_names(api)
     file = discord_file("names.json", json.dumps(names, indent=1).encode())
@@ -94,26 +87,22 @@ async def get_user_names(interaction: BotInteraction) -> None:
     await interaction.edit_original_response(content=text, attachments=[file])
 
 
-@app_commands.command(name="update-user-names", description="Rename participants")
+@app_commands.command(name="update-user-names")
 @app_commands.describe(attachment="The .json file of get-user-names, with changed names")
 async def update_user_names(
     interaction: BotInteraction, attachment: discord.Attachment, reason: Reason
 ) -> None:
-    """Rename the participants whose names differ in a file; old names keep leading to them."""
-    api = await defer_for_role(interaction, ADMIN)
+    """Rename participants"""
+    api = await defer(interaction, ADMIN)
     if attachment.size > FILE_BYTES_MAX or not attachment.filename.endswith(".json"):
-        message = f"attach a .json file of at most {FILE_BYTES_MAX:,} bytes"
-        raise Refused("bad_file", message, "attachment")
+        raise _bad_file(f"attach a .json file of at most {FILE_BYTES_MAX:,} bytes")
     names = await _read_names(api)
     data = await read_attachment(attachment, "attachment")
     changes = read_name_changes(data, names)
-    if not changes:
-        await reply(interaction, "The file changes no names.")
-        return
     lines = [
         await _rename(api, names[identity], name, reason) for identity, name in changes.items()
     ]
-    await reply_with_lines(interaction, lines)
+    await reply_with_lines(interaction, lines, "The file changes no names.")
 
 
 async def _rename(api: PlatformApi, old: str, new: str, reason: str) -> str:
@@ -129,19 +118,34 @@ async def _rename(api: PlatformApi, old: str, new: str, reason: str) -> str:
 
 
 async def _read_names(api: PlatformApi) -> dict[str, str]:
-    """Return the participants' names by id. Raises `Refused` and `Failed`."""
     names: dict[str, str] = {}
-    after = ""
+    after: str | None = ""
     for _ in range(PAGES_MAX):
-        page = await api.get(ParticipantNames, "admin", "participants", after=after)
+        page = await api.get(ParticipantNames, "admin", "participants", after=after or "")
         names |= {participant.participant_id: participant.name for participant in page.items}
-        if page.next_after is None:
-            break
         after = page.next_after
+        if after is None:
+            break
     return names
 
 
-@app_commands.command(name="ban", description="Ban a participant")
+async def _find_name(
+    interaction: BotInteraction, user: discord.User | None, participant: str | None
+) -> str:
+    """Return the participant's name on the platform. Raises `Refused` and `Failed`."""
+    if user is None and participant is not None:
+        return participant.strip().lower()
+    if user is None or participant is not None:
+        raise Refused("invalid_request", "choose either `user` or `participant`", "user")
+    api = interaction.client.api.on_behalf_of(DiscordUser(user.id))
+    account = await api.get_if_known(CurrentAccount, "me")
+    if account is None:
+        reason = "this user has never used the bot, so the platform does not know them"
+        raise Refused("unknown_participant", reason, "user")
+    return account.name
+
+
+@app_commands.command()
 @app_commands.describe(
     user="The participant's Discord user",
     participant="The participant's name on the platform",
@@ -154,10 +158,10 @@ async def ban(
     participant: str | None = None,
     until: str | None = None,
 ) -> None:
-    """Ban a participant from the platform."""
-    api = await defer_for_role(interaction, ADMIN)
+    """Ban a participant"""
+    api = await defer(interaction, ADMIN)
     ends_at = None if until is None else parse_closing_time(until, now())
-    name = await find_participant_name(interaction, user, participant)
+    name = await _find_name(interaction, user, participant)
     body = {"reason": reason}
     if ends_at:
         body["until_at"] = ends_at.astimezone(UTC).isoformat()
@@ -166,16 +170,16 @@ async def ban(
     await reply(interaction, f"**{escaped(name)}** is banned {duration}.{note}")
 
 
-@app_commands.command(name="unban", description="Lift a participant's ban")
+@app_commands.command()
 async def unban(
     interaction: BotInteraction,
     reason: Reason,
     user: discord.User | None = None,
     participant: str | None = None,
 ) -> None:
-    """Lift a ban."""
-    api = await defer_for_role(interaction, ADMIN)
-    name = await find_participant_name(interaction, user, participant)
+    """Lift a participant's ban"""
+    api = await defer(interaction, ADMIN)
+    name = await _find_name(interaction, user, participant)
     note = await run_decision(api, "admin", "participants", name, "unban", reason=reason)
     await reply(interaction, f"**{escaped(name)}** may participate again.{note}")
 
@@ -202,9 +206,8 @@ def parse_quota(slug: str, text: str) -> dict[str, object]:
     """
     match = _QUOTA.match(text)
     if match is None:
-        reason = (
-            f"{text[:60]!r} is not a quota: write ranked=10/day, H100.test=60/hour or test=none"
-        )
+        examples = "ranked=10/day, H100.test=60/hour or test=none"
+        reason = f"{text[:60]!r} is not a quota: write {examples}"
         raise Refused("bad_quota", f"{reason}; the windows are {', '.join(WINDOWS_S)}", "value")
     return {
         "bucket": f"{slug}.{match['gpu'] or '*'}.{match['category']}",
@@ -214,79 +217,79 @@ def parse_quota(slug: str, text: str) -> dict[str, object]:
 
 
 def _require_reason(reason: str | None) -> str:
-    """Raise `Refused` for an action without a reason."""
     if reason is None:
         raise Refused("invalid_request", "give a `reason`", "reason")
     return reason
 
 
-@app_commands.command(name="rate-limit", description="The quotas of a leaderboard")
+@app_commands.command(name="rate-limit")
 @app_commands.describe(
     value="ranked=10/day, H100.test=60/hour or test=none; without it, the quotas are shown",
     user="Set them for this Discord user only; otherwise for everybody",
     participant="Set them for this participant only, by name on the platform",
 )
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
 async def rate_limit(  # noqa: PLR0913 - each is an option on Discord
     interaction: BotInteraction,
-    leaderboard_name: Named,
+    leaderboard_name: VisibleLeaderboard,
     *,
     value: app_commands.Range[str, 1, 400] | None = None,
     reason: Reason | None = None,
     user: discord.User | None = None,
     participant: str | None = None,
 ) -> None:
-    """Show or set the quotas for everybody, or set those of one participant."""
-    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
-    old = await _quotas_text(api, slug)
+    """The quotas of a leaderboard"""
+    api, title = await defer(interaction, ADMIN), f"**{escaped(leaderboard_name)}**"
+    old = await _quotas_text(api, leaderboard_name)
     if value is None:
-        await reply(interaction, f"**{escaped(slug)}**: {old}.")
+        await reply(interaction, f"{title}: {old}.")
         return
-    reason, new = _require_reason(reason), split_quotas(value)
-    if user is not None or participant is not None:
-        name = await find_participant_name(interaction, user, participant)
-        parsed = [parse_quota(slug, quota) for quota in new]
-        # The API takes quotas of future participants; here an unknown name is a typing error.
-        await api.get(object, "admin", "participants", name)
-        for quota in parsed:
-            body = {**quota, "participant": name, "reason": reason}
-            await api.request(object, "PUT", "admin", "quota", **body)
-        text = f"**{escaped(slug)}**, for **{escaped(name)}** only: {escaped(', '.join(new))}."
-        await reply(interaction, text)
+    reason, quotas = _require_reason(reason), split_quotas(value)
+    if user is None and participant is None:
+        path = ("admin", "leaderboards", leaderboard_name)
+        await api.request(object, "PUT", *path, quotas=quotas, reason=reason)
+        await reply(interaction, f"{title}: {old} → {await _quotas_text(api, leaderboard_name)}.")
         return
-    path = ("admin", "leaderboards", slug)
-    await api.request(object, "PUT", *path, quotas=new, reason=reason)
-    await reply(interaction, f"**{escaped(slug)}**: {old} → {await _quotas_text(api, slug)}.")
+    name = await _find_name(interaction, user, participant)
+    bodies = [parse_quota(leaderboard_name, quota) for quota in quotas]
+    # The API takes quotas of future participants; here an unknown name is a typing error.
+    await api.get(object, "admin", "participants", name)
+    for body in bodies:
+        body |= {"participant": name, "reason": reason}
+        await api.request(object, "PUT", "admin", "quota", **body)
+    text = f"{title}, for **{escaped(name)}** only: {escaped(', '.join(quotas))}."
+    await reply(interaction, text)
 
 
 async def _quotas_text(api: PlatformApi, slug: str) -> str:
-    """Describe the current quotas for everybody. Raises `Refused` and `Failed`."""
     settings = await api.get(LeaderboardSettings, "leaderboards", slug)
     return escaped(", ".join(settings.quotas)) or "no limit"
 
 
-@app_commands.command(name="invites", description="Invites to a closed leaderboard")
+@app_commands.command()
 @app_commands.describe(
     count="The number of new invites; without it, existing ones are listed",
     until="YYYY-MM-DD HH:MM in UTC: when new ones expire",
     revoke="An invite to revoke",
 )
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
 async def invites(  # noqa: PLR0913 - each is an option on Discord
     interaction: BotInteraction,
-    leaderboard_name: Named,
+    leaderboard_name: VisibleLeaderboard,
     *,
-    count: Count | None = None,
+    count: app_commands.Range[int, 1, CODES_MAX] | None = None,
     until: str | None = None,
-    revoke: Code | None = None,
+    revoke: app_commands.Range[str, 1, CODE_LENGTH_MAX] | None = None,
     reason: Reason | None = None,
 ) -> None:
-    """List the invites of a leaderboard, create some, or revoke one."""
-    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
+    """Invites to a closed leaderboard"""
+    api, slug = await defer(interaction, ADMIN), leaderboard_name
     if count is not None and revoke is not None:
         raise Refused("invalid_request", "choose either `count` or `revoke`", "revoke")
     if count is not None:
-        codes = await _create_invites(api, slug, count, until, _require_reason(reason))
+        expires_at = None if until is None else parse_closing_time(until, now())
+        body: dict[str, object] = {"leaderboards": [slug], "count": count}
+        body |= {"reason": _require_reason(reason)}
+        body |= {} if expires_at is None else {"expires_at": expires_at.isoformat()}
+        codes = (await api.request(InviteCodes, "POST", "admin", "invites", **body)).codes
         head = f"`{slug}`: each admits one participant with `/leaderboard join`."
         await reply_with_lines(interaction, [head, *(f"`{code}`" for code in codes)])
     elif revoke is not None:
@@ -300,16 +303,6 @@ async def invites(  # noqa: PLR0913 - each is an option on Discord
 
 async def _list_invites(api: PlatformApi, slug: str) -> list[Invite]:
     return (await api.get(Invites, "admin", "leaderboards", slug, "invites")).items
-
-
-async def _create_invites(
-    api: PlatformApi, slug: str, count: int, until: str | None, reason: str
-) -> list[str]:
-    """Return the codes of new invites."""
-    expires_at = None if until is None else parse_closing_time(until, now())
-    body: dict[str, object] = {"leaderboards": [slug], "count": count, "reason": reason}
-    body |= {} if expires_at is None else {"expires_at": expires_at.isoformat()}
-    return (await api.request(InviteCodes, "POST", "admin", "invites", **body)).codes
 
 
 async def _revoke_invite(api: PlatformApi, slug: str, code: str, reason: str) -> str:
@@ -329,7 +322,4 @@ def _invite_line(invite: Invite) -> str:
     return f"`{invite.code}` · {state}{expiry}"
 
 
-COMMANDS: Commands = (
-    *(ban, unban, get_user_names, update_user_names),
-    *(rate_limit, invites),
-)
+COMMANDS: Commands = (*(ban, unban, get_user_names, update_user_names), *(rate_limit, invites))

@@ -53,14 +53,6 @@ class DiscordUser:
 
 
 @dataclass(frozen=True)
-class StreamEvent:
-    """An event or notice from a submission's stream."""
-
-    kind: str
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class PlatformApi:
     """The API over one HTTP client, which authenticates with the edge's own token.
 
@@ -99,20 +91,39 @@ class PlatformApi:
                 return None
             raise
 
+    async def read(self, model: type[T], *path: str | int, **query: str | int) -> T | None:
+        """Read what the user may see now; None if it is refused. Raises `Failed`."""
+        try:
+            return await self.get(model, *path, **query)
+        except Refused as refused:
+            if refused.retry_after_s is not None:
+                raise Failed(f"too many requests: {refused.reason}") from refused
+            return None
+
+    async def read_as_of(self, sequence: int, model: type[T], *path: str, **query: int) -> T | None:
+        """Read as `read`, as of an event or later."""
+        await self.wait_for_event(sequence)
+        return await self.read(model, *path, **query)
+
+    async def wait_for_event(self, sequence: int) -> None:
+        """Wait until the read models contain an event. Raises `Failed` after 10 s."""
+        until = time.monotonic() + BEHIND_S_MAX
+        try:
+            while (await self.get(Problems, "problems", limit=1)).as_of < sequence:
+                if time.monotonic() > until:
+                    raise Failed(f"the read models have not reached event {sequence}")
+                await asyncio.sleep(STEP_S)
+        except Refused as refused:
+            raise Failed(f"the problems cannot be listed: {refused.reason}") from refused
+
     async def get_file(self, path: str) -> bytes:
         """Download a small file. Errors as `get`."""
-        response = await self._send("GET", path)
-        _check_success(response)
-        return response.content
+        return (await self._send("GET", path)).content
 
     async def submit(self, request: SubmissionRequest) -> SubmissionReceipts:
         """Send a submission request, and return its receipts. Errors as `get`."""
-        response = await self._send(
-            "POST",
-            "/v1/submissions",
-            data=request.form,
-            files={"file": (request.name, request.source)},
-        )
+        files = {"file": (request.name, request.source)}
+        response = await self._send("POST", "/v1/submissions", data=request.form, files=files)
         return _decode(response, SubmissionReceipts)
 
     async def request(self, model: type[T], method: str, *path: str | int, **body: object) -> T:
@@ -128,34 +139,30 @@ class PlatformApi:
         return _decode(response, PublishedVersion)
 
     async def post_slow(self, path: str, bytes_max: int, **body: object) -> bytes:
-        """Send a POST that may take two minutes, and return the answer. Errors as `get`."""
-        timeout = httpx.Timeout(SLOW_S, connect=CONNECT_S)
-        headers = self._user_headers()
-        stream = self.client.stream("POST", path, json=body, headers=headers, timeout=timeout)
+        """Return the answer to a POST of up to two minutes. Raises also `Refused` `too_large`."""
+        answer = bytearray()
         try:
-            async with asyncio.timeout(SLOW_S), stream as response:
-                if not response.is_success:
-                    await response.aread()
-                    _check_success(response)
-                return await _read_body(response, bytes_max)
+            async with (
+                asyncio.timeout(SLOW_S),
+                self._stream("POST", path, SLOW_S, json=body) as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    answer += chunk
+                    if len(answer) > bytes_max:
+                        reason = f"the answer has more than {bytes_max:,} bytes"
+                        raise Refused("too_large", reason)
         except (httpx.TransportError, TimeoutError) as error:
             raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+        return bytes(answer)
 
-    async def events(self, number: int, after: int) -> AsyncIterator[StreamEvent]:
-        """Stream a submission's events after a sequence. Errors as `get`."""
-        headers = self._user_headers() | {"Accept": "text/event-stream"}
-        headers |= {"Last-Event-ID": str(after)} if after else {}
-        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+    async def events(self, number: int, after: int) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Stream a submission's events and notices after a sequence, as kind and data."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
         path = f"/v1/submissions/{number}/events"
         try:
-            async with self.client.stream(
-                "GET", path, headers=headers, timeout=timeout
-            ) as response:
-                if not response.is_success:
-                    await response.aread()
-                    _check_success(response)
+            async with self._stream("GET", path, SILENCE_S, headers=headers) as response:
                 async for event in EventSource(response).aiter_sse():
-                    yield StreamEvent(event.event, _parse_object(event.data))
+                    yield event.event, _parse_object(event.data)
         except (httpx.TransportError, SSEError) as error:
             raise Failed(f"the stream was cut: {error}") from error
 
@@ -163,28 +170,35 @@ class PlatformApi:
         key = {"Idempotency-Key": self.key} if method == "POST" else {}
         headers = self._user_headers() | key
         try:
-            return await self.client.request(method, path, headers=headers, **options)
+            response = await self.client.request(method, path, headers=headers, **options)
         except httpx.TransportError as error:
             raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+        _check_success(response)
+        return response
+
+    @asynccontextmanager
+    async def _stream(
+        self, method: str, path: str, timeout_s: float, **options: Any
+    ) -> AsyncIterator[httpx.Response]:
+        headers = self._user_headers() | options.pop("headers", {})
+        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
+        async with self.client.stream(
+            method, path, headers=headers, timeout=timeout, **options
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+                _check_success(response)
+            yield response
 
     def _user_headers(self) -> dict[str, str]:
-        """Return the headers that name the user on whose behalf the edge calls."""
         if self.user is None:
             return {}
-        headers = {"Warpboard-Discord-User": str(self.user.id)}
-        name, roles = quote(self.user.name[:NAME_LENGTH_MAX], safe=""), ",".join(self.user.roles)
-        headers |= {"Warpboard-Discord-Name": name} if name else {}
-        return headers | ({"Warpboard-Discord-Roles": roles} if roles else {})
-
-
-async def _read_body(response: httpx.Response, bytes_max: int) -> bytes:
-    """Return the body of a response. Raises `Refused` `too_large`."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > bytes_max:
-            raise Refused("too_large", f"the answer has more than {bytes_max:,} bytes")
-    return bytes(body)
+        values = {
+            "Warpboard-Discord-User": str(self.user.id),
+            "Warpboard-Discord-Name": quote(self.user.name[:NAME_LENGTH_MAX], safe=""),
+            "Warpboard-Discord-Roles": ",".join(self.user.roles),
+        }
+        return {name: value for name, value in values.items() if value}
 
 
 def _v1_path(parts: tuple[str | int, ...]) -> str:
@@ -205,8 +219,7 @@ def _parse_object(text: str) -> dict[str, Any]:
 
 
 def _decode(response: httpx.Response, model: type[T]) -> T:
-    """Return the body of a response. Raises `Refused`, or `Failed` if it has another shape."""
-    _check_success(response)
+    """Return the body of a response. Raises `Failed` if it has another shape."""
     try:
         return msgspec.json.decode(response.content, type=model)
     except msgspec.DecodeError as error:
@@ -214,7 +227,6 @@ def _decode(response: httpx.Response, model: type[T]) -> T:
 
 
 def _check_success(response: httpx.Response) -> None:
-    """Raise `Refused` or `Failed` for an error response."""
     if response.is_success:
         return
     body = _parse_object(response.text)
@@ -238,46 +250,6 @@ async def connect_api(url: str, token: str, public_url: str = "") -> AsyncIterat
         base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False
     ) as client:
         yield PlatformApi(client, public_url.rstrip("/"))
-
-
-@dataclass(frozen=True)
-class PlatformReader:
-    """Reads of the platform that may be refused or late."""
-
-    api: PlatformApi
-
-    async def read_as_of(
-        self, sequence: int, model: type[T], *path: str, **query: str | int
-    ) -> T | None:
-        """Read as `read`, as of an event or later."""
-        await self.wait_for_event(sequence)
-        return await self.read(model, *path, **query)
-
-    async def read(self, model: type[T], *path: str | int, **query: str | int) -> T | None:
-        """Read what the API's user, or else everybody, may see now; None if it is refused.
-
-        Raises `Failed`.
-        """
-        try:
-            return await self.api.get(model, *path, **query)
-        except Refused as refused:
-            if refused.retry_after_s is not None:
-                raise Failed(f"too many requests: {refused.reason}") from refused
-            return None
-
-    async def wait_for_event(self, sequence: int) -> None:
-        """Wait until the read models contain an event. Raises `Failed` after 10 s."""
-        until = time.monotonic() + BEHIND_S_MAX
-        while await self._read_progress() < sequence:
-            if time.monotonic() > until:
-                raise Failed(f"the read models have not reached event {sequence}")
-            await asyncio.sleep(STEP_S)
-
-    async def _read_progress(self) -> int:
-        try:
-            return (await self.api.get(Problems, "problems", limit=1)).as_of
-        except Refused as refused:
-            raise Failed(f"the problems cannot be listed: {refused.reason}") from refused
 
 
 @dataclass

@@ -9,7 +9,7 @@ import msgspec
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge.notifications.announcement_texts import PodiumUpdate, ProblemPost, ProblemSummary
+from discord_edge.notifications.texts import PodiumUpdate, ProblemPost, ProblemSummary
 from discord_edge.platform_api import DiscordUser
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
 from discord_edge.wording import escaped

@@ -1,9 +1,10 @@
-"""Text on Discord: escaped foreign text, problem statements, refusals and completions."""
+"""Text on Discord: escaped foreign text, statements, refusals, completions, and cards."""
 
 import hashlib
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 
@@ -22,6 +23,11 @@ FORMULA = re.compile(r"(?<![\\$])\$(\S(?:[^$\n]*?\S)?)\$(?!\$)")
 BLOCK_START = re.compile(r"\s*(?:[-*+>]\s|#{1,6}\s|\d{1,3}[.)]\s)")
 MORE = "…"
 CHOICES_MAX = 25
+GREEN, RED, GREY = 0x2E8B57, 0xC0392B, 0x7F8C8D
+# Together below Discord's limit, however many characters the escaping adds.
+CARD_MAX, HEAD_MAX, BLOCK_MAX, LINKS_MAX, FOOTER_MAX = 1800, 900, 1600, 500, 500
+# A message may have ten files; one is reserved for the source.
+FILES_MAX, TOGETHER_MAX = 9, 24 * 1024 * 1024
 
 
 def escaped(text: str, length_max: int = 200) -> str:
@@ -50,9 +56,7 @@ def fenced(text: str) -> str:
     >>> fenced("a ``` b")
     '```text\na `\u200b`\u200b` b\n```'
     """
-    inner = (
-        escape_control_characters(text).replace("``", f"`{NOWHERE}`").replace("``", f"`{NOWHERE}`")
-    )
+    inner = re.sub("`(?=`)", f"`{NOWHERE}", escape_control_characters(text))
     return f"```text\n{inner}\n```"
 
 
@@ -136,7 +140,7 @@ def _render_block(lines: list[str]) -> str:
         return "\n".join(lines)
     text = " ".join(line.strip() for line in lines)
     if len(text) > 4 and text.startswith("$$") and text.endswith("$$"):
-        return _code_block([text[2:-2].strip()])
+        return _code_block(text[2:-2].strip())
     if all(TABLE_ROW.match(line) for line in lines):
         return _render_table(lines)
     joined: list[str] = []
@@ -159,11 +163,11 @@ def _render_table(lines: Sequence[str]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         for row in rows
     )
-    return _code_block([row.rstrip() for row in padded])
+    return _code_block("\n".join(row.rstrip() for row in padded))
 
 
-def _code_block(lines: Sequence[str]) -> str:
-    inner = "\n".join(line.replace("`", "'") for line in lines)
+def _code_block(text: str) -> str:
+    inner = text.replace("`", "'")
     return f"{FENCE}\n{inner}\n{FENCE}"
 
 
@@ -190,3 +194,80 @@ def match_gpu_list(typed: str, names: Sequence[str]) -> list[str]:
     used = {entry.lower() for entry in entries}
     unused = [name for name in names if name.lower() not in used]
     return [", ".join([*entries, match]) for match in match_names(last, unused)]
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """A file of a card; without `data` only its size (0 if unknown) and link are shown."""
+
+    name: str
+    data: bytes | None = None
+    bytes: int = 0
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    """An embed as plain data, its files, and a hint for those that do not fit.
+
+    `at` is the time of the data in seconds since 1970, shown in the reader's time zone.
+    """
+
+    title: str
+    body: str
+    colour: int = GREY
+    footer: str = ""
+    files: tuple[Attachment, ...] = ()
+    hint: str = ""
+    at: float | None = None
+
+
+def fit_attachments(card: Card, bytes_max: int) -> Card:
+    """Return the card with the files that Discord accepts; its body lists the others.
+
+    >>> fit_attachments(Card("t", "b", files=(Attachment("a", b"12"), Attachment("b", b"1"))),
+    ...     1).body
+    'b\\nNot here: a 2 B'
+    """
+    bytes_left, fitting, omitted = TOGETHER_MAX, list[Attachment](), list[Attachment]()
+    for file in card.files:
+        size = len(file.data or b"")
+        limit = min(bytes_left, bytes_max)
+        if file.data is not None and size <= limit and len(fitting) < FILES_MAX:
+            bytes_left -= size
+            fitting.append(file)
+        else:
+            omitted.append(file)
+    if not omitted:
+        return card
+    body = f"{card.body}\n{_omitted_line(omitted, card.hint)}"
+    return replace(card, body=body, files=tuple(fitting))
+
+
+def _omitted_line(files: Sequence[Attachment], hint: str) -> str:
+    listing = ""
+    for place, file in enumerate(files):
+        size = len(file.data) if file.data is not None else file.bytes
+        name = escaped(file.name, 60)
+        label = f"[{name}]({file.link})" if file.link else name
+        item = f"{label} {size_text(size)}" if size else label
+        longer = f"{listing} · {item}" if listing else item
+        if len(longer) > LINKS_MAX:
+            listing += f" · {len(files) - place} more"
+            break
+        listing = longer
+    are_linked = all(file.link for file in files)
+    suffix = f"; {hint}" if hint and not are_linked else ""
+    return f"{'More' if are_linked else 'Not here'}: {listing}{suffix}"
+
+
+def size_text(bytes_count: int) -> str:
+    """Format a number of bytes for people.
+
+    >>> size_text(700), size_text(2_000_000)
+    ('700 B', '1.9 MiB')
+    """
+    if bytes_count < 1024:
+        return f"{bytes_count} B"
+    kib = bytes_count / 1024
+    return f"{kib:.1f} KiB" if kib < 1024 else f"{kib / 1024:.1f} MiB"

@@ -1,15 +1,10 @@
-"""The bot itself: its services, its login, its metrics and its commands, synced on change."""
+"""The bot itself: its services, its login, and its commands, synced on change."""
 
 import asyncio
 import hashlib
 import json
 import logging
-import re
-import time
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Collection
 
 import aiohttp
 import discord
@@ -17,33 +12,18 @@ from discord import app_commands
 from discord.ext import commands
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge import accounts, admin, agents, moderation, participants
+from discord_edge import accounts, admin, moderation, participants
 from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
-from discord_edge.bot.interactions import BotInteraction, reply_with_error
-from discord_edge.bot.messages import (
-    ApplicationEmojis,
-    DiscordMessageHistory,
-    translate_discord_errors,
-)
+from discord_edge.bot.interactions import BotInteraction, Commands, reply_with_error
+from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
 from discord_edge.leaderboards.commands import PageButton, ping
-from discord_edge.metrics import (
-    BROKEN,
-    FAILED,
-    LATE,
-    NEW,
-    NONE,
-    REFUSED,
-    RESUMED,
-    EdgeMetrics,
-    status_class,
-)
 from discord_edge.notifications.announcer import ForumMatcher
-from discord_edge.notifications.channels import DiscordDirectMessages, DiscordPublicChannels
+from discord_edge.notifications.channels import AppealButton, DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger, MessageSender
-from discord_edge.platform_api import PlatformApi, PlatformReader, ReadCache
+from discord_edge.platform_api import PlatformApi, ReadCache
 from discord_edge.postgres import (
     PostgresLedger,
     PostgresRepositoryUpdates,
@@ -54,21 +34,13 @@ from discord_edge.problems import publishing
 from discord_edge.problems.repository_updates import RepositoryPublisher
 from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
-from discord_edge.submissions.cancellation import CancelButton
-from discord_edge.submissions.report_buttons import CompareButton, ResubmitButton
-from discord_edge.submissions.threads import DiscordSubmissionThreads, ThreadOpener
+from discord_edge.submissions.reply import CancelButton, CompareButton, ResubmitButton
+from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
 from shared.lifecycle import Lifecycle, run_until_first
 
-CALLBACK = re.compile(r"/interactions/(\d+)/[^/]+/callback$")
-# More than can be open at once, because each expires after three seconds.
-OPEN_MAX = 1000
-MENU = discord.ComponentType.select
-KINDS = {
-    discord.InteractionType.autocomplete: "autocomplete",
-    discord.InteractionType.modal_submit: "modal",
-}
+BUTTONS = (PageButton, CancelButton, ResubmitButton, CompareButton, AppealButton)
 # Failed logins count towards Discord's bans, so the attempts are slow.
 LOGIN_PAUSE_S_MAX = 60.0
 # Discord revokes the token of a bot that begins more than 1000 sessions a day; immediate restarts
@@ -89,137 +61,39 @@ def build_command_groups(
     Discord hides the groups of operators from users who do not manage the server.
     """
     is_admin = "admin" in roles
-    has_authors, has_moderators = is_admin or "creator" in roles, is_admin or "moderator" in roles
-    leaderboard = _build_group(
-        "leaderboard",
-        "Submit and see results",
-        *leaderboards.COMMANDS,
-        *submissions.COMMANDS,
-        *problems.COMMANDS,
-        *(publishing.AUTHOR_COMMANDS if has_authors else ()),
-    )
+    general = (*leaderboards.COMMANDS, *submissions.COMMANDS, *problems.COMMANDS)
+    if is_admin or "creator" in roles:
+        general += publishing.AUTHOR_COMMANDS
+    leaderboard = _build_group("leaderboard", "Submit and see results", general)
     submit = app_commands.Group(name="submit", description="Submit a file to a leaderboard")
     for command in submissions.submit_commands():
         submit.add_command(command)
     leaderboard.add_command(submit)
-    groups = [leaderboard, _build_group("account", "Your own account", *accounts.COMMANDS)]
-    if has_moderators:
-        description = "Decide about submissions"
-        groups.append(_build_group("moderate", description, *moderation.COMMANDS, is_public=False))
+    groups = [leaderboard, _build_group("account", "Your own account", accounts.COMMANDS)]
+    operators: list[tuple[str, str, Commands]] = []
+    if is_admin or "moderator" in roles:
+        operators.append(("moderate", "Decide about submissions", moderation.COMMANDS))
     if is_admin:
-        description = "The agents that run submissions"
-        groups += [
-            _build_group("agents", description, *agents.COMMANDS, is_public=False),
-            _build_group(
-                "admin",
-                "Run the platform",
-                *admin.COMMANDS,
-                *participants.COMMANDS,
-                *publishing.ADMIN_COMMANDS,
-                *(publishing.LOCAL_COMMANDS if has_local else ()),
-                is_public=False,
-            ),
-        ]
-    return groups
+        local = publishing.LOCAL_COMMANDS if has_local else ()
+        platform = (*admin.COMMANDS, *participants.COMMANDS, *publishing.ADMIN_COMMANDS, *local)
+        operators.append(("agents", "The agents that run submissions", admin.AGENT_COMMANDS))
+        operators.append(("admin", "Run the platform", platform))
+    managers = discord.Permissions(manage_guild=True)
+    return groups + [_build_group(*group, permissions=managers) for group in operators]
 
 
 def _build_group(
     name: str,
     description: str,
-    *group_commands: app_commands.Command[Any, ..., Any],
-    is_public: bool = True,
+    group_commands: Commands,
+    permissions: discord.Permissions | None = None,
 ) -> app_commands.Group:
     group = app_commands.Group(
-        name=name,
-        description=description,
-        guild_only=True,
-        default_permissions=None if is_public else discord.Permissions(manage_guild=True),
+        name=name, description=description, guild_only=True, default_permissions=permissions
     )
     for command in group_commands:
         group.add_command(command)
     return group
-
-
-def interaction_name(interaction: BotInteraction) -> str:
-    """Name an interaction: a command by its name, anything else by its kind."""
-    if interaction.type is discord.InteractionType.component:
-        data: Mapping[str, Any] = interaction.data or {}
-        return "menu" if data.get("component_type") == MENU.value else "button"
-    if interaction.type in KINDS:
-        return KINDS[interaction.type]
-    return interaction.command.qualified_name if interaction.command else "unknown"
-
-
-class BotMonitor:
-    """Observes one bot without changing its behaviour."""
-
-    def __init__(self, bot: "EdgeBot", metrics: EdgeMetrics) -> None:
-        self._metrics = metrics
-        self._open: OrderedDict[int, tuple[str, float]] = OrderedDict()
-        metrics.tracked.set_function(lambda: len(bot.tracker.tasks))
-        for listener in (
-            self.on_ready,
-            self.on_resumed,
-            self.on_disconnect,
-            self.on_interaction,
-            self.on_interaction_failed,
-        ):
-            bot.add_listener(listener)
-        bot.http.http_trace = trace = aiohttp.TraceConfig()
-        trace.on_request_end.append(self._count_response)
-        trace.on_request_exception.append(self._count_exception)
-
-    async def on_ready(self) -> None:
-        """Count a new session."""
-        self._metrics.up.set(1)
-        self._metrics.sessions.labels(NEW).inc()
-
-    async def on_resumed(self) -> None:
-        """Count a resumed session."""
-        self._metrics.up.set(1)
-        self._metrics.sessions.labels(RESUMED).inc()
-
-    async def on_disconnect(self) -> None:
-        """Note the lost connection."""
-        self._metrics.up.set(0)
-
-    async def on_interaction(self, interaction: BotInteraction) -> None:
-        """Count an interaction; Discord waits three seconds for its first answer."""
-        name = interaction_name(interaction)
-        self._metrics.interactions.labels(name).inc()
-        self._open[interaction.id] = name, time.monotonic()
-        if len(self._open) > OPEN_MAX:
-            self._open.popitem(last=False)
-
-    async def on_interaction_failed(
-        self, interaction: BotInteraction, error: BaseException
-    ) -> None:
-        """Count a failed interaction; the bot itself explains the error."""
-        match error:
-            case Refused() | app_commands.CheckFailure():
-                outcome = REFUSED
-            case Failed():
-                outcome = FAILED
-            case _:
-                outcome = BROKEN
-        self._metrics.failures.labels(interaction_name(interaction), outcome).inc()
-
-    async def _count_response(
-        self, _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams
-    ) -> None:
-        status = params.response.status
-        self._metrics.answers.labels(status_class(status)).inc()
-        callback = CALLBACK.search(params.url.path)
-        if callback is None:
-            return
-        name, began = self._open.pop(int(callback[1]), ("", 0.0))
-        if name and status < 300:
-            self._metrics.acknowledged.observe(time.monotonic() - began)
-        elif name and status == 404:
-            self._metrics.failures.labels(name, LATE).inc()
-
-    async def _count_exception(self, *_: Any) -> None:
-        self._metrics.answers.labels(NONE).inc()
 
 
 class EdgeCommandTree(app_commands.CommandTree["EdgeBot"]):
@@ -252,16 +126,13 @@ class EdgeBot(commands.Bot):
         self.cache = ReadCache(api)
         self._submissions = PostgresTrackedSubmissions(connections)
         ledger = PostgresLedger(connections)
-        threads = DiscordSubmissionThreads(self, self.app_emojis)
         per_problem = settings.threads == PER_PROBLEM
-        self.tracker = SubmissionTracker(ThreadOpener(api, threads, self._submissions, per_problem))
-        self.channels = DiscordPublicChannels(self, settings.guild, ledger)
-        self.messenger = DirectMessenger(
-            PlatformReader(api),
-            self.leaderboards,
-            DiscordDirectMessages(self),
-            MessageSender(ledger, DiscordMessageHistory(self)),
+        threads = SubmissionThreads(
+            self, self.app_emojis, api, self._submissions, per_problem=per_problem
         )
+        self.tracker = SubmissionTracker(threads)
+        self.channels = DiscordPublicChannels(self, settings.guild, ledger)
+        self.messenger = DirectMessenger(api, self.leaderboards, MessageSender(self, ledger))
         self.sender = SubmissionSender(
             api, self._submissions, self.tracker.track, self.messenger.notify_refused
         )
@@ -274,7 +145,7 @@ class EdgeBot(commands.Bot):
 
     async def setup_hook(self) -> None:
         """Register buttons and commands, and resume open work, before the gateway connects."""
-        self.add_dynamic_items(PageButton, CancelButton, ResubmitButton, CompareButton)
+        self.add_dynamic_items(*BUTTONS)
         guild = discord.Object(self.settings.guild)
         # An earlier attempt to log in may have added the commands already.
         self.tree.clear_commands(guild=guild)
@@ -285,12 +156,10 @@ class EdgeBot(commands.Bot):
         self.tree.add_command(ping, guild=guild)
         await self._sync_commands(guild)
         await self.app_emojis.load(self)
-        await self.tracker.resume()
-        await self.sender.resume()
-        await self.publisher.resume()
+        for service in (self.tracker, self.sender, self.publisher):
+            await service.resume()
 
     async def _sync_commands(self, guild: discord.Object) -> None:
-        """Send the commands to Discord if they differ from those sent before."""
         payload = [item.to_dict(self.tree) for item in self.tree.get_commands(guild=guild)]
         text = json.dumps([self.application_id, payload], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -344,8 +213,7 @@ class EdgeBot(commands.Bot):
 
 def startup_error_text(error: BaseException) -> str:
     """Explain an error of Discord at start, and how an operator fixes it."""
-    code = getattr(error, "code", None)
-    if isinstance(error, discord.LoginFailure) or code == WRONG_TOKEN:
+    if isinstance(error, discord.LoginFailure) or getattr(error, "code", None) == WRONG_TOKEN:
         return f"Discord does not know the token: set {PREFIX}_TOKEN to the bot's (docs/discord.md)"
     if isinstance(error, discord.PrivilegedIntentsRequired):
         return "Discord requires an intent that this bot does not need: see docs/discord.md"

@@ -1,14 +1,43 @@
-"""Questions to one user: a choice from a menu, a confirmation, or a form."""
+"""Components for one user: buttons that survive a restart, menus, confirmations and forms."""
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import discord
 
-from discord_edge.bot.interactions import NOT_YOURS, BotInteraction, reply_with_error
+from discord_edge.bot.interactions import (
+    NOT_YOURS,
+    BotInteraction,
+    reply_on_error,
+    reply_with_error,
+)
 
 MENU_S_MAX = 120.0
 OPTIONS_MAX = 25
+
+
+class BotButton(discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]], template="(?!)"):
+    """A button that works however old it is: its id contains the arguments of its class."""
+
+    def __init__(self, label: str, identity: str, *, is_off: bool = False) -> None:
+        super().__init__(discord.ui.Button(label=label, custom_id=identity, disabled=is_off))
+
+    @classmethod
+    async def from_custom_id(
+        cls, _: discord.Interaction[Any], __: discord.ui.Item[Any], match: re.Match[str]
+    ) -> Self:
+        """Restore the button of a message."""
+        return cls(*match.groups(""))
+
+    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+        """Act on a press, and explain errors."""
+        async with reply_on_error(interaction):
+            await self.press(interaction)
+
+    async def press(self, interaction: BotInteraction) -> None:
+        """Act on a press."""
+        raise NotImplementedError
 
 
 class Question(discord.ui.View):
@@ -44,12 +73,10 @@ class GpuMenu(Question):
     ) -> None:
         super().__init__(interaction, MENU_S_MAX)
         self.choice: tuple[str, ...] = ()
-        app_emojis = interaction.client.app_emojis
+        vendor_emoji = interaction.client.app_emojis.vendor_emoji
         self.select.options = [
-            discord.SelectOption(
-                label=name[:100], value=name[:100], emoji=app_emojis.vendor_emoji(name)
-            )
-            for name in list(names)[:OPTIONS_MAX]
+            discord.SelectOption(label=name[:100], value=name[:100], emoji=vendor_emoji(name))
+            for name in names[:OPTIONS_MAX]
         ]
         self.select.max_values = min(choices_max, len(self.select.options))
         self.select.placeholder = placeholder
@@ -67,8 +94,7 @@ class GpuMenu(Question):
     async def ask(self, text: str, late_text: str = "") -> tuple[str, ...]:
         """Return the choice; empty after two minutes, when `late_text` replaces the question."""
         await self.asked_by.edit_original_response(content=text, view=self)
-        is_late = await self.wait()
-        if is_late and late_text:
+        if await self.wait() and late_text:
             self.select.disabled = True
             await self.asked_by.edit_original_response(content=late_text, view=self)
         return self.choice

@@ -3,8 +3,7 @@
 import logging
 import re
 import time
-from collections import deque
-from dataclasses import dataclass, field
+from collections import Counter, deque
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -48,38 +47,32 @@ def route_key(method: str, path: str) -> str:
     return f"{method} {'/'.join(parts)}"
 
 
-@dataclass
 class CircuitBreaker:
     """Counts refusals per route over the last ten minutes; times are seconds of one clock."""
 
-    _refusals_by_route: dict[str, deque[float]] = field(default_factory=dict)
-    _refusals: deque[float] = field(default_factory=deque)
+    def __init__(self) -> None:
+        self._refusals: deque[tuple[float, str]] = deque()
+        self._counts: Counter[str] = Counter()
 
     def record(self, route: str, status: int, at: float) -> bool:
         """Count a response. Returns whether this response opened the circuit for its route."""
         if status not in INVALID:
             return False
         was_open = self.is_open(route, at)
-        self._refusals_by_route.setdefault(route, deque()).append(at)
-        self._refusals.append(at)
+        self._refusals.append((at, route))
+        self._counts[route] += 1
         return self.is_open(route, at) and not was_open
 
     def is_open(self, route: str, at: float) -> bool:
         """Whether requests to a route must not be sent for now."""
-        self._forget_old(at)
+        while self._refusals and at - self._refusals[0][0] > WINDOW_S:
+            _, old_route = self._refusals.popleft()
+            self._counts[old_route] -= 1
+            if not self._counts[old_route]:
+                del self._counts[old_route]
         if route.startswith(FREE):
             return False
-        refusals_count = len(self._refusals_by_route.get(route, ()))
-        return len(self._refusals) >= ALL_MAX or refusals_count >= ROUTE_MAX
-
-    def _forget_old(self, at: float) -> None:
-        while self._refusals and at - self._refusals[0] > WINDOW_S:
-            self._refusals.popleft()
-        for route, refusals in list(self._refusals_by_route.items()):
-            while refusals and at - refusals[0] > WINDOW_S:
-                refusals.popleft()
-            if not refusals:
-                del self._refusals_by_route[route]
+        return len(self._refusals) >= ALL_MAX or self._counts[route] >= ROUTE_MAX
 
 
 class CircuitOpenError(aiohttp.ClientError):

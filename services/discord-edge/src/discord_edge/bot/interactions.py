@@ -1,8 +1,10 @@
-"""Interactions: their user, the platform's API for that user, and the replies, errors included."""
+"""Interactions: users and their roles, replies, errors, and the types of the commands' options."""
 
+import asyncio
+import io
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,13 +12,27 @@ import aiohttp
 import discord
 from discord import app_commands
 
+from discord_edge.bot.messages import build_embed, build_files
 from discord_edge.platform_api import DiscordUser, PlatformApi
-from discord_edge.wording import refusal_text
+from discord_edge.wording import (
+    CONTENT_MAX,
+    Card,
+    fit_attachments,
+    match_gpu_list,
+    match_names,
+    refusal_text,
+)
+from shared.api.platform import DecisionResponse
+from shared.api.problems import Problems
 from shared.errors import Failed, Refused
 
 if TYPE_CHECKING:
     from discord_edge.bot.client import EdgeBot
 
+BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
+Commands = tuple[app_commands.Command[Any, ..., Any], ...]
+ADMIN = "admin"
+NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
 # Unknown interaction, unknown webhook, expired token: the user can no longer see an answer.
 UNHEARD = (10062, 10015, 50027)
 # The acknowledgements of a button press.
@@ -24,28 +40,51 @@ UPDATES = (
     discord.InteractionResponseType.message_update,
     discord.InteractionResponseType.deferred_message_update,
 )
-Commands = tuple[app_commands.Command[Any, ..., Any], ...]
-Choices = list[app_commands.Choice[str]]
-BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
-NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
+# The longest name of a problem.
+NAME_LENGTH_MAX = 95
+BOARDS_PAGE, BOARDS_PAGES_MAX = 100, 5
+READ_S_MAX = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 def interaction_user(interaction: BotInteraction) -> DiscordUser:
-    """Return the user of an interaction."""
+    """Return the user of an interaction, without their roles."""
     return DiscordUser(interaction.user.id, interaction.user.name)
 
 
-def user_api(interaction: BotInteraction) -> PlatformApi:
-    """Return the platform's API for the user of an interaction, whose id is the key."""
+def platform_roles(interaction: BotInteraction) -> tuple[str, ...]:
+    """Return the platform roles that the user's server roles grant."""
+    if not isinstance(interaction.user, discord.Member):
+        return ()
+    names = interaction.client.settings.role_names
+    return tuple(sorted({names[role.id] for role in interaction.user.roles if role.id in names}))
+
+
+def user_api(interaction: BotInteraction, *roles: str) -> PlatformApi:
+    """Return the platform's API for the user, under the interaction's id as the key.
+
+    With `roles`, raises `Refused` for users without one of them; the API then has the user's roles.
+    """
     user = interaction_user(interaction)
+    if roles:
+        user = DiscordUser(user.id, user.name, platform_roles(interaction))
+        if not set(user.roles) & set(roles):
+            reason = f"this needs the role of a {' or '.join(roles)} on this server"
+            raise Refused("role_missing", reason)
     return interaction.client.api.on_behalf_of(user, str(interaction.id))
 
 
-def name_choices(names: Iterable[str]) -> Choices:
-    """Return names as the completions of an option."""
-    return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
+async def defer(interaction: BotInteraction, *roles: str) -> PlatformApi:
+    """Defer a private answer, then check the roles and return the API as `user_api` does."""
+    await interaction.response.defer(ephemeral=True, thinking=True)
+    return user_api(interaction, *roles)
+
+
+def parent_channel(interaction: BotInteraction) -> int:
+    """Return the channel of an interaction; for a thread, its parent."""
+    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
+    return thread.parent_id if thread else interaction.channel_id or 0
 
 
 async def reply(
@@ -79,6 +118,32 @@ async def reply(
     return True
 
 
+async def reply_with_lines(
+    interaction: BotInteraction, lines: Sequence[str], empty_text: str = ""
+) -> bool:
+    """Reply with lines, as a file if they are too long. Returns whether the reply arrived."""
+    text = "\n".join(lines) or empty_text
+    if len(text) <= CONTENT_MAX:
+        return await reply(interaction, text)
+    file = discord.File(io.BytesIO(text.encode()), "answer.txt")
+    return await reply(interaction, f"{len(lines)} lines: see the file.", files=[file])
+
+
+async def reply_with_card(
+    interaction: BotInteraction,
+    card: Card,
+    content: str | None = None,
+    view: discord.ui.View | None = None,
+    files: Sequence[discord.File] = (),
+) -> None:
+    """Show a card with those of its files that Discord accepts, followed by `files`."""
+    card = fit_attachments(card, interaction.filesize_limit)
+    attachments = [*build_files(card), *files]
+    await interaction.edit_original_response(
+        content=content, embed=build_embed(card), attachments=attachments, view=view
+    )
+
+
 @asynccontextmanager
 async def reply_on_error(interaction: BotInteraction) -> AsyncIterator[None]:
     """Explain any error after a button press to the user; discord.py would only log it."""
@@ -92,15 +157,119 @@ async def reply_with_error(interaction: BotInteraction, error: BaseException) ->
     """Explain an error in a sentence, with an id and without internal details."""
     identity = str(interaction.id)
     interaction.client.dispatch("interaction_failed", interaction, error)
-    if isinstance(error, Refused):
-        await reply(interaction, refusal_text(error, identity, time.time()))
-    elif isinstance(error, Failed):
-        _log.warning("interaction %s failed: %s", identity, error)
-        # The request may have succeeded and only its answer got lost.
-        text = "Probably not done: the platform does not answer at the moment. Check before you "
-        await reply(interaction, f"{text}try again. `{identity}`")
-    elif isinstance(error, app_commands.CheckFailure):
-        await reply(interaction, f"Not done: you may not use this. `{identity}`")
-    else:
-        _log.error("interaction %s failed", identity, exc_info=error)
-        await reply(interaction, f"Not done: the bot has a problem, not you. `{identity}`")
+    match error:
+        case Refused():
+            text = refusal_text(error, identity, time.time())
+        case Failed():
+            _log.warning("interaction %s failed: %s", identity, error)
+            # The request may have succeeded and only its answer got lost.
+            text = "Probably not done: the platform does not answer at the moment. Check before "
+            text += f"you try again. `{identity}`"
+        case app_commands.CheckFailure():
+            text = f"Not done: you may not use this. `{identity}`"
+        case _:
+            _log.error("interaction %s failed", identity, exc_info=error)
+            text = f"Not done: the bot has a problem, not you. `{identity}`"
+    await reply(interaction, text)
+
+
+async def run_decision(api: PlatformApi, *path: str | int, **body: object) -> str:
+    """Send a decision, and return a note if it changed nothing. Raises `Refused`, `Failed`."""
+    decision = await api.request(DecisionResponse, "POST", *path, **body)
+    return "" if decision.event else " This was already the case."
+
+
+async def record_access(
+    interaction: BotInteraction, api: PlatformApi, target: str, reason: str = "looked at on Discord"
+) -> None:
+    """Record in the log that a user saw data that is not public. Raises `Refused`, `Failed`."""
+    command = "discord /" + (interaction.command.qualified_name if interaction.command else "")
+    body = {"command": command, "target": target, "reason": reason}
+    await api.with_key(f"{api.key}-acted").request(object, "POST", "admin", "acted", **body)
+
+
+async def read_attachment(file: discord.Attachment, field: str) -> bytes:
+    """Download an attachment, immediately: its URL expires. Raises `Refused` `bad_file`."""
+    try:
+        async with asyncio.timeout(READ_S_MAX):
+            return await file.read()
+    except (discord.HTTPException, TimeoutError) as error:
+        reason = "Discord no longer provides the file: attach it again"
+        raise Refused("bad_file", reason, field) from error
+
+
+class CompletedName(app_commands.Transformer):
+    """An option with completions; the names of leaderboards (`is_slug`) become lower-case."""
+
+    def __init__(
+        self,
+        complete: Callable[[BotInteraction, str], Awaitable[list[str]]],
+        *,
+        is_slug: bool = False,
+        length_max: int | None = None,
+    ) -> None:
+        self.complete, self.is_slug, self.length_max = complete, is_slug, length_max
+
+    @property
+    def min_value(self) -> int | None:
+        """The minimum length, if there is a maximum."""
+        return 1 if self.length_max else None
+
+    @property
+    def max_value(self) -> int | None:
+        """The maximum length."""
+        return self.length_max
+
+    async def transform(self, _: discord.Interaction[Any], value: str) -> str:
+        """Normalize the name of a leaderboard."""
+        return value.strip().lower() if self.is_slug else value
+
+    async def autocomplete(  # type: ignore[override]  # of text alone
+        self, interaction: BotInteraction, typed: str
+    ) -> list[app_commands.Choice[str]]:
+        """Complete the typed text."""
+        names = await self.complete(interaction, typed)
+        return [app_commands.Choice(name=name[:100], value=name[:100]) for name in names]
+
+
+async def _match_known_leaderboards(interaction: BotInteraction, typed: str) -> list[str]:
+    return match_names(typed, sorted(interaction.client.leaderboards.known))
+
+
+async def _match_open_leaderboards(interaction: BotInteraction, typed: str) -> list[str]:
+    return match_names(typed, interaction.client.leaderboards.open_slugs)
+
+
+async def _match_visible_leaderboards(interaction: BotInteraction, typed: str) -> list[str]:
+    user = DiscordUser(interaction.user.id, interaction.user.name, platform_roles(interaction))
+    query: dict[str, str | int] = {"state": "all", "limit": BOARDS_PAGE}
+    slugs = set(interaction.client.leaderboards.known)
+    for _ in range(BOARDS_PAGES_MAX):
+        page = await interaction.client.cache.get(user, Problems, "problems", **query)
+        slugs |= {problem.slug for problem in page.items} if page else set()
+        if page is None or not page.next_cursor:
+            break
+        query["cursor"] = page.next_cursor
+    return match_names(typed, sorted(slugs))
+
+
+async def match_gpus(interaction: BotInteraction, typed: str) -> list[str]:
+    """Complete a comma-separated list of the chosen leaderboard's GPU types."""
+    slug = getattr(interaction.namespace, "leaderboard_name", None)
+    return match_gpu_list(typed, interaction.client.leaderboards.gpus(slug))
+
+
+Leaderboard = app_commands.Transform[str, CompletedName(_match_known_leaderboards, is_slug=True)]
+OpenLeaderboard = app_commands.Transform[str, CompletedName(_match_open_leaderboards, is_slug=True)]
+# Any leaderboard that an author or operator may see, and the same without limits on its length.
+VisibleLeaderboard = app_commands.Transform[
+    str, CompletedName(_match_visible_leaderboards, is_slug=True, length_max=NAME_LENGTH_MAX)
+]
+AnyVisibleLeaderboard = app_commands.Transform[
+    str, CompletedName(_match_visible_leaderboards, is_slug=True)
+]
+Gpus = app_commands.Transform[str, CompletedName(match_gpus)]
+Slug = app_commands.Range[str, 1, NAME_LENGTH_MAX]
+Identifier = app_commands.Range[str, 1, 64]
+Reason = app_commands.Range[str, 1, 400]
+Number = app_commands.Range[int, 1, 2**53 - 1]

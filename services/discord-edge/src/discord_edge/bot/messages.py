@@ -1,7 +1,6 @@
 """The bot's messages on Discord: embeds, files, emojis, errors and history."""
 
 import io
-import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -12,10 +11,9 @@ from pathlib import PurePosixPath
 import aiohttp
 import discord
 
-from discord_edge.cards import Card
-from discord_edge.postgres import PendingMessage
+from discord_edge.wording import Card
 from shared.errors import Failed, Refused
-from shared.gpus import find_gpu_spec as known_gpu
+from shared.gpus import find_gpu_spec
 
 # Discord's limit for the text of an embed.
 BODY_MAX = 4096
@@ -37,14 +35,12 @@ def translate_discord_errors() -> Iterator[None]:
     """Raise `Refused` or `Failed` in place of discord.py's errors."""
     try:
         yield
-    except (discord.NotFound, discord.Forbidden) as error:
-        raise Refused("discord_refused", f"Discord says {error.code}: {error.text}") from error
     except discord.HTTPException as error:
         # An operator replaces a revoked token (401), so retrying makes sense.
         if 400 <= error.status < 500 and error.status not in (401, 429):
             raise Refused("discord_refused", f"Discord says {error.code}: {error.text}") from error
         raise Failed(f"Discord answered {error.status}") from error
-    except (aiohttp.ClientError, OSError, TimeoutError, discord.DiscordServerError) as error:
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise Failed(f"Discord does not answer: {type(error).__name__}") from error
 
 
@@ -55,18 +51,18 @@ def build_embed(card: Card) -> discord.Embed:
     )
     if card.at is not None:
         embed.timestamp = datetime.fromtimestamp(card.at, UTC)
-    if card.footer:
-        embed.set_footer(text=card.footer)
-    return embed
+    return embed.set_footer(text=card.footer) if card.footer else embed
 
 
 def build_files(card: Card) -> list[discord.File]:
     """Build the files of a card that have data."""
-    return [
-        discord.File(io.BytesIO(file.data), file.name)
-        for file in card.files
-        if file.data is not None
-    ]
+    files = [(file.name, file.data) for file in card.files if file.data is not None]
+    return [discord.File(io.BytesIO(data), name) for name, data in files]
+
+
+def discord_file(name: str, data: bytes) -> discord.File:
+    """Return a file under the last part of its name: Discord has no folders."""
+    return discord.File(io.BytesIO(data), PurePosixPath(name).name[:NAME_LENGTH_MAX] or "file.txt")
 
 
 def insert_emojis(text: str, emojis: Mapping[str, str], length_max: int) -> str:
@@ -96,7 +92,7 @@ def vendor_emoji(gpu: str) -> str | None:
         return CPU
     if re.match("MI[0-9]", gpu):
         return AMD
-    return NVIDIA if known_gpu(gpu) is not None else None
+    return NVIDIA if find_gpu_spec(gpu) is not None else None
 
 
 class ApplicationEmojis:
@@ -157,40 +153,3 @@ async def find_own_message(
         if is_own(client, message.author.id) and matches(message):
             return str(message.id)
     return None
-
-
-class DiscordMessageHistory:
-    """The messages that a channel already has. Methods raise `Refused` and `Failed`."""
-
-    def __init__(self, client: discord.Client) -> None:
-        self._client = client
-
-    async def newest_message(self, room: str) -> str:
-        """Return the id of the newest message by anybody; "0" if there is none."""
-        async with connected(self._client):
-            channel = self._client.get_partial_messageable(int(room))
-            async for message in channel.history(limit=1):
-                return str(message.id)
-        return "0"
-
-    async def find_message(self, room: str, pending: PendingMessage) -> str | None:
-        """Return the id of the bot's own message with this text, after the given one."""
-        text, after = pending.text.strip(), discord.Object(int(pending.after))
-        async with connected(self._client):
-            return await find_own_message(
-                self._client, room, lambda message: message.content == text, after
-            )
-
-
-def source_file(answer: bytes, name: str) -> list[discord.File]:
-    """Return the source in the API's answer about a submission, as a file if there is one."""
-    try:
-        source = json.loads(answer or b"{}").get("source")
-    except ValueError:
-        return []
-    return [discord_file(name, source.encode())] if isinstance(source, str) else []
-
-
-def discord_file(name: str, data: bytes) -> discord.File:
-    """Return a file under the last part of its name: Discord has no folders."""
-    return discord.File(io.BytesIO(data), PurePosixPath(name).name[:NAME_LENGTH_MAX] or "file.txt")

@@ -65,10 +65,7 @@ class LeaderboardCache:
         return sorted({gpu for board in self.known.values() for gpu in board.gpus})
 
     async def get(self, api: PlatformApi, slug: str) -> Problem:
-        """Return the problem of a leaderboard that the API's user may see, even a closed one.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return a problem that the API's user may see, even a closed one. Raises as `get`."""
         if slug in self.known:
             return self.known[slug]
         return await api.get(FullProblem, "problems", slug)

@@ -1,6 +1,5 @@
 """The commands of `/leaderboard` that show rankings, queues and help, with their pages."""
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,33 +8,26 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import GpuMenu
+from discord_edge.bot.dialogs import BotButton, GpuMenu
 from discord_edge.bot.interactions import (
     BotInteraction,
-    Choices,
     Commands,
-    name_choices,
+    CompletedName,
+    Gpus,
+    Leaderboard,
+    defer,
+    platform_roles,
     reply,
-    reply_on_error,
+    reply_with_lines,
     user_api,
 )
 from discord_edge.bot.messages import build_embed
-from discord_edge.bot.staff import platform_roles, reply_with_lines
-from discord_edge.leaderboards.tables import (
-    Page,
-    leaderboards_page,
-    other_versions_text,
-    personal_page,
-    queue_line,
-    rank_labels,
-    ranking_page,
-)
+from discord_edge.leaderboards import tables
 from discord_edge.platform_api import PlatformApi
-from discord_edge.submissions.commands import complete_gpus, complete_leaderboards
-from discord_edge.submissions.report_buttons import fetch_own_history
+from discord_edge.submissions.reply import fetch_own_history
 from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
-from shared.api.leaderboards import Leaderboard, LeaderboardMembership, Leaderboards
-from shared.api.problems import Problem, Problems
+from shared.api import leaderboards as api_models
+from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
@@ -49,20 +41,32 @@ AT_VERSION = "@"
 ID_LENGTH_MAX = 100
 
 
-async def complete_topics(interaction: BotInteraction, typed: str) -> Choices:
-    """Complete the names of commands and groups."""
+def _visible_commands(interaction: BotInteraction) -> list[Command]:
+    has_role = bool(platform_roles(interaction))
+    tree, guild = interaction.client.tree, discord.Object(interaction.client.settings.guild)
+    commands = []
+    for command in tree.walk_commands(guild=guild):
+        group = command.root_parent
+        is_public = group is None or group.default_permissions is None
+        if isinstance(command, app_commands.Command) and (has_role or is_public):
+            commands.append(command)
+    return commands
+
+
+async def _match_topics(interaction: BotInteraction, typed: str) -> list[str]:
     commands = _visible_commands(interaction)
     names = {command.qualified_name for command in commands}
     names |= {command.parent.qualified_name for command in commands if command.parent is not None}
-    matches = match_names(typed.lstrip("/"), sorted(names))
-    return name_choices(matches)
+    return match_names(typed.lstrip("/"), sorted(names))
 
 
-@app_commands.command(name="help", description="What the bot can do")
-@app_commands.autocomplete(topic=complete_topics)
-async def help_(interaction: BotInteraction, topic: str | None = None) -> None:
-    """List all commands, a group of commands, or the options of one command."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
+Topic = app_commands.Transform[str, CompletedName(_match_topics)]
+
+
+@app_commands.command(name="help")
+async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None:
+    """What the bot can do"""
+    await defer(interaction)
     name = " ".join((topic or "").strip().lstrip("/").lower().split())
     commands = [
         command
@@ -72,40 +76,23 @@ async def help_(interaction: BotInteraction, topic: str | None = None) -> None:
     if not commands:
         reason = f"there is no command `{escaped(name, 60)}`: `/leaderboard help` lists them all"
         raise Refused("unknown_topic", reason, "topic")
-    lines = [line for command in commands for line in _lines(command, has_options=bool(name))]
-    await reply_with_lines(interaction, lines, "There are no commands.")
+    lines = [line for command in commands for line in _help_lines(command, has_options=bool(name))]
+    await reply_with_lines(interaction, lines)
 
 
-def _visible_commands(interaction: BotInteraction) -> list[Command]:
-    """Return the commands that Discord shows to the user."""
-    has_role = bool(platform_roles(interaction))
-    tree, guild = interaction.client.tree, discord.Object(interaction.client.settings.guild)
-    return [
-        command
-        for command in tree.walk_commands(guild=guild)
-        if isinstance(command, app_commands.Command) and (has_role or _is_public(command))
-    ]
-
-
-def _is_public(command: Command) -> bool:
-    group = command.root_parent
-    return group is None or group.default_permissions is None
-
-
-def _lines(command: Command, *, has_options: bool) -> Iterator[str]:
+def _help_lines(command: Command, *, has_options: bool) -> Iterator[str]:
     yield f"`/{command.qualified_name}` {escaped(command.description)}"
-    if has_options:
-        for option in command.parameters:
-            optional = "" if option.required else ", optional"
-            choices = ", ".join(choice.name for choice in option.choices)
-            yield f"- `{option.display_name}`{optional}" + (f": {choices}" if choices else "")
+    for option in command.parameters if has_options else ():
+        optional = "" if option.required else ", optional"
+        choices = ", ".join(choice.name for choice in option.choices)
+        yield f"- `{option.display_name}`{optional}" + (f": {choices}" if choices else "")
 
 
-@app_commands.command(name="ping", description="Whether the bot answers")
+@app_commands.command()
 async def ping(interaction: BotInteraction) -> None:
-    """Show the latencies of Discord and of the platform."""
+    """Whether the bot answers"""
     began = time.monotonic()
-    await interaction.response.defer(ephemeral=True, thinking=True)
+    await defer(interaction)
     text = f"Pong: Discord in {1000 * interaction.client.latency:.0f} ms, "
     try:
         await interaction.client.api.get(IntakeStatus, "intake")
@@ -115,129 +102,101 @@ async def ping(interaction: BotInteraction) -> None:
     await reply(interaction, text)
 
 
-@app_commands.command(name="list", description="All leaderboards")
+@app_commands.command(name="list")
 async def list_(
     interaction: BotInteraction, state: Literal["active", "ended", "all"] = "active"
 ) -> None:
-    """List the leaderboards."""
+    """All leaderboards"""
     await _show_page(interaction, "list", state, "")
 
 
-@app_commands.command(name="show", description="The ranking of a leaderboard")
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards, gpu=complete_gpus)
+@app_commands.command()
 @app_commands.describe(version="The version of the problem; by default the newest")
 async def show(
     interaction: BotInteraction,
-    leaderboard_name: str,
-    gpu: str | None = None,
+    leaderboard_name: Leaderboard,
+    gpu: Gpus | None = None,
     version: app_commands.Range[int, 1] | None = None,
 ) -> None:
-    """Show a ranking."""
+    """The ranking of a leaderboard"""
     await _show_page(interaction, "show", leaderboard_name, gpu, version)
 
 
-@app_commands.command(name="show-personal", description="Your ranked submissions")
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards, gpu=complete_gpus)
+@app_commands.command(name="show-personal")
 async def personal(
-    interaction: BotInteraction, leaderboard_name: str, gpu: str | None = None
+    interaction: BotInteraction, leaderboard_name: Leaderboard, gpu: Gpus | None = None
 ) -> None:
-    """Show the user's own ranked submissions."""
+    """Your ranked submissions"""
     await _show_page(interaction, "own", leaderboard_name, gpu)
 
 
-@app_commands.command(name="join", description="Join a closed leaderboard with an invite")
+@app_commands.command()
 async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100]) -> None:
-    """Become a member of closed leaderboards."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    api = user_api(interaction)
-    joined = await api.request(LeaderboardMembership, "POST", "user", "join", code=code)
+    """Join a closed leaderboard with an invite"""
+    api = await defer(interaction)
+    model = api_models.LeaderboardMembership
+    joined = await api.request(model, "POST", "user", "join", code=code)
     slugs = ", ".join(f"`{slug}`" for slug in joined.leaderboards)
     await reply(interaction, f"You can now see {slugs}.")
 
 
-@app_commands.command(name="queue", description="The queues and your open submissions")
-@app_commands.autocomplete(gpu=complete_gpus)
-async def queue(interaction: BotInteraction, gpu: str | None = None) -> None:
-    """Show the queues and the user's own open submissions."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
+@app_commands.command()
+async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
+    """The queues and your open submissions"""
+    api = await defer(interaction)
     gpus = [gpu] if gpu else interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
-    api = user_api(interaction)
-    lines = [queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
-    lines += await _open_submission_lines(interaction)
-    await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
-
-
-async def _open_submission_lines(interaction: BotInteraction) -> list[str]:
-    api = user_api(interaction)
+    lines = [tables.queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
     try:
         page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
+        own_submissions = page.items
     except Refused:
-        return []
-    return [
+        own_submissions = []
+    lines += [
         f"yours: **#{submission.number}** {escaped(submission.problem)} · "
         f"{escaped(submission.gpu)} · {submission.state}"
-        for submission in page.items
+        for submission in own_submissions
     ]
-
-
-async def fetch_page(
-    interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
-) -> Page:
-    """Build a page from the current data, with its time. Raises `Refused` and `Failed`."""
-    api = user_api(interaction)
-    if kind == "list":
-        page = await _leaderboards_page(interaction, api, slug, number)
-    elif kind == "show":
-        page = await _ranking_page(interaction, api, slug, gpu, number)
-    else:
-        submissions = await fetch_own_history(api, slug, gpu)
-        board = await api.get(Leaderboard, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
-        ranks = rank_labels(board.items)
-        page = personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
-    return replace(page, card=replace(page.card, at=time.time()))
+    await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
 
 
 async def _leaderboards_page(
     interaction: BotInteraction, api: PlatformApi, state: str, number: int
-) -> Page:
-    """List the leaderboards that a user may see, with the user's own best scores."""
+) -> tables.Page:
     # The cache contains public leaderboards only.
     visible = await api.get(Problems, "problems", state="all", limit=ENTRIES_MAX)
-    problems = interaction.client.leaderboards.known | {
-        problem.slug: problem for problem in visible.items
-    }
+    visible_problems = {problem.slug: problem for problem in visible.items}
+    problems = interaction.client.leaderboards.known | visible_problems
     matching = [
         problem for _, problem in sorted(problems.items()) if state in ("all", problem.state)
     ]
-    versions = {problem.slug: problem.problem_version for problem in visible.items}
+    versions = {slug: problem.problem_version for slug, problem in visible_problems.items()}
     best = {
         (board.problem, board.gpu): board.own_us
-        for board in (await api.get(Leaderboards, "leaderboards")).items
+        for board in (await api.get(api_models.Leaderboards, "leaderboards")).items
         if board.own_us is not None and board.problem_version == versions.get(board.problem)
     }
     paused = (await interaction.client.api.get(IntakeStatus, "intake")).paused
-    return leaderboards_page(matching, number, paused or "", best)
+    return tables.leaderboards_page(matching, number, paused or "", best)
 
 
 async def _ranking_page(
     interaction: BotInteraction, api: PlatformApi, slug: str, gpu: str, number: int
-) -> Page:
-    """Show a ranking, with the changes since a week ago if they are known."""
+) -> tables.Page:
     gpu, _, version_text = gpu.partition(AT_VERSION)
     version = {"version": int(version_text)} if version_text.isdecimal() else {}
     path = ("leaderboards", slug, gpu)
-    board = await api.get(Leaderboard, *path, limit=ENTRIES_MAX, **version)
+    board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX, **version)
     # Only after this read succeeded, which shows that the user may see the leaderboard.
     before = {} if version else await interaction.client.trends.past_ranks(api, slug, gpu)
     title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
-    page = ranking_page(title, board.items, number, f"event {board.as_of}", before)
+    page = tables.ranking_page(title, board.items, number, f"event {board.as_of}", before)
     if board.items or not board.other_versions:
         return page
-    body = other_versions_text(board.problem_version, board.other_versions)
+    body = tables.other_versions_text(board.problem_version, board.other_versions)
     return replace(page, card=replace(page.card, body=body))
 
 
-def page_buttons(kind: str, slug: str, gpu: str, page: Page) -> discord.ui.View | None:
+def page_buttons(kind: str, slug: str, gpu: str, page: tables.Page) -> discord.ui.View | None:
     """Return the buttons of a page; None for a single page or names too long for an id."""
     if page.count == 1 or len(f"page:{kind}:{slug}:{gpu}:{page.count}") > ID_LENGTH_MAX:
         return None
@@ -249,62 +208,61 @@ def page_buttons(kind: str, slug: str, gpu: str, page: Page) -> discord.ui.View 
 
 
 class PageButton(
-    discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]],
+    BotButton,
     template=r"page:(?P<where>(?:list|show|own):[a-z0-9_.-]*:[A-Za-z0-9_.@-]*):(?P<number>-?\d+)",
 ):
     """A button whose id names the page that it leads to."""
 
-    def __init__(self, where: str, number: int, label: str = "…", *, is_off: bool = False) -> None:
-        self.where, self.number = where, number
-        custom_id = f"page:{where}:{number}"
-        super().__init__(discord.ui.Button(label=label, custom_id=custom_id, disabled=is_off))
+    def __init__(
+        self, where: str, number: int | str, label: str = "…", *, is_off: bool = False
+    ) -> None:
+        self.where, self.number = where, int(number)
+        super().__init__(label, f"page:{where}:{number}", is_off=is_off)
 
-    @classmethod
-    async def from_custom_id(
-        cls,
-        interaction: discord.Interaction[Any],  # noqa: ARG003 - the library's
-        item: discord.ui.Item[Any],  # noqa: ARG003
-        match: re.Match[str],
-    ) -> "PageButton":
-        """Restore the button of a message, however old."""
-        return cls(match["where"], int(match["number"]))
-
-    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+    async def press(self, interaction: BotInteraction) -> None:
         """Turn the page."""
-        async with reply_on_error(interaction):
-            await interaction.response.defer()
-            kind, slug, gpu = self.where.split(":")
-            page = await fetch_page(interaction, kind, slug, gpu, self.number)
-            view = page_buttons(kind, slug, gpu, page)
-            await interaction.edit_original_response(embed=build_embed(page.card), view=view)
+        await interaction.response.defer()
+        kind, slug, gpu = self.where.split(":")
+        await _edit_page(interaction, kind, slug, gpu, self.number)
+
+
+async def _edit_page(
+    interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
+) -> None:
+    """Show a page of the current data, with its time. Raises `Refused` and `Failed`."""
+    api = user_api(interaction)
+    if kind == "list":
+        page = await _leaderboards_page(interaction, api, slug, number)
+    elif kind == "show":
+        page = await _ranking_page(interaction, api, slug, gpu, number)
+    else:
+        submissions = await fetch_own_history(api, slug, gpu)
+        path = ("leaderboards", slug, gpu)
+        board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX)
+        ranks = tables.rank_labels(board.items)
+        page = tables.personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
+    embed = build_embed(replace(page.card, at=time.time()))
+    view = page_buttons(kind, slug, gpu, page)
+    await interaction.edit_original_response(content=None, embed=embed, view=view)
 
 
 async def _show_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str | None, version: int | None = None
 ) -> None:
-    """Show the first page, after asking for one of several GPU types."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    slug = slug.strip().lower()
+    api = await defer(interaction)
     if gpu is None:
-        problem = await interaction.client.leaderboards.get(user_api(interaction), slug)
-        gpus = problem.gpus
-        gpu = gpus[0] if len(gpus) == 1 else await _choose_gpu(interaction, problem)
-        if not gpu:
-            return
+        gpus = (await interaction.client.leaderboards.get(api, slug)).gpus
+        if not gpus:
+            raise Refused("unknown_gpu", f"`{slug}` has no GPU type")
+        gpu = gpus[0]
+        if len(gpus) > 1:
+            menu, question = GpuMenu(interaction, gpus, 1), f"Which GPU type of `{slug}`?"
+            gpu = "".join(await menu.ask(question, "Nothing was chosen within two minutes."))
+            if not gpu:
+                return
     if version is not None:
         gpu = f"{gpu}{AT_VERSION}{version}"
-    page = await fetch_page(interaction, kind, slug, gpu, 0)
-    view = page_buttons(kind, slug, gpu, page)
-    await interaction.edit_original_response(content=None, embed=build_embed(page.card), view=view)
-
-
-async def _choose_gpu(interaction: BotInteraction, problem: Problem) -> str:
-    """Ask for a GPU type; "" if the user does not answer."""
-    if not problem.gpus:
-        raise Refused("unknown_gpu", f"`{problem.slug}` has no GPU type")
-    menu = GpuMenu(interaction, problem.gpus, choices_max=1)
-    late_text = "Nothing was chosen within two minutes."
-    return "".join(await menu.ask(f"Which GPU type of `{problem.slug}`?", late_text))
+    await _edit_page(interaction, kind, slug, gpu, 0)
 
 
 COMMANDS: Commands = (list_, show, personal, join, queue, help_)

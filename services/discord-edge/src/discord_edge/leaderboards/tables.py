@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from discord_edge.cards import Card
-from discord_edge.wording import discord_time, escaped, fenced, shorten
+from discord_edge.wording import Card, discord_time, escaped, fenced, shorten
 from shared.api.leaderboards import Entry, OtherVersion, PersonalRecord
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
@@ -72,8 +71,7 @@ def ranking_page(
         for entry in entries
     ]
     headings = ("rank", *(["week"] if before else []), "participant", "score", "id")
-    page = paginate(title, [""] * len(rows), number, note)
-    return _with_table(page, headings, rows, _pooled_notes(entries))
+    return _table_page(title, headings, rows, entries, number, note)
 
 
 def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:
@@ -87,24 +85,13 @@ def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:
     return f"Nothing is ranked under version {version} yet. {hint}"
 
 
-def _pooled_notes(entries: Sequence[Entry | PersonalRecord]) -> list[str]:
-    """Return for each entry the submissions that its score is pooled over; empty for one run."""
-    return [
-        f"#{entry.number}{pooled}" if (pooled := pooled_text(entry.pooled_over)) else ""
-        for entry in entries
-    ]
-
-
 def rank_labels(entries: Sequence[Entry]) -> dict[int, str]:
     """Return the ranks of a leaderboard by submission number; `=` marks shared ranks."""
     return {entry.number: rank_text(entry.rank, is_tied=entry.is_tied) for entry in entries}
 
 
 def personal_page(
-    title: str,
-    submissions: Sequence[PersonalRecord],
-    number: int,
-    ranks: Mapping[int, str],
+    title: str, submissions: Sequence[PersonalRecord], number: int, ranks: Mapping[int, str]
 ) -> Page:
     """Show a user's ranked submissions, newest first, with the ranks of those that count."""
     rows = [
@@ -119,17 +106,18 @@ def personal_page(
         for submission in submissions
     ]
     headings = ("rank", "id", "score", "file", "verdict", "day")
-    page = paginate(title, [""] * len(rows), number)
-    return _with_table(page, headings, rows, _pooled_notes(submissions))
+    return _table_page(title, headings, rows, submissions, number)
 
 
-def _with_table(
-    page: Page,
+def _table_page(  # noqa: PLR0913, PLR0917 - a table and its page
+    title: str,
     headings: Sequence[str],
     rows: Sequence[tuple[str, ...]],
-    row_notes: Sequence[str],
+    records: Sequence[Entry | PersonalRecord],
+    number: int,
+    note: str = "",
 ) -> Page:
-    """Return a page with its part of the rows, and with the notes on them below."""
+    page = paginate(title, [""] * len(rows), number, note)
     if not rows:
         return page
     first = page.number * ROWS
@@ -140,7 +128,11 @@ def _with_table(
         for row in page_rows
     ]
     table = "\n".join(shorten(line, WIDTH_MAX) for line in lines)
-    notes = [row_note for row_note in row_notes[first : first + ROWS] if row_note]
+    notes = [
+        f"#{record.number}{pooled}"
+        for record in records[first : first + ROWS]
+        if (pooled := pooled_text(record.pooled_over))
+    ]
     return replace(page, card=replace(page.card, body="\n".join((fenced(table), *notes))))
 
 
@@ -155,17 +147,11 @@ def leaderboards_page(
     `paused` is the reason why no submissions are taken, shown above the list.
     """
     scores = best or {}
-    lines = [
-        " · ".join(
-            (
-                f"**{escaped(problem.slug)}**",
-                _state_text(problem),
-                ", ".join(_gpu_text(gpu, scores.get((problem.slug, gpu))) for gpu in problem.gpus)
-                or "no GPU type",
-            )
-        )
-        for problem in problems
-    ]
+    lines = []
+    for problem in problems:
+        gpus = [_gpu_text(gpu, scores.get((problem.slug, gpu))) for gpu in problem.gpus]
+        gpus_text = ", ".join(gpus) or "no GPU type"
+        lines.append(f"**{escaped(problem.slug)}** · {_state_text(problem)} · {gpus_text}")
     page = paginate("Leaderboards", [shorten(line, LINE_MAX) for line in lines], number)
     if not paused:
         return page

@@ -8,32 +8,14 @@ import msgspec
 
 from discord_edge.background import retry_until_done
 from discord_edge.leaderboards.cache import LeaderboardCache
-from discord_edge.notifications.announcement_texts import (
-    ACTIVE,
-    HIDDEN,
-    PodiumUpdate,
-    PostMatch,
-    ProblemPost,
-    ProblemSummary,
-    changes_text,
-    match_posts,
-    podium_text,
-    post_text,
-    rejudge_text,
-    result_details,
-    result_line,
-    slower_result_line,
-    summarize_problem,
-    thread_name,
-)
+from discord_edge.notifications import texts
 from discord_edge.notifications.channels import DiscordPublicChannels
-from discord_edge.notifications.direct_message_texts import OFF
 from discord_edge.notifications.messenger import DirectMessenger
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
 from discord_edge.wording import message_nonce
-from shared import subjects
+from shared import events, subjects
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.preferences import SubmissionOwner
@@ -41,23 +23,6 @@ from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.events import (
-    AppealDecided,
-    BanAppealDecided,
-    Fact,
-    LeaderboardArchived,
-    LeaderboardChanged,
-    PodiumChanged,
-    ProblemPublished,
-    RecordSet,
-    RejudgeApplied,
-    SubmissionDisqualified,
-    SubmissionFinished,
-    SubmissionHeld,
-    SubmissionRejected,
-    SubmissionReleased,
-    SubmissionRestored,
-)
 from shared.wire import UnknownEvent
 
 CONSUMER, TARGET = "discord-edge-news", "discord"
@@ -67,9 +32,11 @@ ENTRIES_MAX = 100
 PODIUM_EVERY_S, PODIUM_QUIET_S = 600.0, 3.0
 TICK_S = 1.0
 RANKED = "ranked"
+PROBLEM_FACTS = (events.ProblemPublished, events.LeaderboardChanged, events.LeaderboardArchived)
 SUBMISSION_FACTS = (
-    *(SubmissionFinished, SubmissionRejected, SubmissionHeld, SubmissionReleased),
-    *(SubmissionDisqualified, SubmissionRestored, AppealDecided),
+    *(events.SubmissionFinished, events.SubmissionRejected, events.SubmissionHeld),
+    *(events.SubmissionReleased, events.SubmissionDisqualified, events.SubmissionRestored),
+    events.AppealDecided,
 )
 
 _log = logging.getLogger(__name__)
@@ -84,7 +51,7 @@ class ForumMatcher:
     channels: DiscordPublicChannels
     ledger: PostgresLedger
 
-    async def match(self) -> list[PostMatch]:
+    async def match(self) -> list[texts.PostMatch]:
         """Match all posts and problems. Raises `Refused` and `Failed`."""
         # The cached leaderboards may be two seconds old.
         await self.leaderboards.refresh()
@@ -94,14 +61,14 @@ class ForumMatcher:
             post = await self.ledger.problem_post(slug)
             if post is not None:
                 recorded[slug] = post.thread
-        return match_posts(problems, recorded, posts)
+        return texts.match_posts(problems, recorded, posts)
 
-    async def save(self, matches: list[PostMatch]) -> None:
+    async def save(self, matches: list[texts.PostMatch]) -> None:
         """Record the newly paired posts. Raises `Refused` and `Failed`."""
         for match in matches:
             if match.kind == "paired" and match.post is not None:
                 problem = await self.api.get(FullProblem, "problems", match.problem)
-                post = ProblemPost(match.post, summarize_problem(problem))
+                post = texts.ProblemPost(match.post, texts.summarize_problem(problem))
                 await self.ledger.save_problem_post(match.problem, post)
 
 
@@ -118,9 +85,8 @@ class Announcer:
         *,
         has_podiums: bool = False,
     ) -> None:
-        """Announce in public what `messenger` tells participants."""
         self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums
-        self._reader, self._leaderboards = messenger.reader, messenger.leaderboards
+        self._api, self._leaderboards = messenger.api, messenger.leaderboards
         self._sender, self._ledger = messenger.sender, messenger.sender.ledger
         # The clock and an event may lead to the same change at once.
         self._lock = asyncio.Lock()
@@ -133,25 +99,25 @@ class Announcer:
             raise Refused("unknown_event", str(unknown)) from unknown
         await retry_until_done(lambda: self._announce(recorded, fact))
 
-    async def _announce(self, recorded: RecordedEvent, fact: Fact) -> None:
+    async def _announce(self, recorded: RecordedEvent, fact: events.Fact) -> None:
         agg = recorded.envelope.agg
         identity = subjects.last_token(agg)
         match fact:
-            case PodiumChanged(is_by_run=False):
+            case events.PodiumChanged(is_by_run=False):
                 pass  # The leaderboard shows it, but no participant's run caused it.
-            case RecordSet() | PodiumChanged() if self._has_podiums:
-                before = fact.before if isinstance(fact, PodiumChanged) else None
-                is_record = isinstance(fact, RecordSet)
+            case events.RecordSet() | events.PodiumChanged() if self._has_podiums:
+                before = fact.before if isinstance(fact, events.PodiumChanged) else None
+                is_record = isinstance(fact, events.RecordSet)
                 slug = agg.split(".")[1]
-                update = PodiumUpdate(slug, identity, recorded.seq, is_record, before)
+                update = texts.PodiumUpdate(slug, identity, recorded.seq, is_record, before)
                 await self._ledger.add_podium_update(update)
-            case ProblemPublished() | LeaderboardChanged() | LeaderboardArchived():
+            case _ if isinstance(fact, PROBLEM_FACTS):
                 async with self._lock:
                     await self._announce_problem(identity, recorded.seq)
-            case RejudgeApplied(reason=reason):
+            case events.RejudgeApplied(reason=reason):
                 async with self._lock:
                     await self._announce_rejudge(identity, recorded.seq, reason)
-            case BanAppealDecided():
+            case events.BanAppealDecided():
                 await self._messenger.answer_ban_appeal(recorded, identity, fact)
             case _ if isinstance(fact, SUBMISSION_FACTS):
                 await self._announce_submission(identity, recorded)
@@ -171,53 +137,51 @@ class Announcer:
                 _log.warning("the announcements are retried later: %s", error)
 
     async def _announce_submission(self, identity: str, recorded: RecordedEvent) -> None:
-        """Notify the owner of a submission, and announce its result."""
-        owner = await self._reader.read(SubmissionOwner, "edge", "submissions", identity)
+        owner = await self._api.read(SubmissionOwner, "edge", "submissions", identity)
         if owner is None:
             return
         await self._messenger.notify_owner(recorded, owner)
         fact = recorded.fact
-        is_back = isinstance(fact, SubmissionReleased | SubmissionRestored) or (
+        is_back = isinstance(fact, events.SubmissionReleased | events.SubmissionRestored) or (
             # An accepted appeal reverses the decision, and no other event says so.
-            isinstance(fact, AppealDecided) and fact.is_accepted
+            isinstance(fact, events.AppealDecided) and fact.is_accepted
         )
-        is_valid = isinstance(fact, SubmissionFinished) and fact.is_eligible and not fact.is_held
+        score_us, is_valid = None, False
+        if isinstance(fact, events.SubmissionFinished):
+            score_us, is_valid = fact.score_us, fact.is_eligible and not fact.is_held
         if owner.mode == RANKED and not owner.baseline and (is_back or is_valid):
-            score_us = fact.score_us if isinstance(fact, SubmissionFinished) else None
             await self._announce_result(owner, recorded.seq, score_us)
 
     async def _announce_result(
         self, owner: SubmissionOwner, sequence: int, score_us: float | None
     ) -> None:
-        """Announce a ranked result that counts, and notify those whom it overtook."""
         path = ("leaderboards", owner.problem, owner.gpu)
-        board = await self._reader.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
+        board = await self._api.read_as_of(sequence, Leaderboard, *path, limit=ENTRIES_MAX)
         entries = board.items if board is not None else []
         own_entries = [entry for entry in entries if entry.participant_id == owner.participant_id]
         if board is None or not own_entries:
             return
         entry = own_entries[0]
-        is_announced = owner.preferences.ranked_line != OFF
+        is_announced = owner.preferences.ranked_line != texts.OFF
         if entry.number == owner.number:
             if is_announced:
                 await self._send_result(entry, board)
             await self._messenger.notify_overtaken(entry, board)
         elif is_announced and score_us is not None:
-            text = slower_result_line(entry, board, owner.number, score_us)
+            text = texts.slower_result_line(entry, board, owner.number, score_us)
             await self._send(f"line:{owner.number}", await self._channels.results_channel(), text)
 
     async def _send_result(self, entry: Entry, board: Leaderboard) -> None:
         channel = await self._channels.results_channel()
-        text = result_line(entry, board)
+        text = texts.result_line(entry, board)
         message = await self._send(f"line:{entry.submission}", channel, text)
         try:
-            title = thread_name(entry, board)
+            title = texts.thread_name(entry, board)
             thread = await self._sender.create_once(
-                f"thread:{entry.submission}",
-                lambda: self._channels.start_thread(message, title),
+                f"thread:{entry.submission}", lambda: self._channels.start_thread(message, title)
             )
-            details = result_details(entry)
-            submission = await self._reader.read(FullSubmission, "submissions", entry.number)
+            details = texts.result_details(entry)
+            submission = await self._api.read(FullSubmission, "submissions", entry.number)
             if submission and (table := public_times(submission)):
                 details += f"\n{table}"
             await self._send(f"detail:{entry.submission}", thread, details)
@@ -234,12 +198,12 @@ class Announcer:
             name, lambda: self._sender.send_once(name, room, text, send)
         )
 
-    async def _announce_podium(self, update: PodiumUpdate) -> None:
+    async def _announce_podium(self, update: texts.PodiumUpdate) -> None:
         path = ("leaderboards", update.problem, update.gpu)
-        board = await self._reader.read_as_of(update.seq, Leaderboard, *path, limit=ENTRIES_MAX)
-        problem = await self._reader.read(FullProblem, "problems", update.problem)
-        if board and board.items and problem and not summarize_problem(problem).is_calm:
-            text = podium_text(board, update.before, is_record=update.is_record)
+        board = await self._api.read_as_of(update.seq, Leaderboard, *path, limit=ENTRIES_MAX)
+        problem = await self._api.read(FullProblem, "problems", update.problem)
+        if board and board.items and problem and not texts.summarize_problem(problem).is_calm:
+            text = texts.podium_text(board, update.before, is_record=update.is_record)
             name = f"podium:{update.problem}:{update.gpu}:{update.seq}"
             try:
                 if text:
@@ -251,56 +215,53 @@ class Announcer:
         await self._ledger.finish_podium(update)
 
     async def _announce_problem(self, slug: str, sequence: int) -> None:
-        """Update a problem's forum post, and announce what changed."""
         post = await self._ledger.problem_post(slug)
-        problem = await self._reader.read_as_of(sequence, FullProblem, "problems", slug)
+        problem = await self._api.read_as_of(sequence, FullProblem, "problems", slug)
         if post is None:
-            if problem is not None and problem.state == ACTIVE:
-                await self._open_post(summarize_problem(problem), is_first=True)
+            if problem is not None and problem.state == texts.ACTIVE:
+                await self._open_post(texts.summarize_problem(problem), is_first=True)
             return
         if problem is None:
-            summary = msgspec.structs.replace(post.facts, state=HIDDEN, statement="")
+            summary = msgspec.structs.replace(post.facts, state=texts.HIDDEN, statement="")
         else:
-            summary = summarize_problem(problem, post.facts.rejudge)
-        text = changes_text(post.facts, summary)
+            summary = texts.summarize_problem(problem, post.facts.rejudge)
+        text = texts.changes_text(post.facts, summary)
         if text:
             # The same change may happen repeatedly: its event or deadline makes it unique.
             name = f"change:{slug}:{sequence}:{message_nonce(f'{text}{summary}')}"
             await self._update_post(post.thread, summary, text, name)
 
     async def _announce_rejudge(self, identity: str, sequence: int, reason: str) -> None:
-        """Announce in a problem's post that its results were rejudged."""
-        rejudge = await self._reader.read(RejudgeSummary, "edge", "rejudges", identity)
+        rejudge = await self._api.read(RejudgeSummary, "edge", "rejudges", identity)
         post = None if rejudge is None else await self._ledger.problem_post(rejudge.problem)
         if rejudge is None or post is None:
             return
-        path = ("problems", rejudge.problem)
-        problem = await self._reader.read_as_of(sequence, FullProblem, *path)
+        problem = await self._api.read_as_of(sequence, FullProblem, "problems", rejudge.problem)
         if problem is None:
             return
-        line = rejudge_text(rejudge, reason)
-        summary = summarize_problem(problem, line)
-        changes = changes_text(post.facts, summary)
+        line = texts.rejudge_text(rejudge, reason)
+        summary = texts.summarize_problem(problem, line)
+        changes = texts.changes_text(post.facts, summary)
         text = "\n".join(part for part in (changes, line) if part)
         await self._update_post(post.thread, summary, text, f"rejudge:{identity}")
 
-    async def _open_post(self, summary: ProblemSummary, *, is_first: bool) -> None:
-        text = post_text(summary)
+    async def _open_post(self, summary: texts.ProblemSummary, *, is_first: bool) -> None:
+        text = texts.post_text(summary)
         thread = await self._channels.open_post(summary.slug, text, is_first=is_first)
-        await self._ledger.save_problem_post(summary.slug, ProblemPost(thread, summary))
+        await self._ledger.save_problem_post(summary.slug, texts.ProblemPost(thread, summary))
 
     async def _update_post(
-        self, thread: str, summary: ProblemSummary, text: str, name: str
+        self, thread: str, summary: texts.ProblemSummary, text: str, name: str
     ) -> None:
         try:
             # Discord archives inactive posts; a message reopens them, so it comes first.
             await self._send(name, thread, text)
-            await self._channels.edit_post(thread, post_text(summary))
+            await self._channels.edit_post(thread, texts.post_text(summary))
         except Refused as refused:
             _log.warning("the post of %s is created again: %s", summary.slug, refused.reason)
             await self._open_post(summary, is_first=False)
             return
-        await self._ledger.save_problem_post(summary.slug, ProblemPost(thread, summary))
+        await self._ledger.save_problem_post(summary.slug, texts.ProblemPost(thread, summary))
 
     async def _expired_problems(self) -> list[str]:
         """Return the problems whose posts say that they are open, but that have closed."""
@@ -309,5 +270,5 @@ class Announcer:
         return [
             slug
             for slug, summary in summaries.items()
-            if summary.state == ACTIVE and slug in known and known[slug].state != ACTIVE
+            if summary.state == texts.ACTIVE and slug in known and known[slug].state != texts.ACTIVE
         ]

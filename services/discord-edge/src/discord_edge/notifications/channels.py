@@ -1,4 +1,4 @@
-"""The channels on Discord for notifications: public ones, the forum and direct messages."""
+"""The public channels for notifications, the forum, and the messages to one participant."""
 
 import asyncio
 import logging
@@ -7,33 +7,17 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import discord
-from discord.ext import commands
 
-from discord_edge.bot.dialogs import Form
-from discord_edge.bot.interactions import (
-    BotInteraction,
-    reply,
-    reply_on_error,
-    user_api,
-)
-from discord_edge.bot.messages import (
-    connected,
-    is_own,
-    open_direct_channel,
-    translate_discord_errors,
-)
-from discord_edge.notifications.direct_message_texts import Notice
+from discord_edge.bot.dialogs import BotButton, Form
+from discord_edge.bot.interactions import BotInteraction, defer, reply
+from discord_edge.bot.messages import connected, is_own, translate_discord_errors
+from discord_edge.notifications.texts import Notice
 from discord_edge.postgres import PendingMessage, PostgresLedger
-from discord_edge.submissions.report_buttons import SubmissionButton
 from shared.errors import Failed, Refused
 
 CATEGORY, CENTRAL, GENERAL, SUBMISSIONS = "Leaderboards", "central", "general", "submissions"
 PARTICIPANT = "Leaderboard Participant"
-ROLES = {
-    "Leaderboard Admin": 0x9B59B6,
-    "Leaderboard Creator": 0x3498DB,
-    PARTICIPANT: 0xEB459F,
-}
+ROLES = {"Leaderboard Admin": 0x9B59B6, "Leaderboard Creator": 0x3498DB, PARTICIPANT: 0xEB459F}
 ChannelOrRole = discord.abc.GuildChannel | discord.Role
 Create = Callable[[], Awaitable[ChannelOrRole]]
 ListAll = Callable[[], Awaitable[Sequence[ChannelOrRole]]]
@@ -66,13 +50,10 @@ class ServerSetup:
     ledger: PostgresLedger
 
     async def ensure_channels(self) -> ServerChannels:
-        """Return the ids, after creating what is missing.
-
-        Raises `Refused` if the bot lacks a permission, and `Failed`.
-        """
+        """Create what is missing, and return the ids. Raises `Refused` without a permission."""
         guild = self.guild
-        category_id = await self._ensure_channel(
-            CATEGORY, lambda: guild.create_category(CATEGORY, reason=AUDIT_REASON)
+        category_id = await self._ensure(
+            "channel", CATEGORY, lambda: guild.create_category(CATEGORY, reason=AUDIT_REASON)
         )
         channel = guild.get_channel(category_id)
         category = channel if isinstance(channel, discord.CategoryChannel) else None
@@ -80,41 +61,31 @@ class ServerSetup:
         def text_channel(name: str) -> Create:
             return lambda: guild.create_text_channel(name, category=category, reason=AUDIT_REASON)
 
-        central = await self._ensure_channel(
-            CENTRAL, lambda: guild.create_forum(CENTRAL, category=category, reason=AUDIT_REASON)
+        def role(name: str) -> Create:
+            colour = discord.Colour(ROLES[name])
+            return lambda: guild.create_role(name=name, colour=colour, reason=AUDIT_REASON)
+
+        forum = guild.create_forum
+        central = await self._ensure(
+            "channel", CENTRAL, lambda: forum(CENTRAL, category=category, reason=AUDIT_REASON)
         )
-        await self._ensure_channel(GENERAL, text_channel(GENERAL))
-        submissions = await self._ensure_channel(SUBMISSIONS, text_channel(SUBMISSIONS))
-        return ServerChannels(central, submissions, await self._ensure_roles())
-
-    async def _ensure_channel(self, name: str, create: Create) -> int:
-        key = f"channel:{self.guild.id}:{name}"
-        identity = await self.ledger.made(key)
-        if identity is not None and self.guild.get_channel(int(identity)) is not None:
-            return int(identity)
-        return await self._create(key, name, create, self.guild.fetch_channels)
-
-    async def _ensure_roles(self) -> int | None:
-        """Return the participants' role; without the permission no roles are created."""
+        await self._ensure("channel", GENERAL, text_channel(GENERAL))
+        submissions = await self._ensure("channel", SUBMISSIONS, text_channel(SUBMISSIONS))
         try:
-            ids = {name: await self._ensure_role(name) for name in ROLES}
+            roles = {name: await self._ensure("role", name, role(name)) for name in ROLES}
         except Refused as refused:
             _log.warning("no roles are created: give the bot Manage Roles (%s)", refused.reason)
-            return None
-        return ids[PARTICIPANT]
+            roles = {}
+        return ServerChannels(central, submissions, roles.get(PARTICIPANT))
 
-    async def _ensure_role(self, name: str) -> int:
-        key, guild = f"role:{self.guild.id}:{name}", self.guild
+    async def _ensure(self, kind: Literal["channel", "role"], name: str, create: Create) -> int:
+        guild, key = self.guild, f"{kind}:{self.guild.id}:{name}"
         identity = await self.ledger.made(key)
-        if identity is not None and guild.get_role(int(identity)) is not None:
+        existing = (*guild.channels, *guild.roles)
+        if identity is not None and any(item.id == int(identity) for item in existing):
             return int(identity)
-        colour = discord.Colour(ROLES[name])
-        return await self._create(
-            key,
-            name,
-            lambda: guild.create_role(name=name, colour=colour, reason=AUDIT_REASON),
-            guild.fetch_roles,
-        )
+        list_all = guild.fetch_channels if kind == "channel" else guild.fetch_roles
+        return await self._create(key, name, create, list_all)
 
     async def _create(self, key: str, name: str, create: Create, list_all: ListAll) -> int:
         """Create a channel or role once, and return its id. Raises `Refused` and `Failed`."""
@@ -274,44 +245,33 @@ class AppealModal(Form, title="Appeal"):
 
     async def on_submit(self, interaction: BotInteraction) -> None:  # type: ignore[override]
         """File the appeal."""
-        await interaction.response.defer(ephemeral=True, thinking=True)
-        path = ("submissions", self.number, "appeal")
-        await user_api(interaction).request(object, "POST", *path, text=self.text.value)
+        api, path = await defer(interaction), ("submissions", self.number, "appeal")
+        await api.request(object, "POST", *path, text=self.text.value)
         text = f"Filed: #{self.number} will be reviewed again, and you will be notified."
         await reply(interaction, text)
 
 
-class AppealButton(SubmissionButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
+class AppealButton(BotButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
     """Opens the appeal; the platform checks whose submission it is."""
 
-    id_prefix, button_label = "appeal", "Appeal"
+    def __init__(self, number: int | str) -> None:
+        self.number = int(number)
+        super().__init__("Appeal", f"appeal:{number}")
 
-    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+    async def press(self, interaction: BotInteraction) -> None:
         """Open the modal."""
-        async with reply_on_error(interaction):
-            await interaction.response.send_modal(AppealModal(self.number))
+        await interaction.response.send_modal(AppealModal(self.number))
 
 
-class DiscordDirectMessages:
-    """Messages to one participant. Methods raise `Refused` and `Failed`."""
-
-    def __init__(self, client: commands.Bot) -> None:
-        self._client = client
-        client.add_dynamic_items(AppealButton)
-
-    async def open_channel(self, user_id: str) -> str:
-        """Return the channel of the direct messages with a user."""
-        return await open_direct_channel(self._client, user_id)
-
-    async def send(self, room: str, user_id: str, notice: Notice, nonce: str) -> str:
-        """Send a message that mentions only this user, once per nonce, and return its id."""
-        channel = self._client.get_partial_messageable(int(room))
-        mentions = discord.AllowedMentions(users=[discord.Object(int(user_id))])
-        view = discord.utils.MISSING
-        if notice.appeal is not None:
-            view = discord.ui.View(timeout=None).add_item(AppealButton(notice.appeal))
-        async with connected(self._client):
-            message = await channel.send(
-                notice.text, nonce=nonce, allowed_mentions=mentions, view=view
-            )
-            return str(message.id)
+async def send_notice(
+    client: discord.Client, room: str, user_id: str, notice: Notice, nonce: str
+) -> str:
+    """Send a message that mentions only this user, once per nonce, and return its id."""
+    mentions = discord.AllowedMentions(users=[discord.Object(int(user_id))])
+    view = discord.utils.MISSING
+    if notice.appeal is not None:
+        view = discord.ui.View(timeout=None).add_item(AppealButton(notice.appeal))
+    async with connected(client):
+        channel = client.get_partial_messageable(int(room))
+        message = await channel.send(notice.text, nonce=nonce, allowed_mentions=mentions, view=view)
+        return str(message.id)

@@ -1,5 +1,6 @@
 """The commands of `/leaderboard` that show a problem: its task, files, reference and rules."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -9,16 +10,25 @@ from discord import app_commands
 
 from discord_edge.bot.interactions import (
     BotInteraction,
-    Choices,
     Commands,
-    name_choices,
+    CompletedName,
+    Leaderboard,
+    defer,
     reply,
-    user_api,
+    reply_with_card,
 )
-from discord_edge.bot.messages import NAME_LENGTH_MAX, build_embed, build_files, discord_file
-from discord_edge.cards import FILES_MAX, GREY, Attachment, Card, fit_attachments
-from discord_edge.submissions.commands import complete_leaderboards
-from discord_edge.wording import escaped, match_names, render_statement, without_mentions
+from discord_edge.bot.messages import NAME_LENGTH_MAX, build_files, discord_file
+from discord_edge.platform_api import PlatformApi
+from discord_edge.wording import (
+    FILES_MAX,
+    Attachment,
+    Card,
+    escaped,
+    fit_attachments,
+    match_names,
+    render_statement,
+    without_mentions,
+)
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
@@ -48,19 +58,13 @@ BODY_MAX = 3000
 
 def select_harnesses(harnesses: Harnesses, gpus: Sequence[str]) -> list[Harness]:
     """Return the harness codes that agents of some GPU types use, the newest registration first."""
-    codes = [
-        code
-        for code in harnesses.items
-        if not set(gpus).isdisjoint(user.gpu for user in code.agents)
-    ]
+    names = set(gpus)
+    codes = [it for it in harnesses.items if names & {user.gpu for user in it.agents}]
     return codes[:CODES_MAX]
 
 
 def choose_language(problem: Problem, language: str | None) -> str:
-    """Return the requested language; by default Python if the problem takes it.
-
-    Raises `Refused` `unknown_language` for one that the problem does not take.
-    """
+    """Return the requested language, or the default. Raises `Refused` `unknown_language`."""
     languages = problem.languages or [PYTHON]
     choice = language or (PYTHON if PYTHON in languages else languages[0])
     if choice not in languages:
@@ -98,7 +102,7 @@ def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) ->
     lines = [f"**{name}** {escaped(text, LINE_MAX)}" for name, text in texts.items() if text]
     body = "\n".join([HARNESS, *_harness_lines(problem.gpus, codes), *lines])
     hint = f"`{codes[0].url}` of the platform's API has the harness" if codes else ""
-    return Card(f"How {problem.slug} is evaluated", body, GREY, hint=hint)
+    return Card(f"How {problem.slug} is evaluated", body, hint=hint)
 
 
 def _harness_lines(problem_gpus: Sequence[str], codes: Sequence[Harness]) -> Iterator[str]:
@@ -110,119 +114,97 @@ def _harness_lines(problem_gpus: Sequence[str], codes: Sequence[Harness]) -> Ite
         yield f"**harness on {gpus}** version {escaped(code.version, 20)}, `{code.digest}`"
 
 
-async def complete_languages(interaction: BotInteraction, typed: str) -> Choices:
+async def _match_languages(interaction: BotInteraction, typed: str) -> list[str]:
     """Complete the languages of the chosen leaderboard, or all languages."""
     slug = str(getattr(interaction.namespace, "leaderboard_name", None) or "").strip().lower()
     leaderboard = interaction.client.leaderboards.known.get(slug)
     languages = leaderboard.languages or [PYTHON] if leaderboard else list(SUFFIXES)
-    return name_choices(match_names(typed, languages))
+    return match_names(typed, languages)
 
 
-async def _fetch_problem(interaction: BotInteraction, slug: str) -> FullProblem:
-    return await user_api(interaction).get(FullProblem, "problems", slug.strip().lower())
+Language = app_commands.Transform[str, CompletedName(_match_languages, is_slug=True)]
 
 
-async def _add_files(
-    interaction: BotInteraction, card: Card, problem: FullProblem, names: list[str]
-) -> Card:
-    """Return a card with a problem's public files, as far as Discord accepts them."""
+async def _add_files(api: PlatformApi, card: Card, problem: FullProblem, names: list[str]) -> Card:
+    """Return a card with a problem's public files, of which Discord accepts the first."""
     urls = {file.name: file.url for file in problem.files}
-    api, attachments = user_api(interaction), []
-    for place, (name, url) in enumerate((name, urls[name]) for name in names if name in urls):
+    attachments = []
+    for place, name in enumerate(name for name in names if name in urls):
         # Discord has no folders.
-        base_name = PurePosixPath(name).name[:NAME_LENGTH_MAX]
+        base_name, url = PurePosixPath(name).name[:NAME_LENGTH_MAX], urls[name]
         data = await api.get_file(url) if place < FILES_MAX else None
         attachments.append(Attachment(base_name, data, link=api.link(url)))
-    card = replace(card, files=(*card.files, *attachments))
-    return fit_attachments(card, interaction.filesize_limit)
+    return replace(card, files=(*card.files, *attachments))
 
 
-async def _harness_files(
-    interaction: BotInteraction, codes: Sequence[Harness]
-) -> tuple[Attachment, ...]:
-    """Return the zip of the newest harness code, if there is one."""
-    if not codes:
-        return ()
-    api, code = user_api(interaction), codes[0]
-    try:
-        data = await api.get_file(code.url)
-    except Refused:
-        # The zip was deleted; the rest of the answer is still useful.
-        return ()
-    return (Attachment(code.name, data, len(data), api.link(code.url)),)
-
-
-@app_commands.command(name="task", description="The task of a leaderboard, with its files")
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
-async def task(interaction: BotInteraction, leaderboard_name: str) -> None:
-    """Show the statement and the public files."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    problem = await _fetch_problem(interaction, leaderboard_name)
+@app_commands.command()
+async def task(interaction: BotInteraction, leaderboard_name: Leaderboard) -> None:
+    """The task of a leaderboard, with its files"""
+    api = await defer(interaction)
+    problem = await api.get(FullProblem, "problems", leaderboard_name)
     text = problem.statement or problem.description or "No description."
     body = render_statement(without_mentions(escape_control_characters(text)), BODY_MAX)
     card = Card(problem.title or problem.slug, body, footer=f"version {problem.problem_version}")
-    card = await _add_files(interaction, card, problem, [file.name for file in problem.files])
-    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+    names = [file.name for file in problem.files]
+    await reply_with_card(interaction, await _add_files(api, card, problem, names))
 
 
-@app_commands.command(name="template", description="A file to start from")
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards, lang=complete_languages)
+@app_commands.command()
 async def template(
-    interaction: BotInteraction, leaderboard_name: str, lang: str | None = None
+    interaction: BotInteraction, leaderboard_name: Leaderboard, lang: Language | None = None
 ) -> None:
-    """Send the template of a submission."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    problem = await _fetch_problem(interaction, leaderboard_name)
+    """A file to start from"""
+    api = await defer(interaction)
+    problem = await api.get(FullProblem, "problems", leaderboard_name)
     slug, starts = problem.slug, {start.language: start for start in problem.starts}
     if not starts:
         raise Refused("unknown_template", f"`{slug}` has no template")
-    language = lang.strip().lower() if lang else next(iter(starts))
-    if language not in starts:
+    start = starts.get(lang or next(iter(starts)))
+    if start is None:
         raise Refused("unknown_template", f"`{slug}` has templates in {', '.join(starts)}")
-    start = starts[language]
-    data = await user_api(interaction).get_file(start.url)
+    data = await api.get_file(start.url)
     file = discord_file(f"{slug}{PurePosixPath(start.name).suffix}", data)
     text = f"Start `{slug}` from this file."
     await interaction.edit_original_response(content=text, attachments=[file])
 
 
-@app_commands.command(name="reference-code", description="The reference of a leaderboard")
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
-async def reference(interaction: BotInteraction, leaderboard_name: str) -> None:
-    """Send the problem's reference."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    problem = await _fetch_problem(interaction, leaderboard_name)
-    slug = problem.slug
+@app_commands.command(name="reference-code")
+async def reference(interaction: BotInteraction, leaderboard_name: Leaderboard) -> None:
+    """The reference of a leaderboard"""
+    api = await defer(interaction)
+    problem = await api.get(FullProblem, "problems", leaderboard_name)
     names = [file.name for file in problem.files if "reference" in file.name.lower()]
     if not names:
-        await reply(interaction, f"`{slug}` has no public reference.")
+        await reply(interaction, f"`{problem.slug}` has no public reference.")
         return
-    card = await _add_files(interaction, Card("", f"The reference of `{slug}`."), problem, names)
+    card = await _add_files(api, Card("", f"The reference of `{problem.slug}`."), problem, names)
+    card = fit_attachments(card, interaction.filesize_limit)
     await interaction.edit_original_response(content=card.body, attachments=build_files(card))
 
 
-@app_commands.command(
-    name="eval-code", description="How a leaderboard evaluates, with its harness and files"
-)
-@app_commands.autocomplete(leaderboard_name=complete_leaderboards)
+@app_commands.command(name="eval-code")
 async def eval_code(
     interaction: BotInteraction,
-    leaderboard_name: str,
+    leaderboard_name: Leaderboard,
     language: Literal["python", "cuda"] | None = None,
 ) -> None:
-    """Show the rules, the harness, and the problem's own code that runs."""
-    await interaction.response.defer(ephemeral=True, thinking=True)
-    problem = await _fetch_problem(interaction, leaderboard_name)
+    """How a leaderboard evaluates, with its harness and files"""
+    api = await defer(interaction)
+    problem = await api.get(FullProblem, "problems", leaderboard_name)
     chosen_language = choose_language(problem, language)
-    harnesses = await user_api(interaction).get(Harnesses, "harnesses")
-    codes = select_harnesses(harnesses, problem.gpus)
-    templates = set(problem.templates.values())
-    names = [file.name for file in problem.files if file.name not in templates]
-    names = [name for name in names if not name.endswith(".md")]
+    codes = select_harnesses(await api.get(Harnesses, "harnesses"), problem.gpus)
     card = rules_card(problem, chosen_language, codes)
-    card = replace(card, files=await _harness_files(interaction, codes))
-    card = await _add_files(interaction, card, problem, names)
-    await interaction.edit_original_response(embed=build_embed(card), attachments=build_files(card))
+    if codes:
+        # The zip may have been deleted; the rest of the answer is still useful.
+        with contextlib.suppress(Refused):
+            data, link = await api.get_file(codes[0].url), api.link(codes[0].url)
+            card = replace(card, files=(Attachment(codes[0].name, data, len(data), link),))
+    names = [
+        file.name
+        for file in problem.files
+        if file.name not in problem.templates.values() and not file.name.endswith(".md")
+    ]
+    await reply_with_card(interaction, await _add_files(api, card, problem, names))
 
 
 COMMANDS: Commands = (task, template, reference, eval_code)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from discord_edge.cards import GREY, Card
-from discord_edge.wording import discord_time, escaped
+from discord_edge.wording import Card, discord_time, escaped
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
@@ -57,9 +56,16 @@ def problem_files(name: str, data: bytes) -> dict[str, bytes]:
         return {name: data}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _strip_top_folder(_read_entries(archive))
+            files = _read_entries(archive)
     except UNREADABLE as error:
         raise _bad_file(f"the zip cannot be read: {error}") from error
+    # A single folder may contain all files.
+    tops = {path.partition("/")[0] for path in files}
+    if len(tops) == 1 and all("/" in path for path in files):
+        files = {path.partition("/")[2]: data for path, data in files.items()}
+    if not 0 < len(files) <= FILES_MAX:
+        raise _bad_file(f"the zip has {len(files)} problem files; expected 1 to {FILES_MAX}")
+    return files
 
 
 def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
@@ -89,22 +95,8 @@ def _is_problem_file(path: str) -> bool:
     return not any(part in LEFT_OUT or part.startswith(".") for part in parts)
 
 
-def _strip_top_folder(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Remove the single folder that may contain all files. Raises `Refused` for a bad count."""
-    tops = {path.partition("/")[0] for path in files}
-    if len(tops) == 1 and all("/" in path for path in files):
-        (top,) = tops
-        files = {path.removeprefix(f"{top}/"): data for path, data in files.items()}
-    if not 0 < len(files) <= FILES_MAX:
-        raise _bad_file(f"the zip has {len(files)} problem files; expected 1 to {FILES_MAX}")
-    return dict(files)
-
-
 def parse_check_report(data: bytes, slug: str) -> CheckReport:
-    """Read a problem's report from `warpboard problem check --json`.
-
-    Raises `Refused` `bad_report`.
-    """
+    """Read a report of `problem check --json`. Raises `Refused` `bad_report`."""
     try:
         content: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -139,17 +131,15 @@ class ProblemDraft:
     @property
     def fields(self) -> dict[str, object]:
         """The form fields to publish beside the files."""
-        check = {
-            "report": None if self.report is None else self.report.model_dump_json(),
-            "unchecked": self.unchecked,
-        }
         fields: dict[str, object] = {
             "slug": self.version.slug,
             "deadline": NEVER if self.ends_at is None else self.ends_at.isoformat(),
             "gpu": list(self.gpus),
             "visibility": self.visibility,
+            "report": "" if self.report is None else self.report.model_dump_json(),
+            "unchecked": self.unchecked,
         }
-        return fields | {name: text for name, text in check.items() if text}
+        return {name: value for name, value in fields.items() if value != ""}
 
 
 def add_description(
@@ -213,18 +203,13 @@ def draft_card(draft: ProblemDraft) -> Card:
         *(f"⚠ {escaped(warning)}" for warning in version.warnings[:FINDINGS_SHOWN]),
     ]
     title = f"{escaped(version.title, 100)} ({version.slug})"
-    return Card(title, "\n".join(lines), GREY, "nothing is published yet")
+    return Card(title, "\n".join(lines), footer="nothing is published yet")
 
 
 def _check_lines(draft: ProblemDraft) -> list[str]:
     if draft.report is None:
         return [f"not checked: {escaped(draft.unchecked)}"]
     findings = draft.report.findings
+    lines = [f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}" for it in findings]
     summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
-    return [
-        summary,
-        *(
-            f"⚠ {finding.code} {escaped(finding.where)}: {escaped(finding.text)}"
-            for finding in findings[:FINDINGS_SHOWN]
-        ),
-    ]
+    return [summary, *lines[:FINDINGS_SHOWN]]

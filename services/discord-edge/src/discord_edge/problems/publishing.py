@@ -11,46 +11,28 @@ from discord import app_commands
 
 from discord_edge.bot.dialogs import Confirmation, Form, GpuMenu
 from discord_edge.bot.interactions import (
-    BotInteraction,
-    Choices,
-    Commands,
-    name_choices,
-    reply,
-)
-from discord_edge.bot.messages import build_embed
-from discord_edge.bot.staff import (
     ADMIN,
-    Named,
+    BotInteraction,
+    Commands,
+    CompletedName,
+    Gpus,
     Reason,
-    complete_any_leaderboard,
-    defer_for_role,
+    Slug,
+    VisibleLeaderboard,
+    defer,
+    parent_channel,
     platform_roles,
     read_attachment,
     record_access,
+    reply,
     reply_with_lines,
-    require_role,
     run_decision,
+    user_api,
 )
+from discord_edge.bot.messages import build_embed
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
-from discord_edge.problems.drafts import (
-    ProblemDraft,
-    add_description,
-    check_upload,
-    deadline_text,
-    draft_card,
-    parse_check_report,
-    parse_closing_time,
-    problem_files,
-)
-from discord_edge.problems.repository_updates import (
-    plan_lines,
-    read_version,
-    request_update,
-    solution_lines,
-)
-from discord_edge.submissions.commands import complete_gpus
-from discord_edge.submissions.reply import parent_channel
+from discord_edge.problems import drafts, repository_updates
 from discord_edge.wording import CONTENT_MAX, escaped, match_names, without_mentions
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
 from shared.api.problems import FullProblem
@@ -65,7 +47,6 @@ ASKED_S_MAX = 300.0
 REASON_LENGTH_MAX = 400
 DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
-Visibility = Literal["public", "closed"]
 SUFFIX = "-dev"
 DAYS = 365
 UNCHECKED = "published from a development folder with /admin create-local"
@@ -73,7 +54,7 @@ CHECK_COMMAND = "`warpboard problem check DIRECTORY`"
 Line = app_commands.Range[str, 1, 100]
 
 
-@app_commands.command(name="create", description="Publish a problem with its leaderboard")
+@app_commands.command()
 @app_commands.describe(
     leaderboard_name="The name of the problem's directory",
     deadline="YYYY-MM-DD HH:MM in UTC, or none",
@@ -86,46 +67,54 @@ Line = app_commands.Range[str, 1, 100]
 async def create(  # noqa: PLR0913 - each is an option on Discord
     interaction: BotInteraction,
     *,
-    leaderboard_name: Named,
+    leaderboard_name: Slug,
     deadline: app_commands.Range[str, 1, 40],
     reference_code: discord.Attachment,
     report: discord.Attachment | None = None,
     unchecked: Reason | None = None,
-    visibility: Visibility = "public",
+    visibility: Literal["public", "closed"] = "public",
     description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
 ) -> None:
-    """Read the files, ask for GPU types, show a preview, and publish."""
-    api = await defer_for_role(interaction, *MAY)
-    slug, ends_at = leaderboard_name.strip().lower(), parse_closing_time(deadline, now())
+    """Publish a problem with its leaderboard"""
+    api = await defer(interaction, *MAY)
+    slug, ends_at = leaderboard_name.strip().lower(), drafts.parse_closing_time(deadline, now())
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
-    check_upload(reference_code.filename, reference_code.size)
+    drafts.check_upload(reference_code.filename, reference_code.size)
     data = await read_attachment(reference_code, "reference_code")
-    files = await asyncio.to_thread(problem_files, reference_code.filename, data)
-    files = add_description(files, description, is_checked=report is not None)
+    files = await asyncio.to_thread(drafts.problem_files, reference_code.filename, data)
+    files = drafts.add_description(files, description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     check = None if report is None else await _read_report(report, slug, version.digest)
-    draft = ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
+    draft = drafts.ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
     gpus = await _choose_gpus(interaction, draft)
     if not gpus:
         return
-    await _publish(interaction, api, replace(draft, gpus=gpus), files)
+    draft = replace(draft, gpus=gpus)
+    confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
+    if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
+        await reply(interaction, "Discarded: nothing was published.")
+        return
+    published = await api.publish(draft.fields, files)
+    number = published.problem_version
+    state = f"version {number} {'published' if published.is_new else 'already exists'}"
+    lines = [f"**{slug}**: {state}; it closes {drafts.deadline_text(draft.ends_at)}."]
+    lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
+    await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
 
 
 async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:
-    """Read a check report. Raises `Refused` if it is about other files or has errors."""
     if file.size > REPORT_BYTES_MAX:
         reason = f"the report has {file.size:,} bytes; the limit is {REPORT_BYTES_MAX:,}"
         raise Refused("bad_report", reason, "report")
-    report = parse_check_report(await read_attachment(file, "report"), slug)
+    report = drafts.parse_check_report(await read_attachment(file, "report"), slug)
     require_clean(report, digest)
     return report
 
 
-async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tuple[str, ...]:
-    """Ask for the GPU types to open: those of the files, and all others on this platform."""
-    gpus = draft.version.gpus + tuple(interaction.client.leaderboards.gpus(None))
+async def _choose_gpus(interaction: BotInteraction, draft: drafts.ProblemDraft) -> tuple[str, ...]:
+    gpus = (*draft.version.gpus, *interaction.client.leaderboards.gpus(None))
     gpus = tuple(dict.fromkeys(gpus))
     if len(gpus) == 1:
         return gpus
@@ -134,21 +123,6 @@ async def _choose_gpus(interaction: BotInteraction, draft: ProblemDraft) -> tupl
     if not choice:
         await reply(interaction, "Nothing was chosen within two minutes, so nothing is published.")
     return choice
-
-
-async def _publish(
-    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
-) -> None:
-    confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
-    if not await confirmation.ask("Publish this?", build_embed(draft_card(draft))):
-        await reply(interaction, "Discarded: nothing was published.")
-        return
-    published = await api.publish(draft.fields, files)
-    slug, number = draft.version.slug, published.problem_version
-    state = f"version {number} {'published' if published.is_new else 'already exists'}"
-    lines = [f"**{slug}**: {state}; it closes {deadline_text(draft.ends_at)}."]
-    lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
-    await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
 
 
 class ArchiveModal(Form):
@@ -163,70 +137,64 @@ class ArchiveModal(Form):
         self.reason: discord.ui.TextInput[Any] = discord.ui.TextInput(
             label="Why", max_length=REASON_LENGTH_MAX
         )
-        self.add_item(self.typed_name)
-        self.add_item(self.reason)
+        self.add_item(self.typed_name).add_item(self.reason)
 
     async def on_submit(self, interaction: discord.Interaction[Any]) -> None:
         """Archive the leaderboard if its name was typed."""
-        api = await defer_for_role(interaction, *self.roles)
-        if self.typed_name.value.strip().lower() != self.slug:
-            reason = f"you did not type `{self.slug}`, so nothing was archived"
+        api, slug = await defer(interaction, *self.roles), self.slug
+        if self.typed_name.value.strip().lower() != slug:
+            reason = f"you did not type `{slug}`, so nothing was archived"
             raise Refused("not_confirmed", reason, "leaderboard_name")
-        if not self.is_forced and await _has_entries(api, self.slug):
-            reason = f"`{self.slug}` has entries: use `force` to archive it anyway"
-            raise Refused("has_submissions", reason, "force")
-        path = ("admin", "leaderboards", self.slug, "archive")
+        if not self.is_forced:
+            for gpu in (await api.get(LeaderboardSettings, "leaderboards", slug)).gpus:
+                if (await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).items:
+                    reason = f"`{slug}` has entries: use `force` to archive it anyway"
+                    raise Refused("has_submissions", reason, "force")
+        path = ("admin", "leaderboards", slug, "archive")
         note = await run_decision(api, *path, reason=self.reason.value)
-        text = f"`{self.slug}` no longer takes submissions; it stays readable.{note}"
-        await reply(interaction, text)
-
-
-async def _has_entries(api: PlatformApi, slug: str) -> bool:
-    for gpu in (await api.get(LeaderboardSettings, "leaderboards", slug)).gpus:
-        if (await api.get(Leaderboard, "leaderboards", slug, gpu, limit=1)).items:
-            return True
-    return False
+        await reply(interaction, f"`{slug}` no longer takes submissions; it stays readable.{note}")
 
 
 async def confirm_archive(
     interaction: BotInteraction, slug: str, *roles: str, is_forced: bool
 ) -> None:
     """Ask before a leaderboard is archived. Raises `Refused` for users without a role."""
-    require_role(interaction, *roles)
-    modal = ArchiveModal(slug.strip().lower(), *roles, is_forced=is_forced)
-    await interaction.response.send_modal(modal)
+    user_api(interaction, *roles)
+    await interaction.response.send_modal(ArchiveModal(slug, *roles, is_forced=is_forced))
 
 
-@app_commands.command(name="delete", description="Archive a leaderboard; it stays readable")
+@app_commands.command()
 @app_commands.describe(force="Archive it even if it has entries")
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
-async def delete(interaction: BotInteraction, leaderboard_name: Named, force: bool = False) -> None:
-    """Archive an author's own leaderboard after a confirmation."""
+async def delete(
+    interaction: BotInteraction, leaderboard_name: VisibleLeaderboard, force: bool = False
+) -> None:
+    """Archive a leaderboard; it stays readable"""
     await confirm_archive(interaction, leaderboard_name, *MAY, is_forced=force)
 
 
-async def complete_folders(interaction: BotInteraction, typed: str) -> Choices:
+async def _match_folders(interaction: BotInteraction, typed: str) -> list[str]:
     """Complete the folders with problems, for users who may publish them."""
     root = interaction.client.settings.problems_folder
     if root is None or ADMIN not in platform_roles(interaction):
         return []
     folders = await asyncio.to_thread(find_task_folders, root)
-    names = [folder.relative_to(root).as_posix() for folder in folders]
-    return name_choices(match_names(typed, names))
+    return match_names(typed, [folder.relative_to(root).as_posix() for folder in folders])
 
 
-@app_commands.command(name="create-local", description="Publish a folder of the bot's machine")
+Folder = app_commands.Transform[str, CompletedName(_match_folders)]
+
+
+@app_commands.command(name="create-local")
 @app_commands.describe(
     directory="The folder with its task.yml",
     gpu="GPU types separated by commas; by default those of its files",
     closed="Show it to members only",
 )
-@app_commands.autocomplete(directory=complete_folders, gpu=complete_gpus)
 async def create_local(
-    interaction: BotInteraction, directory: str, gpu: str | None = None, closed: bool = False
+    interaction: BotInteraction, directory: Folder, gpu: Gpus | None = None, closed: bool = False
 ) -> None:
-    """Publish a folder under its name with the suffix -dev, unchecked, for a year."""
-    api = await defer_for_role(interaction, ADMIN)
+    """Publish a folder of the bot's machine"""
+    api = await defer(interaction, ADMIN)
     root = interaction.client.settings.problems_folder
     folder = await asyncio.to_thread(_find_folder, root, directory.strip())
     slug = f"{folder.name.lower()}{SUFFIX}"
@@ -235,12 +203,14 @@ async def create_local(
     gpus = tuple(name.strip() for name in (gpu or "").split(",") if name.strip())
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
-    draft = ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
-    await _publish_local(interaction, api, draft, files)
+    draft = drafts.ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
+    published = await api.publish(draft.fields, files)
+    state = "published" if published.is_new else "already exists"
+    title = f"**{escaped(slug)}** version {published.problem_version}"
+    await reply(interaction, f"{title} {state}; it closes {drafts.deadline_text(ends_at)}.")
 
 
 def _find_folder(root: Path | None, directory: str) -> Path:
-    """Return a folder with a problem. Raises `Refused` for any other folder."""
     if root is not None and "\0" not in directory:
         folder = (root / directory).resolve()
         if folder in [task_folder.resolve() for task_folder in find_task_folders(root)]:
@@ -249,16 +219,7 @@ def _find_folder(root: Path | None, directory: str) -> Path:
     raise Refused("bad_directory", reason, "directory")
 
 
-async def _publish_local(
-    interaction: BotInteraction, api: PlatformApi, draft: ProblemDraft, files: dict[str, bytes]
-) -> None:
-    published = await api.publish(draft.fields, files)
-    state = "published" if published.is_new else "already exists"
-    version = f"**{escaped(draft.version.slug)}** version {published.problem_version}"
-    await reply(interaction, f"{version} {state}; it closes {deadline_text(draft.ends_at)}.")
-
-
-@app_commands.command(name="update-problems", description="Publish the problems of a repository")
+@app_commands.command(name="update-problems")
 @app_commands.describe(
     repository_name="owner/name, one that the platform's operator allows",
     problem_set="The contest file without its suffix; by default all",
@@ -276,8 +237,8 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     closed: bool = False,
     dry_run: bool = True,
 ) -> None:
-    """Show what would be published, ask, and publish it."""
-    api = await defer_for_role(interaction, ADMIN)
+    """Publish the problems of a repository"""
+    api = await defer(interaction, ADMIN)
     if force and problem_set is None:
         reason = "`force` may remove leaderboard entries: name the contest in `problem_set`"
         raise Refused("invalid_request", reason, "problem_set")
@@ -286,56 +247,60 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     body |= {"visibility": "closed"} if closed else {}
     action = "looked at what it would publish" if dry_run else "published from it"
     await record_access(interaction, api, repository_name.strip(), action)
-    plan = await request_update(api, body, is_dry=True)
-    lines = plan_lines(plan)
+    plan = await repository_updates.request_update(api, body, is_dry=True)
+    lines = repository_updates.plan_lines(plan)
     if dry_run or not (plan.created or plan.updated):
         await reply_with_lines(interaction, [*lines, "Nothing was published."])
         return
-    before = {name: await read_version(api, name) for name in (*plan.created, *plan.updated)}
+    names = (*plan.created, *plan.updated)
+    before = {name: await repository_updates.read_version(api, name) for name in names}
     question = "\n".join([*lines, "Publish this?"])
     if len(question) > CONTENT_MAX:
         question = f"{len(lines)} problems, as `dry_run` lists them. Publish them?"
     if not await Confirmation(interaction, "Apply", "Discard", ASKED_S_MAX).ask(question):
         await reply(interaction, "Discarded: nothing was published.")
         return
+    await _start_update(interaction, api, body, before)
+
+
+async def _start_update(
+    interaction: BotInteraction, api: PlatformApi, body: dict[str, object], before: dict[str, int]
+) -> None:
     assert api.user is not None, "an operator is a user"
+
+    async def show(lines: list[str], is_over: bool) -> bool:
+        """Show the progress or the result, and return whether the user can still see it."""
+        if interaction.is_expired():
+            return False
+        if is_over:
+            return await reply_with_lines(interaction, lines)
+        return await reply(interaction, "\n".join(lines))
+
     channel = str(parent_channel(interaction))
     update = RepositoryUpdate(api.key, api.user, channel, body, before)
-    await interaction.client.publisher.publish(
-        update, lambda lines, is_over: _show_progress(interaction, lines, is_over=is_over)
-    )
+    await interaction.client.publisher.publish(update, show)
 
 
-async def _show_progress(interaction: BotInteraction, lines: list[str], *, is_over: bool) -> bool:
-    """Show the progress or the result, and return whether the user can still see it."""
-    if interaction.is_expired():
-        return False
-    if is_over:
-        return await reply_with_lines(interaction, lines)
-    return await reply(interaction, "\n".join(lines))
-
-
-@app_commands.command(name="verify-task", description="The results of a problem's own solutions")
+@app_commands.command(name="verify-task")
 @app_commands.describe(mode="Which solutions; by default all")
-@app_commands.autocomplete(leaderboard_name=complete_any_leaderboard)
 async def verify_task(
     interaction: BotInteraction,
-    leaderboard_name: Named,
+    leaderboard_name: VisibleLeaderboard,
     mode: Literal["all", "correct", "wrong", "baseline"] = "all",
 ) -> None:
-    """List the results of the solutions on the author's machine; their sources stay private."""
-    api, slug = await defer_for_role(interaction, ADMIN), leaderboard_name.strip().lower()
-    await record_access(interaction, api, slug)
-    problem = await api.get(FullProblem, "problems", slug)
+    """The results of a problem's own solutions"""
+    api = await defer(interaction, ADMIN)
+    await record_access(interaction, api, leaderboard_name)
+    problem = await api.get(FullProblem, "problems", leaderboard_name)
     check = problem.check
-    head = f"**{escaped(slug)}** version {problem.problem_version}"
+    head = f"**{escaped(leaderboard_name)}** version {problem.problem_version}"
     if check.state != "clean":
         await reply(interaction, f"{head} was not checked: {escaped(check.reason)}.")
         return
     device, harness = escaped(check.device or ""), escaped(check.harness or "")
     lines = [
         f"{head}, checked on {device} with harness {harness}",
-        *solution_lines(check.solutions_found, mode),
+        *repository_updates.solution_lines(check.solutions_found, mode),
         *(f"⚠ {escaped(warning)}" for warning in check.warnings),
         f"Only their author has the solutions: {CHECK_COMMAND} runs them again there.",
     ]

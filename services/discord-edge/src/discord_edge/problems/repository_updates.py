@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from discord_edge.background import PAUSE_S_MIN, BackgroundTasks, retry_until_done
-from discord_edge.notifications.direct_message_texts import Notice
 from discord_edge.notifications.messenger import DirectMessenger
+from discord_edge.notifications.texts import Notice
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import PostgresRepositoryUpdates, RepositoryUpdate
 from discord_edge.wording import CONTENT_MAX, escaped, refusal_text
@@ -105,28 +105,23 @@ class RepositoryPublisher:
     async def _run(self, update: RepositoryUpdate, show: ShowProgress) -> None:
         lines, summary = await _UpdateRun(self.api, update, show).run()
         if not await show(lines, True):
-            await self._send_result(update, lines, summary)
+            await retry_until_done(
+                lambda: self.messenger.sender.create_once(
+                    f"errand:{update.key}", lambda: self._deliver(update, lines, summary)
+                )
+            )
         await retry_until_done(lambda: self.updates.remove(update.key))
 
-    async def _send_result(self, update: RepositoryUpdate, lines: list[str], summary: str) -> None:
+    async def _deliver(self, update: RepositoryUpdate, lines: list[str], summary: str) -> str:
         """Send the result by direct message, or its summary to the channel of the command."""
-        head = f"`/admin update-problems` of {update.name}:"
-        text = "\n".join([head, *fit_lines(lines[:-1]), lines[-1]])
-        await retry_until_done(
-            lambda: self.messenger.sender.create_once(
-                f"errand:{update.key}",
-                lambda: self._deliver(update, Notice(text), summary),
-            )
-        )
-
-    async def _deliver(self, update: RepositoryUpdate, notice: Notice, summary: str) -> str:
         user_id, name = str(update.user.id), f"errand:{update.key}"
+        head = f"`/admin update-problems` of {update.name}:"
+        notice = Notice("\n".join([head, *fit_lines(lines[:-1]), lines[-1]]))
         try:
-            channel = await self.messenger.channels.open_channel(user_id)
-            return await self.messenger.send(channel, user_id, notice, name)
+            return await self.messenger.send_directly(user_id, notice, name)
         except Refused as refused:
             _log.info("update %s is reported in the channel: %s", update.key, refused.reason)
-        text = f"<@{user_id}> `/admin update-problems` of {update.name}: {summary}"
+        text = f"<@{user_id}> {head} {summary}"
         try:
             return await self.messenger.send(update.channel, user_id, Notice(text), name)
         except Refused as refused:
@@ -135,8 +130,6 @@ class RepositoryPublisher:
 
 
 class _UpdateRun:
-    """Publishes one repository."""
-
     def __init__(self, api: PlatformApi, update: RepositoryUpdate, show: ShowProgress) -> None:
         self._api, self._update, self._show = api.on_behalf_of(update.user), update, show
         self._published: list[str] = []
@@ -224,14 +217,8 @@ def plan_lines(plan: RepositoryOutcome) -> list[str]:
     return [
         *(f"🆕 created: {escaped(name)}" for name in plan.created),
         *(f"♻️ updated: {escaped(name)}" for name in plan.updated),
-        *(
-            f"⏭️ skipped: {escaped(problem.name)} ({escaped(problem.reason)})"
-            for problem in plan.skipped
-        ),
-        *(
-            f"❌ error: {escaped(problem.name)} ({escaped(problem.error)})"
-            for problem in plan.errors
-        ),
+        *(f"⏭️ skipped: {escaped(it.name)} ({escaped(it.reason)})" for it in plan.skipped),
+        *(f"❌ error: {escaped(it.name)} ({escaped(it.error)})" for it in plan.errors),
     ]
 
 
@@ -288,10 +275,11 @@ def solution_lines(solutions: Sequence[SolutionFound], kind: str) -> list[str]:
     ...     as_expected=False)], "all")
     ['❌ wrong a.py: passed, which is not expected']
     """
-    return [
-        f"{'✅' if solution.as_expected else '❌'} {solution.kind} "
-        f"{escaped(solution.name)}: {escaped(solution.verdict)}"
-        f"{'' if solution.as_expected else ', which is not expected'}"
-        for solution in solutions
-        if kind in ("all", solution.kind)
-    ]
+    lines = []
+    for solution in solutions:
+        if kind in ("all", solution.kind):
+            line = f"{solution.kind} {escaped(solution.name)}: {escaped(solution.verdict)}"
+            lines.append(
+                f"✅ {line}" if solution.as_expected else f"❌ {line}, which is not expected"
+            )
+    return lines

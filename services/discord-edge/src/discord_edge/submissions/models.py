@@ -35,17 +35,16 @@ def check_attachment(name: str, size: int) -> None:
 
     >>> check_attachment("kernel.py", 100)
     """
-    if not name.endswith(tuple(SUFFIXES.values())):
-        suffixes = ", ".join(SUFFIXES.values())
-        raise Refused("bad_file", f"the file name must end in one of {suffixes}", "script")
-    if len(name) > FILE_NAME_LENGTH_MAX:
-        reason = f"the file name has {len(name)} characters; the limit is {FILE_NAME_LENGTH_MAX}"
-        raise Refused("bad_file", reason, "script")
-    if not size:
-        raise Refused("bad_file", "the file is empty", "script")
     if size > SOURCE_BYTES_MAX:
         reason = f"the file has {size:,} bytes; the limit is {SOURCE_BYTES_MAX:,}"
         raise Refused("source_too_large", reason, "script")
+    reason = "" if size else "the file is empty"
+    if len(name) > FILE_NAME_LENGTH_MAX:
+        reason = f"the file name has {len(name)} characters; the limit is {FILE_NAME_LENGTH_MAX}"
+    if not name.endswith(tuple(SUFFIXES.values())):
+        reason = f"the file name must end in one of {', '.join(SUFFIXES.values())}"
+    if reason:
+        raise Refused("bad_file", reason, "script")
 
 
 def decode_source(source: bytes) -> str:
@@ -85,16 +84,15 @@ def choose_gpus(
 
     Raises `Refused` `unknown_gpu`.
     """
-    names = option.replace(",", " ").split() if option else []
+    names = (option or "").replace(",", " ").split()
     names = names or list(read_directives(decode_source(source)).gpus)
     if not names:
         return tuple(gpus) if len(gpus) == 1 else ()
     gpus_by_name = {gpu.lower(): gpu for gpu in gpus}
-    for name in names:
-        if name.lower() not in gpus_by_name:
-            accepted = ", ".join(gpus) or "no GPU type"
-            reason = f"`{slug}` takes {accepted}, not `{name[:30]}`"
-            raise Refused("unknown_gpu", reason, "gpu")
+    unknown = [name for name in names if name.lower() not in gpus_by_name]
+    if unknown:
+        accepted = ", ".join(gpus) or "no GPU type"
+        raise Refused("unknown_gpu", f"`{slug}` takes {accepted}, not `{unknown[0][:30]}`", "gpu")
     return tuple(dict.fromkeys(gpus_by_name[name.lower()] for name in names))
 
 
@@ -132,13 +130,13 @@ class PendingSubmission:
 
 @dataclass(frozen=True)
 class Status:
-    """The status of a submission; `done` are lines about its finished stages."""
+    """The status of a submission, with lines about its finished stages."""
 
     number: int
     problem: str
     mode: str
     gpu: str
-    done: tuple[str, ...] = ()
+    finished_stages: tuple[str, ...] = ()
     now: str = "received"
     place: int = 0
     is_cancelling: bool = False
@@ -149,7 +147,7 @@ class Status:
     def text(self) -> str:
         """The text of the status message."""
         head = f"**#{self.number}** {escaped(self.problem)} · {self.mode} · {escaped(self.gpu)}"
-        return "\n".join((head, *self.done[-STAGES_MAX:], self._last))[:CONTENT_MAX]
+        return "\n".join((head, *self.finished_stages[-STAGES_MAX:], self._last))[:CONTENT_MAX]
 
     @property
     def line(self) -> str:
@@ -183,8 +181,10 @@ def evolve(status: Status, kind: str, data: Mapping[str, Any]) -> Status:
     stages: list[StageResult] = []
     with contextlib.suppress(msgspec.ValidationError):
         stages = msgspec.convert(data.get("stages", ()), list[StageResult])
-    done_stages = tuple(map(_stage_line, stages)) or status.done
-    return replace(status, place=place, done=done_stages, now=_current_text(status, kind, data))
+    lines = tuple(map(_stage_line, stages)) or status.finished_stages
+    return replace(
+        status, place=place, finished_stages=lines, now=_current_text(status, kind, data)
+    )
 
 
 def _stage_line(stage: StageResult) -> str:

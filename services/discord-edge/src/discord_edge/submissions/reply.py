@@ -1,32 +1,49 @@
-"""The answer to a submit command, updated while its token is valid; nothing depends on it."""
+"""The answer to a submit command, updated while its token is valid, and the buttons."""
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import logging
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
 
+import aiohttp
 import discord
 
-from discord_edge.bot.dialogs import Question
+from discord_edge.bot.dialogs import BotButton, Question
 from discord_edge.bot.interactions import (
+    NOT_YOURS,
+    UNHEARD,
     BotInteraction,
+    defer,
     interaction_user,
+    parent_channel,
     reply,
+    reply_with_card,
+    reply_with_error,
     user_api,
 )
-from discord_edge.bot.messages import build_embed, build_files
-from discord_edge.cards import Attachment, Card
-from discord_edge.submissions.cancellation import cancel_buttons
+from discord_edge.platform_api import NOBODY, PlatformApi
 from discord_edge.submissions.models import (
     PendingSubmission,
     Status,
     TrackedSubmission,
     first_status,
 )
-from discord_edge.wording import CONTENT_MAX, escaped, shorten, without_mentions
+from discord_edge.submissions.report import comparison_card
+from discord_edge.wording import CONTENT_MAX, Attachment, Card, escaped, shorten, without_mentions
+from shared.api.accounts import CurrentAccount
+from shared.api.leaderboards import Comparison, History, PersonalRecord
 from shared.api.preferences import Consent
-from shared.api.submissions import SubmissionRequest
-from shared.errors import Refused
+from shared.api.submissions import FullSubmission, SubmissionRequest
+from shared.errors import Failed, Refused
 
+CANCEL, CANCELLING = "Cancel", "Cancelling"
+LABEL_MAX = 80
+# Discord allows five rows of five.
+BUTTONS_MAX = 25
+# Ingest's code for a submission that has ended: its last message has no button anyway.
+OVER = "already_ended"
 ASKED_S_MAX = 600.0
 TEXT_MAX = 3500
 CONSENT = "consent_missing"
@@ -40,6 +57,94 @@ LATE = (
 )
 ENDS = "This answer is no longer updated: follow it there."
 ENDS_ALONE = "This answer is no longer updated: use `/leaderboard get-submission`."
+# The modes whose times can be compared with those of ranked submissions.
+TIMED = ("benchmark", "ranked")
+
+_log = logging.getLogger(__name__)
+
+
+class CancelButton(
+    BotButton, template=r"cancel:(?P<number>[0-9]{1,15})(?::(?P<owner>[0-9]{1,20}))?"
+):
+    """Cancels for the owner; the ids of old buttons name no owner, so ingest alone checks it."""
+
+    def __init__(
+        self, number: int | str, owner: str = "", label: str = CANCEL, *, is_off: bool = False
+    ) -> None:
+        self.number, self.owner = int(number), owner
+        identity = f"cancel:{number}:{owner}" if owner else f"cancel:{number}"
+        super().__init__(label[:LABEL_MAX], identity, is_off=is_off)
+
+    async def press(self, interaction: BotInteraction) -> None:
+        """Cancel the submission and disable the button."""
+        if self.owner and str(interaction.user.id) != self.owner:
+            await reply_with_error(interaction, NOT_YOURS)
+            return
+        tracker = interaction.client.tracker
+        # Status edits that happen meanwhile keep the button disabled.
+        tracker.set_cancelling(self.number, is_cancelling=True)
+        try:
+            await self._disable(interaction)
+            path = ("submissions", self.number, "cancel")
+            await user_api(interaction).request(object, "POST", *path)
+        except Exception as error:
+            tracker.set_cancelling(self.number, is_cancelling=False)
+            code = getattr(error, "code", "")
+            if isinstance(error, discord.HTTPException) and code in UNHEARD:
+                return
+            if isinstance(error, Refused | Failed) and code != OVER:
+                # The button can be pressed again, if the message still exists.
+                with contextlib.suppress(discord.HTTPException, aiohttp.ClientError, OSError):
+                    await interaction.edit_original_response(view=_copy_buttons(interaction, ""))
+            raise
+        await reply(interaction, f"Submission **#{self.number}** is being cancelled.")
+
+    async def _disable(self, interaction: BotInteraction) -> None:
+        try:
+            view = _copy_buttons(interaction, self.custom_id)
+            await interaction.response.edit_message(view=view)
+        except (aiohttp.ClientError, OSError) as error:
+            # Discord may have disabled it, so it could not be pressed again: cancel all the same.
+            _log.info("press %d is not acknowledged: %s", interaction.id, type(error).__name__)
+
+
+def _copy_buttons(interaction: BotInteraction, pressed_id: str) -> discord.ui.View:
+    assert interaction.message is not None, "a button belongs to a message"
+    view = discord.ui.View(timeout=None)
+    for button in _components(interaction.message):
+        if isinstance(button, discord.Button):
+            _, number, *owner = str(button.custom_id).split(":")
+            is_off = button.disabled or button.custom_id == pressed_id
+            label = button.label or CANCEL
+            if is_off and not label.startswith(CANCELLING):
+                label = label.replace(CANCEL, CANCELLING, 1)
+            view.add_item(CancelButton(number, "".join(owner), label, is_off=is_off))
+    return view
+
+
+def _components(message: discord.Message) -> list[Any]:
+    rows = [row for row in message.components if isinstance(row, discord.ActionRow)]
+    return [component for row in rows for component in row.children]
+
+
+def has_cancel_button(message: discord.Message, submission: TrackedSubmission) -> bool:
+    """Whether a message has the cancel button of a submission."""
+    ids = [getattr(component, "custom_id", None) or "" for component in _components(message)]
+    return any(identity.split(":")[:2] == ["cancel", str(submission.number)] for identity in ids)
+
+
+def cancel_buttons(
+    submissions: Sequence[TrackedSubmission], cancelling: Collection[int] = ()
+) -> discord.ui.View:
+    """Return a button per submission of a command; those being cancelled are disabled."""
+    view = discord.ui.View(timeout=None)
+    for submission in submissions[:BUTTONS_MAX]:
+        is_off = submission.number in cancelling
+        label = CANCELLING if is_off else CANCEL
+        if len(submissions) > 1:
+            label = f"{label} #{submission.number} {submission.gpu}"
+        view.add_item(CancelButton(submission.number, submission.person, label, is_off=is_off))
+    return view
 
 
 class _ConsentView(Question):
@@ -69,38 +174,40 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     """Ask for consent, and return whether the user gave it. Raises `Refused` and `Failed`."""
     api, path = user_api(interaction), ("problems", slug, "consent")
     consent = await api.get(Consent, *path)
-    text = consent.text
-    body = without_mentions(text)
+    body = without_mentions(consent.text)
     is_long = len(body) > TEXT_MAX
     card = Card(
         title=f"{slug} asks that you accept this",
         body=shorten(body, TEXT_MAX),
         footer="the full text is in the file" if is_long else "",
-        files=(Attachment("consent.md", text.encode()),) if is_long else (),
+        files=(Attachment("consent.md", consent.text.encode()),) if is_long else (),
     )
     view = _ConsentView(interaction, ASKED_S_MAX)
-    await interaction.edit_original_response(
-        content="Before your first submission:",
-        embed=build_embed(card),
-        attachments=build_files(card),
-        view=view,
-    )
+    await reply_with_card(interaction, card, "Before your first submission:", view)
     await view.wait()
-    if not view.is_given:
-        if not interaction.is_expired():
-            text = "Not accepted, so nothing is submitted."
-            await interaction.edit_original_response(content=text, view=None)
-        return False
-    consent_api = api.with_key(f"{api.key}-consent")
-    await consent_api.request(object, "POST", *path, digest=consent.digest)
-    return True
+    if view.is_given:
+        api = api.with_key(f"{api.key}-consent")
+        await api.request(object, "POST", *path, digest=consent.digest)
+    elif not interaction.is_expired():
+        text = "Not accepted, so nothing is submitted."
+        await interaction.edit_original_response(content=text, view=None)
+    return view.is_given
 
 
 async def submit_and_reply(interaction: BotInteraction, request: SubmissionRequest) -> None:
     """Submit, track the submissions, and show their status. Raises `Refused` and `Failed`."""
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
     pending = PendingSubmission(str(interaction.id), user, channel, request)
-    submissions = await _send(interaction, pending)
+    try:
+        submissions = await interaction.client.sender.send(pending)
+    except Refused as refused:
+        if refused.code != CONSENT:
+            raise
+        if not await ensure_consent(interaction, request.problem):
+            return
+        submissions = await interaction.client.sender.send(pending)
+    if submissions is None:
+        await reply(interaction, LATE)
     if not submissions:
         return
     status_reply = _StatusReply(interaction, submissions, request.name)
@@ -112,30 +219,7 @@ async def submit_and_reply(interaction: BotInteraction, request: SubmissionReque
         updating.cancel()
 
 
-def parent_channel(interaction: BotInteraction) -> int:
-    """Return the channel of an interaction; for a thread, its parent."""
-    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return thread.parent_id if thread else interaction.channel_id or 0
-
-
-async def _send(interaction: BotInteraction, pending: PendingSubmission) -> list[TrackedSubmission]:
-    """Return the accepted submissions, after asking for a missing consent."""
-    try:
-        submissions = await interaction.client.sender.send(pending)
-    except Refused as refused:
-        if refused.code != CONSENT:
-            raise
-        if not await ensure_consent(interaction, pending.request.problem):
-            return []
-        submissions = await interaction.client.sender.send(pending)
-    if submissions is None:
-        await reply(interaction, LATE)
-    return submissions or []
-
-
 class _StatusReply:
-    """Shows the status of each submission of a command, in a line each."""
-
     def __init__(
         self, interaction: BotInteraction, submissions: Sequence[TrackedSubmission], name: str
     ) -> None:
@@ -169,11 +253,7 @@ class _StatusReply:
         statuses = [self._statuses[submission.number] for submission in self._submissions]
         head = f"Submitted {escaped(self._name, 60)}.{self._thread_hint()}"
         text = "\n".join([head, *(status.line for status in statuses), last_line])
-        unfinished = [
-            submission
-            for submission in self._submissions
-            if not self._statuses[submission.number].is_over
-        ]
+        unfinished = [it for it in self._submissions if not self._statuses[it.number].is_over]
         cancelling = {status.number for status in statuses if status.is_cancelling}
         buttons = cancel_buttons(unfinished, cancelling)
         return await reply(self._interaction, text.strip()[:CONTENT_MAX], buttons)
@@ -186,3 +266,91 @@ class _StatusReply:
         channel = self._interaction.client.get_channel(int(self._room))
         is_direct = isinstance(channel, discord.DMChannel)
         return " Follow it in " + ("direct messages." if is_direct else f"<#{self._room}>.")
+
+
+async def fetch_own_submission(interaction: BotInteraction, number: int) -> FullSubmission:
+    """Return the user's own submission. Raises the same `Refused` for others' and unknown ones."""
+    api = user_api(interaction)
+    unknown = Refused("unknown_submission", f"you have no submission {number}")
+    try:
+        me = await api.get(CurrentAccount, "me")
+        submission = await api.get(FullSubmission, "submissions", number)
+    except Refused as refused:
+        if refused.code in (NOBODY, "unknown_submission", "not_found", "no_access"):
+            raise unknown from refused
+        raise
+    if submission.participant_id != me.participant_id:
+        raise unknown
+    return submission
+
+
+class ResubmitButton(
+    BotButton, template=r"resubmit:(?P<number>[0-9]{1,15})(?::(?P<case>[0-9]{1,4}))?"
+):
+    """Submits the same file again in the same mode, for the same case and GPU type."""
+
+    def __init__(self, number: int | str, case: int | str = 0) -> None:
+        self.number, self.case = int(number), int(case or 0)
+        super().__init__("Resubmit", f"resubmit:{number}" + (f":{case}" if case else ""))
+
+    async def press(self, interaction: BotInteraction) -> None:
+        """Submit the file again, as a submission of its own."""
+        api = await defer(interaction)
+        submission = await fetch_own_submission(interaction, self.number)
+        path = ("submissions", self.number)
+        with_source = await api.get(FullSubmission, *path, source="true")
+        request = SubmissionRequest(
+            problem=submission.problem,
+            mode=submission.mode,
+            gpus=(submission.gpu,),
+            name=submission.name,
+            source=(with_source.source or "").encode(),
+            case=self.case,
+        )
+        await submit_and_reply(interaction, request)
+
+
+class CompareButton(BotButton, template=r"best:(?P<number>[0-9]{1,15})"):
+    """Compares with the user's best on the leaderboard, case by case."""
+
+    def __init__(self, number: int | str) -> None:
+        self.number = int(number)
+        super().__init__("Compare with best", f"best:{number}")
+
+    async def press(self, interaction: BotInteraction) -> None:
+        """Show the ratio of each case. Raises `Refused` if the submission itself is the best."""
+        api = await defer(interaction)
+        submission = await fetch_own_submission(interaction, self.number)
+        problem, gpu = submission.problem, submission.gpu
+        history = await fetch_own_history(api, problem, gpu)
+        counting = [record for record in history if record.counts]
+        if not counting:
+            raise Refused("no_best", f"you have no ranked time for {problem} on {gpu} yet")
+        best = min(counting, key=lambda record: record.score_us or math.inf).number
+        if best == self.number:
+            raise Refused("is_best", f"#{best} is your best there")
+        await reply_with_comparison(interaction, best, self.number)
+
+
+async def fetch_own_history(api: PlatformApi, problem: str, gpu: str) -> list[PersonalRecord]:
+    """Return the user's own ranked submissions; empty for an unknown user."""
+    me = await api.get_if_known(CurrentAccount, "me")
+    if me is None:
+        return []
+    path = ("participants", me.name, "history")
+    return (await api.get(History, *path, problem=problem, gpu=gpu)).items
+
+
+async def reply_with_comparison(interaction: BotInteraction, a: int, b: int) -> None:
+    """Show the ratio of each case of two submissions, with the diff of the sources as a file."""
+    comparison = await user_api(interaction).get(Comparison, "compare", a=a, b=b)
+    await reply_with_card(interaction, comparison_card(comparison))
+
+
+def report_buttons(submission: TrackedSubmission) -> discord.ui.View:
+    """Return the buttons below the report on a submission."""
+    view = discord.ui.View(timeout=None)
+    view.add_item(ResubmitButton(submission.number, submission.case))
+    if submission.mode in TIMED:
+        view.add_item(CompareButton(submission.number))
+    return view

@@ -2,25 +2,15 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 import msgspec
 
-from discord_edge.cards import (
-    BLOCK_MAX,
-    CARD_MAX,
-    FOOTER_MAX,
-    GREEN,
-    HEAD_MAX,
-    RED,
-    Attachment,
-    Card,
-)
+from discord_edge import wording
 from discord_edge.platform_api import PlatformApi
-from discord_edge.wording import CONTENT_MAX, escaped, fenced, shorten
 from shared.api.leaderboards import ComparedCase, Comparison
-from shared.api.submissions import File, FullSubmission
+from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 from shared.presentation.outcome import RANKED, printed_lines, reason_lines, standing_lines
 from shared.presentation.report_parts import (
@@ -67,7 +57,10 @@ def kernel_lines(table: bytes) -> list[str]:
         if NAME_HEADING in cells and CALLS_HEADING in cells:
             headings = cells
         elif headings and len(cells) == len(headings) and not line.startswith("---"):
-            rows.append(_select_columns(dict(zip(headings, cells, strict=True))))
+            row = dict(zip(headings, cells, strict=True))
+            time = next((row[column] for column in TIME_HEADINGS if column in row), "")
+            name, calls = row[NAME_HEADING], row[CALLS_HEADING]
+            rows.append((one_line(name, KERNEL_NAME_MAX), one_line(time, 12), one_line(calls, 8)))
     if not rows:
         return []
     table_rows = [("kernel", "self time", "calls"), *rows[:KERNELS_MAX]]
@@ -78,20 +71,10 @@ def kernel_lines(table: bytes) -> list[str]:
     ]
 
 
-def _select_columns(row: dict[str, str]) -> tuple[str, str, str]:
-    time = next((row[column] for column in TIME_HEADINGS if column in row), "")
-    return (
-        one_line(row[NAME_HEADING], KERNEL_NAME_MAX),
-        one_line(time, 12),
-        one_line(row[CALLS_HEADING], 8),
-    )
-
-
 def is_good(submission: FullSubmission) -> bool:
     """Whether a submission succeeded: it passed and, in mode ranked, is eligible."""
-    if submission.outcome != PASSED:
-        return False
-    return submission.mode != RANKED or submission.is_eligible
+    is_valid = submission.mode != RANKED or submission.is_eligible
+    return submission.outcome == PASSED and is_valid
 
 
 def headline(submission: FullSubmission) -> str:
@@ -99,32 +82,34 @@ def headline(submission: FullSubmission) -> str:
     ranking = submission.ranking
     score = f", score {time_text(ranking.score_us)}" if ranking and ranking.score_us else ""
     rank = f", rank {ranking.rank}" if ranking and ranking.rank else ""
-    return f"{escaped(_verdict(submission), 60)}{score}{rank}"
+    return f"{wording.escaped(_verdict(submission), 60)}{score}{rank}"
 
 
 def _verdict(submission: FullSubmission) -> str:
     return verdict_text(submission.verdict or submission.outcome or submission.state)
 
 
-def report_card(submission: FullSubmission, files: Iterable[Attachment] = ()) -> Card:
+def report_card(
+    submission: FullSubmission, files: Iterable[wording.Attachment] = ()
+) -> wording.Card:
     """Build the report on a submission, with the files of its run."""
     run_files = list(files)
     block, dropped_count = _fit_lines(_block_lines(submission, run_files))
     log = captured_log(submission)
     # The run's files are attached unchanged; what the card shortens is complete in our own file.
-    text = "\n".join(_text_report_lines(submission, log))
-    text_report = Attachment(f"report-{submission.number}.txt", text.encode())
+    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
+    lines = [f"submission {submission.number}: {head}", *standing_lines(submission)]
+    lines += _join_parts(*_result_parts(submission), system_lines(submission), log)
+    text_report = wording.Attachment(f"report-{submission.number}.txt", "\n".join(lines).encode())
     has_more = dropped_count or bool(log)
     more = [f"… {dropped_count} more lines are in the file"] if dropped_count else []
-    body = "\n".join(
-        [*_head_lines(submission), fenced("\n".join([*block, *more])) if block else ""]
-    )
-    problem, gpu = escaped(submission.problem, 100), escaped(submission.gpu, 40)
-    return Card(
+    code = [wording.fenced("\n".join([*block, *more]))] if block else []
+    problem, gpu = wording.escaped(submission.problem, 100), wording.escaped(submission.gpu, 40)
+    return wording.Card(
         title=f"#{submission.number} {problem} on {gpu}",
-        body=body.rstrip("\n"),
-        colour=GREEN if is_good(submission) else RED,
-        footer=one_line(" · ".join(system_lines(submission)), FOOTER_MAX),
+        body="\n".join([*_head_lines(submission), *code]),
+        colour=wording.GREEN if is_good(submission) else wording.RED,
+        footer=one_line(" · ".join(system_lines(submission)), wording.FOOTER_MAX),
         files=(text_report, *run_files) if has_more else tuple(run_files),
         hint=f"`warpboard submission show {submission.number} --save DIRECTORY` fetches all files",
     )
@@ -134,62 +119,45 @@ def _head_lines(submission: FullSubmission) -> list[str]:
     """Return the verdict, then the score and rank or why there is none, and the distance."""
     symbol = "✅" if is_good(submission) else "❌"
     duration = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
-    verdict, mode = escaped(_verdict(submission), 80), escaped(submission.mode, 20)
+    verdict, mode = wording.escaped(_verdict(submission), 80), wording.escaped(submission.mode, 20)
     lines = [f"{symbol} **{verdict}** · {mode}{duration}"]
-    chars_left = HEAD_MAX - len(lines[0])
+    chars_left = wording.HEAD_MAX - len(lines[0])
     for line in standing_lines(submission):
-        short = escaped(line, LINE_MAX)
+        short = wording.escaped(line, LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left > 0:
             lines.append(short)
     return lines
 
 
-def _block_lines(submission: FullSubmission, files: Sequence[Attachment]) -> list[str]:
-    """Return the code block of the card: its parts, separated by empty lines."""
+def _block_lines(submission: FullSubmission, files: Sequence[wording.Attachment]) -> list[str]:
     tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
-    parts = [
+    kernels = [line for table in tables for line in kernel_lines(table)]
+    printed = printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else []
+    return _join_parts(*_result_parts(submission), kernels, printed)[1:]
+
+
+def _join_parts(*parts: Sequence[str]) -> list[str]:
+    return [line for part in parts if part for line in ("", *part)]
+
+
+def _result_parts(submission: FullSubmission) -> list[list[str]]:
+    """Return the stages, why the submission failed unless a case says so, the cases and times."""
+    is_explained = submission.outcome == PASSED or list(failing_lines(submission.cases))
+    return [
         stage_lines(submission),
-        _reason_lines(submission),
+        [] if is_explained else reason_lines(submission),
         list(case_lines(submission.cases)),
         time_lines(submission.cases),
-        [line for table in tables for line in kernel_lines(table)],
-        printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else [],
     ]
-    lines = [line for part in parts if part for line in ("", *part)]
-    return lines[1:]
 
 
-def _reason_lines(submission: FullSubmission) -> list[str]:
-    """Return why the submission failed, unless a case already says so."""
-    if submission.outcome == PASSED or list(failing_lines(submission.cases)):
-        return []
-    return reason_lines(submission)
-
-
-def _text_report_lines(submission: FullSubmission, log: Sequence[str]) -> Iterator[str]:
-    """Return the report without limits, for a text file."""
-    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
-    yield f"submission {submission.number}: {head}"
-    yield from standing_lines(submission)
-    for part in (
-        stage_lines(submission),
-        _reason_lines(submission),
-        list(case_lines(submission.cases)),
-        time_lines(submission.cases),
-        system_lines(submission),
-        log,
-    ):
-        if part:
-            yield from ("", *part)
-
-
-def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[str], int]:
+def _fit_lines(lines: Sequence[str], chars_max: int = wording.BLOCK_MAX) -> tuple[list[str], int]:
     """Return as many of the first lines as fit, and the number of lines left out."""
     fitting: list[str] = []
     chars_left = chars_max
     for line in lines:
-        short = shorten(escape_control_characters(line), LINE_MAX)
+        short = wording.shorten(escape_control_characters(line), LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left < 0:
             break
@@ -200,23 +168,23 @@ def _fit_lines(lines: Sequence[str], chars_max: int = BLOCK_MAX) -> tuple[list[s
 def public_times(submission: FullSubmission) -> str:
     """Render the timed cases of a ranked result for everybody; empty if there are none."""
     # A block of nothing but backticks grows by half.
-    lines, dropped_count = _fit_lines(time_lines(submission.cases), CONTENT_MAX // 2)
+    lines, dropped_count = _fit_lines(time_lines(submission.cases), wording.CONTENT_MAX // 2)
     if not lines:
         return ""
     more = [f"… {dropped_count} more lines"] if dropped_count else []
-    return fenced("\n".join([*lines, *more]))
+    return wording.fenced("\n".join([*lines, *more]))
 
 
-def comparison_card(comparison: Comparison) -> Card:
+def comparison_card(comparison: Comparison) -> wording.Card:
     """Show the score and each case of both submissions; the diff of the sources is attached."""
     rows = (comparison.score, *comparison.cases[:CASES_MAX])
     diff = comparison.diff
     body = "\n".join(map(_compared_case_line, rows))
-    return Card(
+    return wording.Card(
         title=f"#{comparison.b.number} compared with #{comparison.a.number}",
-        body=fenced(shorten(body, CARD_MAX)),
+        body=wording.fenced(wording.shorten(body, wording.CARD_MAX)),
         footer="a ratio under 1 means that the second submission is faster",
-        files=(Attachment("difference.diff", diff.encode()),) if diff else (),
+        files=(wording.Attachment("difference.diff", diff.encode()),) if diff else (),
     )
 
 
@@ -228,7 +196,10 @@ def _compared_case_line(case: ComparedCase) -> str:
     >>> _compared_case_line(case)
     'n=1: passed, then wrong answer'
     """
-    a, b = _compared_verdict(case.a_verdict), _compared_verdict(case.b_verdict)
+    a, b = (
+        "not run" if verdict is None else verdict_text(verdict)
+        for verdict in (case.a_verdict, case.b_verdict)
+    )
     outcome = case.outcome if a == b else f"{a}, then {b}"
     has_times = case.a_us or case.b_us
     times = f"{time_text(case.a_us)} to {time_text(case.b_us)}, " if has_times else ""
@@ -236,29 +207,20 @@ def _compared_case_line(case: ComparedCase) -> str:
     return f"{one_line(case.name, 40)}: {times}{ratio}{outcome}"
 
 
-def _compared_verdict(verdict: str | None) -> str:
-    return "not run" if verdict is None else verdict_text(verdict)
-
-
-async def fetch_report(api: PlatformApi, submission: FullSubmission) -> Card:
+async def fetch_report(api: PlatformApi, submission: FullSubmission) -> wording.Card:
     """Build the report on a finished submission, with its files. Raises `Failed`."""
     result = msgspec.json.encode(msgspec.structs.replace(submission, source=None))
-    attachments: list[Attachment] = []
+    attachments: list[wording.Attachment] = []
     bytes_left = TOGETHER_BYTES_MAX
     for file in [file for file in submission.files if file.name not in OMITTED][:FILES_MAX]:
-        fits = file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX
-        attachments.append(await _attach(api, submission.number, file, is_fetched=fits))
-        bytes_left -= len(attachments[-1].data or b"")
+        path = f"/v1/submissions/{submission.number}/files/{quote(file.name, safe='')}"
+        data = None
+        if file.bytes <= min(bytes_left, FETCH_BYTES_MAX) and len(attachments) < FETCHES_MAX:
+            # The file may have been deleted; the rest of the report is still worth sending.
+            with contextlib.suppress(Refused):
+                data = await api.get_file(path)
+        attachments.append(wording.Attachment(file.name, data, file.bytes, api.link(path)))
+        bytes_left -= len(data or b"")
     # Files for people come before files for programs.
-    attachments.append(Attachment("result.json", msgspec.json.format(result, indent=1)))
+    attachments.append(wording.Attachment("result.json", msgspec.json.format(result, indent=1)))
     return report_card(submission, attachments)
-
-
-async def _attach(api: PlatformApi, number: int, file: File, *, is_fetched: bool) -> Attachment:
-    path = f"/v1/submissions/{number}/files/{quote(file.name, safe='')}"
-    data = None
-    if is_fetched:
-        # The file may have been deleted; the rest of the report is still worth sending.
-        with contextlib.suppress(Refused):
-            data = await api.get_file(path)
-    return Attachment(file.name, data, file.bytes, api.link(path))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 import discord
@@ -18,12 +18,11 @@ from discord_edge.bot.messages import (
     is_own,
     open_direct_channel,
 )
-from discord_edge.cards import Card, fit_attachments
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.postgres import PostgresTrackedSubmissions
-from discord_edge.submissions.cancellation import cancel_buttons, has_cancel_button
 from discord_edge.submissions.models import Status, TrackedSubmission
-from discord_edge.submissions.report_buttons import report_buttons
+from discord_edge.submissions.reply import cancel_buttons, has_cancel_button, report_buttons
+from discord_edge.wording import Card, fit_attachments
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 
@@ -39,24 +38,87 @@ PER_PROBLEM = "per_problem"
 _log = logging.getLogger(__name__)
 
 
-class DiscordSubmissionThreads:
-    """Threads and messages, over a client that connects later.
+class SubmissionThreads:
+    """Finds or opens the threads of submissions, stores their ids, and sends their messages.
 
     Every method raises `Failed` for what may work later and `Refused` for what is gone for good.
+    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
+    that is close to Discord's limit of active threads, all users have.
     """
 
-    def __init__(self, client: discord.Client, app_emojis: ApplicationEmojis) -> None:
-        self._client, self._app_emojis = client, app_emojis
+    def __init__(
+        self,
+        client: discord.Client,
+        app_emojis: ApplicationEmojis,
+        api: PlatformApi,
+        submissions: PostgresTrackedSubmissions,
+        *,
+        per_problem: bool,
+    ) -> None:
+        self._client, self._app_emojis, self.api = client, app_emojis, api
+        self.submissions, self._per_problem = submissions, per_problem
         # Names of threads that may exist because the answer about their creation was lost.
         self._uncertain_names: set[str] = set()
+        # Late submissions take turns, so that those of one command open one thread.
+        self._lock = asyncio.Lock()
 
-    async def count_active(self, channel: str) -> int:
+    async def open_thread(
+        self, submissions: Sequence[TrackedSubmission]
+    ) -> list[TrackedSubmission]:
+        """Return the submissions of a command with their stored thread."""
+        first = submissions[0]
+        if await self._is_shared(first):
+            thread = await self._reopen_previous(first)
+            thread = thread or await self._open(first, shared_thread_name(first))
+        else:
+            thread = await self._open(first, thread_name(submissions))
+        for submission in submissions:
+            await self.submissions.save(submission.number, "thread", thread)
+        return [replace(submission, thread=thread) for submission in submissions]
+
+    async def open_late(self, submission: TrackedSubmission) -> str:
+        """Return the thread of a submission that could not be opened with its command."""
+        async with self._lock:
+            group = await self.submissions.list_group(submission.first)
+            thread = next((other.thread for other in group if other.thread is not None), None)
+            if thread is None:
+                [first, *_] = await self.open_thread(group)
+                assert first.thread is not None, "the thread was just opened"
+                return first.thread
+            await self.submissions.save(submission.number, "thread", thread)
+            return thread
+
+    async def _is_shared(self, submission: TrackedSubmission) -> bool:
+        """Whether the thread is shared by all submissions of the user and problem."""
+        if await self._count_active(submission.channel) > ACTIVE_MAX:
+            return True
+        api = self.api.on_behalf_of(DiscordUser(int(submission.person)))
+        try:
+            choice = (await api.get(Preferences, "me", "preferences")).threads
+        except Refused as refused:
+            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
+            choice = DEFAULT
+        return self._per_problem if choice == DEFAULT else choice == PER_PROBLEM
+
+    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
+        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
+        thread = await self.submissions.find_previous_thread(submission)
+        if thread is None:
+            return None
+        try:
+            await self._reopen(thread, submission)
+        except Refused as refused:
+            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
+            return None
+        return thread
+
+    async def _count_active(self, channel: str) -> int:
         """Return how many threads are open on the server, as far as Discord told us."""
         async with connected(self._client):
             guild = getattr(await self._fetch_channel(channel), "guild", None)
         return len(guild.threads) if isinstance(guild, discord.Guild) else 0
 
-    async def reopen(self, room: str, submission: TrackedSubmission) -> None:
+    async def _reopen(self, room: str, submission: TrackedSubmission) -> None:
         """Reopen a thread for its user; direct messages and locked threads are refused."""
         async with connected(self._client):
             thread = await self._fetch_channel(room)
@@ -67,7 +129,7 @@ class DiscordSubmissionThreads:
             # A user who left the thread cannot return without this.
             await thread.add_user(discord.Object(int(submission.person)))
 
-    async def open(self, submission: TrackedSubmission, name: str) -> str:
+    async def _open(self, submission: TrackedSubmission, name: str) -> str:
         """Open a private thread, or fall back to the user's direct messages. Returns its id."""
         async with connected(self._client):
             parent = await self._fetch_channel(submission.channel)
@@ -129,13 +191,12 @@ class DiscordSubmissionThreads:
         async with connected(self._client):
             partial = self._channel(room).get_partial_message(int(message))
             text = self._app_emojis.insert(status.text)
+            view: discord.ui.View | None = discord.utils.MISSING
             if status.is_over:
-                await partial.edit(content=text, view=None)
+                view = None
             elif status.is_cancelling:
                 view = cancel_buttons([submission], {submission.number})
-                await partial.edit(content=text, view=view)
-            else:
-                await partial.edit(content=text)
+            await partial.edit(content=text, view=view)
 
     async def send_report(
         self, room: str, card: Card, nonce: str, submission: TrackedSubmission
@@ -149,14 +210,15 @@ class DiscordSubmissionThreads:
             )
             if existing is not None:
                 return existing
-            card = fit_attachments(card, self._file_bytes_max(room))
+            guild = getattr(self._client.get_channel(int(room)), "guild", None)
+            bytes_max = discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
+            if isinstance(guild, discord.Guild):
+                bytes_max = guild.filesize_limit
+            card = fit_attachments(card, bytes_max)
             embed = build_embed(card)
             embed.description = self._app_emojis.insert(embed.description or "", BODY_MAX)
             message = await self._channel(room).send(
-                embed=embed,
-                files=build_files(card),
-                nonce=nonce,
-                view=report_buttons(submission),
+                embed=embed, files=build_files(card), nonce=nonce, view=report_buttons(submission)
             )
             return str(message.id)
 
@@ -166,12 +228,6 @@ class DiscordSubmissionThreads:
             thread = self._client.get_channel(int(room))
             if isinstance(thread, discord.Thread) and not thread.archived:
                 await thread.edit(archived=True)
-
-    def _file_bytes_max(self, room: str) -> int:
-        """Return the largest file that the server accepts."""
-        guild = getattr(self._client.get_channel(int(room)), "guild", None)
-        limit = discord.utils.DEFAULT_FILE_SIZE_LIMIT_BYTES
-        return guild.filesize_limit if isinstance(guild, discord.Guild) else limit
 
     def _channel(self, room: str) -> discord.PartialMessageable:
         return self._client.get_partial_messageable(int(room))
@@ -200,74 +256,3 @@ def shared_thread_name(first: TrackedSubmission) -> str:
     """
     since = f" since #{first.number}"
     return first.problem[: THREAD_NAME_MAX - len(since)] + since
-
-
-@dataclass(frozen=True)
-class ThreadOpener:
-    """Finds or opens threads, and stores their ids.
-
-    With `per_problem`, users have one thread per problem unless they chose otherwise. On a server
-    that is close to Discord's limit of active threads, all users have.
-    """
-
-    api: PlatformApi
-    threads: DiscordSubmissionThreads
-    submissions: PostgresTrackedSubmissions
-    per_problem: bool = False
-    # Late submissions take turns, so that those of one command open one thread.
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def open_thread(
-        self, submissions: Sequence[TrackedSubmission]
-    ) -> list[TrackedSubmission]:
-        """Return the submissions of a command with their stored thread.
-
-        Raises `Refused` and `Failed`.
-        """
-        first = submissions[0]
-        if await self._is_shared(first):
-            thread = await self._reopen_previous(first)
-            thread = thread or await self.threads.open(first, shared_thread_name(first))
-        else:
-            thread = await self.threads.open(first, thread_name(submissions))
-        for submission in submissions:
-            await self.submissions.save(submission.number, "thread", thread)
-        return [replace(submission, thread=thread) for submission in submissions]
-
-    async def open_late_thread(self, submission: TrackedSubmission) -> TrackedSubmission:
-        """Return a submission with its thread, which could not be opened with its command.
-
-        Raises `Refused` and `Failed`.
-        """
-        async with self.lock:
-            group = await self.submissions.list_group(submission.first)
-            thread = next((other.thread for other in group if other.thread is not None), None)
-            if thread is None:
-                group = await self.open_thread(group)
-                return next(other for other in group if other.number == submission.number)
-            await self.submissions.save(submission.number, "thread", thread)
-            return replace(submission, thread=thread)
-
-    async def _is_shared(self, submission: TrackedSubmission) -> bool:
-        """Whether the thread is shared by all submissions of the user and problem."""
-        if await self.threads.count_active(submission.channel) > ACTIVE_MAX:
-            return True
-        api = self.api.on_behalf_of(DiscordUser(int(submission.person)))
-        try:
-            choice = (await api.get(Preferences, "me", "preferences")).threads
-        except Refused as refused:
-            _log.info("no preferences for #%d: %s", submission.number, refused.reason)
-            choice = DEFAULT
-        return self.per_problem if choice == DEFAULT else choice == PER_PROBLEM
-
-    async def _reopen_previous(self, submission: TrackedSubmission) -> str | None:
-        """Return the newest thread of the user and problem, open again. Raises `Failed`."""
-        thread = await self.submissions.find_previous_thread(submission)
-        if thread is None:
-            return None
-        try:
-            await self.threads.reopen(thread, submission)
-        except Refused as refused:
-            _log.info("thread %s cannot be used again: %s", thread, refused.reason)
-            return None
-        return thread

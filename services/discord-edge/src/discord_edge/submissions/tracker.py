@@ -18,7 +18,7 @@ from discord_edge.submissions.models import (
     first_status,
 )
 from discord_edge.submissions.report import fetch_report, headline, is_good
-from discord_edge.submissions.threads import ThreadOpener
+from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.wording import escaped, message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
@@ -31,7 +31,6 @@ EDIT_EVERY_S = 2.0
 FOLLOW_S_MAX = 48 * 3600.0
 # How long a user may watch a command in progress.
 SEND_S_MAX = 30.0
-SendTask = asyncio.Task[list[TrackedSubmission]]
 
 _log = logging.getLogger(__name__)
 
@@ -60,21 +59,20 @@ class SubmissionSender:
         await self.submissions.add_pending(pending)
         task = asyncio.create_task(self._submit(pending), name=f"send {pending.key}")
         await asyncio.wait({task}, timeout=self.send_s_max)
-        if task.done():
-            try:
-                return task.result()
-            except Refused:
-                await retry_until_done(lambda: self.submissions.remove_pending(pending.key))
-                raise
-        # Ingest may have accepted it already: giving up would make the user send it twice.
-        self._finish_later(pending, task)
-        return None
+        if not task.done():
+            # Ingest may have accepted it already: giving up would make the user send it twice.
+            self.tasks.start(self._finish(pending, task), f"late {pending.key}")
+            return None
+        try:
+            return task.result()
+        except Refused:
+            await retry_until_done(lambda: self.submissions.remove_pending(pending.key))
+            raise
 
     async def resume(self) -> None:
         """Repeat the requests of a killed process. Raises `Failed`."""
         for pending in await self.submissions.list_pending():
-            task = asyncio.create_task(self._submit(pending), name=f"send {pending.key}")
-            self._finish_later(pending, task)
+            self.tasks.start(self._finish(pending, self._submit(pending)), f"late {pending.key}")
 
     async def _submit(self, pending: PendingSubmission) -> list[TrackedSubmission]:
         api = self.api.on_behalf_of(pending.user, pending.key)
@@ -92,22 +90,20 @@ class SubmissionSender:
             )
             for receipt in receipts.submissions
         ]
-        await retry_until_done(lambda: self._store(pending, submissions))
+
+        async def store() -> None:
+            for submission in submissions:
+                await self.submissions.add(submission)
+            await self.submissions.remove_pending(pending.key)
+
+        await retry_until_done(store)
         return submissions
 
-    async def _store(
-        self, pending: PendingSubmission, submissions: Sequence[TrackedSubmission]
+    async def _finish(
+        self, pending: PendingSubmission, answer: Awaitable[list[TrackedSubmission]]
     ) -> None:
-        for submission in submissions:
-            await self.submissions.add(submission)
-        await self.submissions.remove_pending(pending.key)
-
-    def _finish_later(self, pending: PendingSubmission, task: SendTask) -> None:
-        self.tasks.start(self._finish(pending, task), f"late {pending.key}")
-
-    async def _finish(self, pending: PendingSubmission, task: SendTask) -> None:
         try:
-            submissions = await task
+            submissions = await answer
         except Refused as refused:
             _log.warning("command %s was refused: %s", pending.key, refused)
             await self.on_refused(pending, refused)
@@ -125,20 +121,18 @@ def _ignore_status(_: Status, __: str) -> None:
 class SubmissionTracker:
     """Tracks every open submission in a task of its own."""
 
-    opener: ThreadOpener
+    threads: SubmissionThreads
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     _trackers: dict[int, "_Tracker"] = field(default_factory=dict)
     _numbers: set[int] = field(default_factory=set)
 
     async def resume(self) -> None:
         """Track the submissions that the previous process left open. Raises `Failed`."""
-        for submission in self._claim(await self.opener.submissions.list_open()):
+        for submission in self._claim(await self.threads.submissions.list_open()):
             self._start(submission, _ignore_status)
 
     async def track(
-        self,
-        submissions: Sequence[TrackedSubmission],
-        listener: StatusListener = _ignore_status,
+        self, submissions: Sequence[TrackedSubmission], listener: StatusListener = _ignore_status
     ) -> None:
         """Open the thread of a command, now or later, and track its submissions.
 
@@ -147,12 +141,11 @@ class SubmissionTracker:
         if not (submissions := self._claim(submissions)):
             return
         try:
-            with_thread = await self.opener.open_thread(submissions)
+            submissions = await self.threads.open_thread(submissions)
         except (Failed, Refused) as error:
             number = submissions[0].number
             _log.warning("the thread of submission %d is opened later: %s", number, error)
-            with_thread = list(submissions)
-        for submission in with_thread:
+        for submission in submissions:
             self._start(submission, listener)
 
     def _claim(self, submissions: Sequence[TrackedSubmission]) -> list[TrackedSubmission]:
@@ -171,7 +164,7 @@ class SubmissionTracker:
 
     async def _track(self, submission: TrackedSubmission, listener: StatusListener) -> None:
         number = submission.number
-        end_reason, tracker = "told", _Tracker(self, submission, listener)
+        end_reason, tracker = "told", _Tracker(self.threads, submission, listener)
         self._trackers[number] = tracker
         try:
             async with asyncio.timeout(FOLLOW_S_MAX):
@@ -183,30 +176,22 @@ class SubmissionTracker:
             end_reason = "too_long"
         finally:
             del self._trackers[number]
-        await retry_until_done(lambda: self.opener.submissions.save(number, "ended", end_reason))
+        await retry_until_done(lambda: self.threads.submissions.save(number, "ended", end_reason))
         self._numbers.discard(number)
-        await self._close_if_idle(tracker.room)
-
-    async def _close_if_idle(self, thread: str) -> None:
-        """Close a thread that has no open submissions."""
-        if not thread:
-            return
-        open_submissions = await retry_until_done(self.opener.submissions.list_open)
-        if not any(submission.thread == thread for submission in open_submissions):
-            with contextlib.suppress(Refused):
-                await retry_until_done(lambda: self.opener.threads.close(thread))
+        if thread := tracker.room:
+            # Close a thread that has no open submissions.
+            open_submissions = await retry_until_done(self.threads.submissions.list_open)
+            if all(other.thread != thread for other in open_submissions):
+                with contextlib.suppress(Refused):
+                    await retry_until_done(lambda: self.threads.close(thread))
 
 
 class _Tracker:
-    """Tracks one submission until its report is sent."""
-
     def __init__(
-        self, tracker: SubmissionTracker, submission: TrackedSubmission, listener: StatusListener
+        self, threads: SubmissionThreads, submission: TrackedSubmission, listener: StatusListener
     ) -> None:
-        self._opener = opener = tracker.opener
-        self._api = opener.api.on_behalf_of(DiscordUser(int(submission.person)))
-        self._messages, self._submissions = opener.threads, opener.submissions
-        self._submission, self._listener = submission, listener
+        self._threads, self._submission, self._listener = threads, submission, listener
+        self._api = threads.api.on_behalf_of(DiscordUser(int(submission.person)))
         self._status = first_status(submission)
         self._shown_text, self.room, self._is_cancelling = "", "", False
         self._changed = asyncio.Event()
@@ -245,6 +230,10 @@ class _Tracker:
         is_cancelling = self._status.is_cancelling or self._is_cancelling
         return replace(self._status, is_cancelling=is_cancelling)
 
+    async def _save(self, name: str, value: str) -> None:
+        number = self._submission.number
+        await retry_until_done(lambda: self._threads.submissions.save(number, name, value))
+
     async def _finish(self, message: str, result: FullSubmission) -> None:
         """Send the report once, and edit the status message a last time. Raises `Refused`."""
         submission = self._submission
@@ -252,15 +241,13 @@ class _Tracker:
             card = await retry_until_done(lambda: fetch_report(self._api, result))
             nonce = message_nonce(f"{submission.number}:report")
             report = await self._send(
-                lambda room: self._messages.send_report(room, card, nonce, submission)
+                lambda room: self._threads.send_report(room, card, nonce, submission)
             )
-            await retry_until_done(
-                lambda: self._submissions.save(submission.number, "report", report)
-            )
+            await self._save("report", report)
         status = self._current_status
         with contextlib.suppress(Refused):
             await retry_until_done(
-                lambda: self._messages.edit_status(self.room, message, status, submission)
+                lambda: self._threads.edit_status(self.room, message, status, submission)
             )
 
     async def _open_status_message(self) -> str:
@@ -268,56 +255,52 @@ class _Tracker:
 
         It is "" if the user sees the answer to the command and can be reached in no other way.
         """
+        submission = self._submission
         try:
-            self.room = self._submission.thread or await self._open_late_thread()
-            return self._submission.status or await self._send_status()
+            self.room = submission.thread or ""
+            if not self.room:
+                self.room = await retry_until_done(lambda: self._threads.open_late(submission))
+            return submission.status or await self._send_status()
         except Refused as refused:
             if self._listener is _ignore_status:
                 raise
-            number = self._submission.number
-            _log.info("submission %d is shown in the answer only: %s", number, refused.reason)
+            number, reason = submission.number, refused.reason
+            _log.info("submission %d is shown in the answer only: %s", number, reason)
         self.room = ""
         return ""
 
-    async def _open_late_thread(self) -> str:
-        submission = await retry_until_done(lambda: self._opener.open_late_thread(self._submission))
-        assert submission.thread is not None, "the opener stores a thread"
-        return submission.thread
-
     async def _send_status(self) -> str:
-        """Send the status message, and return its id."""
         submission, text = self._submission, self._status.text
         nonce = message_nonce(f"{submission.number}:status")
         self._shown_text = text
         message = await self._send(
-            lambda room: self._messages.send_status(room, text, nonce, submission)
+            lambda room: self._threads.send_status(room, text, nonce, submission)
         )
-        await retry_until_done(lambda: self._submissions.save(submission.number, "status", message))
+        await self._save("status", message)
         return message
 
     async def _send(self, send: Callable[[str], Awaitable[str]]) -> str:
         """Send to the thread, or by direct message if the thread is gone; return the id."""
-        number = self._submission.number
         try:
             return await retry_until_done(lambda: send(self.room))
         except Refused as refused:
-            _log.info("submission %d continues by direct message: %s", number, refused.reason)
-        self.room = await retry_until_done(lambda: self._messages.direct_channel(self._submission))
-        await retry_until_done(lambda: self._submissions.save(number, "thread", self.room))
+            number, reason = self._submission.number, refused.reason
+            _log.info("submission %d continues by direct message: %s", number, reason)
+        self.room = await retry_until_done(lambda: self._threads.direct_channel(self._submission))
+        await self._save("thread", self.room)
         return await retry_until_done(lambda: send(self.room))
 
     async def _listen(self) -> None:
         """Apply the events of the stream until it ends. Raises `Refused`."""
-        pause_s = PAUSE_S_MIN
+        pause_s, number = PAUSE_S_MIN, self._submission.number
         while True:
             place = self._status.place
             try:
-                async for event in self._api.events(self._submission.number, place):
-                    if event.kind == "end":
+                async for kind, data in self._api.events(number, place):
+                    if kind == "end":
                         return
-                    self._set_status(evolve(self._status, event.kind, event.data))
+                    self._set_status(evolve(self._status, kind, data))
             except Failed as failed:
-                number = self._submission.number
                 _log.info("the stream of submission %d is opened again: %s", number, failed)
             has_progressed = self._status.place > place
             pause_s = PAUSE_S_MIN if has_progressed else min(2 * pause_s, PAUSE_S_MAX)
@@ -331,7 +314,7 @@ class _Tracker:
             began_at, status = time.monotonic(), self._current_status
             if message and status.text != self._shown_text:
                 try:
-                    await self._messages.edit_status(self.room, message, status, self._submission)
+                    await self._threads.edit_status(self.room, message, status, self._submission)
                     self._shown_text = status.text
                 except (Failed, Refused) as error:
                     _log.info("an edit is skipped: %s", error)

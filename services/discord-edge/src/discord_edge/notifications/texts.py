@@ -1,4 +1,4 @@
-"""The texts of public announcements, and what they are about."""
+"""The texts of notifications: public announcements and messages to one participant."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,8 +13,10 @@ from discord_edge.wording import (
     render_statement,
     without_mentions,
 )
+from shared import events
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
+from shared.api.preferences import DiscordParticipant, SubmissionOwner
 from shared.api.problems import FullProblem
 from shared.presentation.units import (
     TIED_LEGEND,
@@ -34,6 +36,11 @@ UNNAMED = "an unnamed participant"
 ACTIVE = "active"
 HIDDEN = "hidden"
 BEGINNER = "beginner"
+OFF, THREAD = "off", "thread"
+# Escaping may double both, and a message has at most 2000 characters.
+RULE_MAX, REASON_MAX = 200, 600
+HELD = " is held: it stays off its leaderboard until a moderator has reviewed it"
+DISQUALIFIED = " is disqualified: it is no longer on its leaderboard"
 MatchKind = Literal["kept", "paired", "missing", "strange"]
 TEXTS: Mapping[str, str] = {
     "kept": "✅ {problem}: its post exists",
@@ -85,14 +92,13 @@ def result_line(entry: Entry, board: Leaderboard) -> str:
         symbol, achievement = "📈", f"has a new best, rank {rank}"
     first = ", the first valid entry" if len(board.items) == 1 else ""
     leaderboard = f"`{board.problem}` on {escaped(board.gpu, 40)}"
-    score = f"**{time_text(entry.score_us)}**"
-    name = _participant(entry)
-    return f"{symbol} **{name}** {achievement} of {leaderboard}: {score}{first} · #{entry.number}"
+    result = f"{leaderboard}: **{time_text(entry.score_us)}**{first}"
+    return f"{symbol} **{_participant(entry)}** {achievement} of {result} · #{entry.number}"
 
 
 def slower_result_line(entry: Entry, board: Leaderboard, number: int, score_us: float) -> str:
     """Announce a valid ranked result that is not its participant's best."""
-    leaderboard = f"`{board.problem}`, {escaped(board.gpu, 40)}"
+    leaderboard = leaderboard_label(board.problem, board.gpu)
     rank = rank_text(entry.rank, is_tied=entry.is_tied)
     note = f"valid but slower than their {time_text(entry.score_us)} at rank {rank}"
     if number in entry.pooled_over:
@@ -130,7 +136,7 @@ def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: 
         return ""
     headline = "A new record on" if is_record else "The podium changed on"
     moves = ", ".join([] if before is None else _podium_moves(board, list(before)))
-    heading = f"{headline} `{board.problem}`, {escaped(board.gpu, 40)}:"
+    heading = f"{headline} {leaderboard_label(board.problem, board.gpu)}:"
     rows = [
         f"{MEDALS[entry.rank - 1]} **{_participant(entry)}** {time_text(entry.score_us)}"
         for entry in entries
@@ -140,7 +146,6 @@ def podium_text(board: Leaderboard, before: Sequence[str] | None, *, is_record: 
 
 
 def _podium_moves(board: Leaderboard, before: list[str]) -> list[str]:
-    """Say who took the first place, who entered the top 3 and who dropped out of it."""
     entries = board.items[: len(MEDALS)]
     moves = [
         f"**{_participant(entry)}** {'took first place' if place == 0 else 'entered the top 3'}"
@@ -172,9 +177,8 @@ def post_text(summary: ProblemSummary) -> str:
         f"{_state(summary)} · GPU types: {escaped(', '.join(summary.gpus) or 'none', 150)}",
         *([summary.rejudge] if summary.rejudge else []),
     ]
-    commands = (
-        f"`/leaderboard task` for the files, `/leaderboard show` for the ranking ({summary.slug})."
-    )
+    commands = "`/leaderboard task` for the files, `/leaderboard show` for the ranking "
+    commands += f"({summary.slug})."
     # Escaping may double what surrounds the statement; the statement gets the remaining space.
     chars_max = min(STATEMENT_MAX, CONTENT_MAX - len("\n".join([*head, "", "", commands])))
     statement = without_mentions(escape_control_characters(summary.statement))
@@ -252,21 +256,16 @@ def match_posts(
 PostMatch(problem='old', kind='strange', post='9')]
     """
     taken = {recorded[problem] for problem in problems if recorded.get(problem) in posts}
+    unmatched = {post: name for post, name in posts.items() if post not in taken}
     matches = []
     for problem in problems:
         post = recorded.get(problem)
         if post in taken:
             matches.append(PostMatch(problem, "kept", post))
             continue
-        candidates = [
-            identity
-            for identity, name in posts.items()
-            if name == problem and identity not in taken
-        ]
-        kind: MatchKind = "paired" if candidates else "missing"
-        matches.append(PostMatch(problem, kind, next(iter(candidates), None)))
-        taken.update(candidates[:1])
-    unmatched = {identity: name for identity, name in posts.items() if identity not in taken}
+        post = next((post for post, name in unmatched.items() if name == problem), None)
+        matches.append(PostMatch(problem, "paired" if post else "missing", post))
+        unmatched.pop(post or "", None)
     return matches + [PostMatch(name, "strange", post) for post, name in unmatched.items()]
 
 
@@ -277,3 +276,95 @@ def match_line(match: PostMatch) -> str:
     '✅ copy: its post exists'
     """
     return TEXTS[match.kind].format(problem=escaped(match.problem, 100))
+
+
+def wants_notice(participant: DiscordParticipant, notice: str) -> bool:
+    """Whether they chose to receive an optional notification and can be reached."""
+    return participant.discord is not None and getattr(participant.preferences, notice) != OFF
+
+
+def decision_text(fact: events.Fact, owner: SubmissionOwner) -> tuple[str, bool] | None:
+    """Describe a decision, and say whether one may appeal it; None for any other fact."""
+    match fact:
+        case events.SubmissionFinished(is_held=True) | events.SubmissionHeld():
+            decision, may_appeal = HELD, True
+        case events.SubmissionDisqualified():
+            decision, may_appeal = DISQUALIFIED, True
+        case events.SubmissionReleased():
+            decision, may_appeal = " is no longer held and may be ranked", False
+        case events.SubmissionRestored():
+            decision, may_appeal = " is no longer disqualified and may be ranked", False
+        case events.AppealDecided(is_accepted=is_accepted):
+            outcome = "accepted: the submission may be ranked" if is_accepted else "rejected"
+            decision, may_appeal = f" was reviewed again, and your appeal is {outcome}", False
+        case _:
+            return None
+    rule, reason = getattr(fact, "rule", ""), getattr(fact, "reason", "")
+    label = leaderboard_label(owner.problem, owner.gpu)
+    lines = [f"Your submission #{owner.number} ({label}){decision}."]
+    lines += [f"Rule: {escaped(rule, RULE_MAX)}"] if rule else []
+    lines += [f"Reason: {escaped(reason, REASON_MAX)}"] if reason else []
+    return "\n".join(lines), may_appeal
+
+
+def ban_appeal_text(fact: events.BanAppealDecided) -> str:
+    """Describe the decision about an appeal against a ban.
+
+    >>> ban_appeal_text(events.BanAppealDecided(is_accepted=True, reason="a mistake"))
+    'Your ban was reviewed again, and your appeal is accepted.\\nReason: a mistake'
+    """
+    outcome = "accepted" if fact.is_accepted else "rejected"
+    reason = escaped(fact.reason, REASON_MAX)
+    return f"Your ban was reviewed again, and your appeal is {outcome}.\nReason: {reason}"
+
+
+def appeal_hint(number: int) -> str:
+    """Explain how to appeal: with the button below the message, or with the CLI."""
+    command = f"`warpboard submission appeal {number} TEXT`"
+    return f"If this is wrong, appeal with the button below or with {command}."
+
+
+def finished_text(owner: SubmissionOwner, headline: str) -> str:
+    """Say that a submission has finished, and how."""
+    label = leaderboard_label(owner.problem, owner.gpu)
+    return f"Your submission #{owner.number} ({label}, {owner.mode}) has finished: {headline}"
+
+
+def overtaken_text(overtaken: Entry, entry: Entry, board: Leaderboard) -> str:
+    """Say that an entry overtook the recipient's."""
+    name = escaped(entry.participant or "Another participant", 60)
+    label = leaderboard_label(board.problem, board.gpu)
+    score, own_score = time_text(entry.score_us), time_text(overtaken.score_us)
+    return (
+        f"**{name}** overtook you on {label}, with #{entry.number}: {score}. "
+        f"Your #{overtaken.number}, {own_score}, now has rank {overtaken.rank}."
+    )
+
+
+def deadline_text(slug: str, deadline_at: datetime) -> str:
+    """Say that a leaderboard closes soon."""
+    return f"`{slug}` takes submissions until {deadline_time(deadline_at)}."
+
+
+def leaderboard_label(problem: str, gpu: str) -> str:
+    """Name a leaderboard."""
+    return f"`{problem}`, {escaped(gpu, 40)}"
+
+
+def newly_overtaken(entry: Entry, board: Leaderboard, best_us: float | None) -> Sequence[Entry]:
+    """Return the entries that a new entry is ahead of, and that its participant was behind before.
+
+    `best_us` is the participant's previous best score; None if this is their first.
+    """
+    return [
+        other
+        for other in board.items
+        if other.rank > entry.rank and (best_us is None or other.score_us < best_us)
+    ]
+
+
+class Notice(NamedTuple):
+    """A message to one participant, and the number of the submission that they may appeal."""
+
+    text: str
+    appeal: int | None = None
