@@ -91,11 +91,11 @@ def create_app(
             ingest.people, ingest.tokens, ingest.moderation, ingest.operators, auth
         ),
         consents_router(ingest.consents, auth),
-        agents_router(ingest.agents, auth),
+        agents_router(ingest.ports, ingest.decisions, auth),
         moderation_router(ingest.moderation, auth),
         preferences_router(ingest.preferences, auth),
-        rejudges_router(ingest.rejudges, auth),
-        duels_router(ingest.duels, auth),
+        rejudges_router(ingest.ports, ingest.decisions, auth),
+        duels_router(ingest.ports, ingest.decisions, auth),
         platform_router(ingest.operators, ingest.account_tables, auth),
     ):
         app.include_router(router)

@@ -11,19 +11,26 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends
 from msgspec import structs
 
-from ingest.decisions import CommandContext, Decisions
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import ReasonRequest, SlugInPath
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.rules import QUEUE_WAIT_S_MAX, Cancel, deadline, safe_name, submissions
+from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
 from shared import subjects
 from shared.api import baselines as api
 from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import Appender, Conflict
-from shared.events import Baseline, Blob, Fact, ProblemPublished, SubmissionReceived
+from shared.event_log import Conflict
+from shared.events import (
+    Baseline,
+    Blob,
+    Fact,
+    ProblemPublished,
+    SubmissionCancelRequested,
+    SubmissionReceived,
+)
 from shared.ids import BASELINE_ACCOUNT, derive_id
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
@@ -116,6 +123,7 @@ class Baselines:
     """Starts baseline runs; a restart never starts one twice."""
 
     ports: Ports
+    decisions: Decisions
 
     async def run_new(self, slug: str, facts: Sequence[Fact]) -> list[api.BaselineRun]:
         """Run the newest version's baselines that never ran, and cancel the previous version's.
@@ -144,33 +152,32 @@ class Baselines:
     async def _cancel_open_run(self, target: BaselineTarget) -> None:
         """Cancel the open run: nobody compares with a replaced version."""
         for number in range(ROUNDS_MAX):
-            submission = target.submission(number)
-            agg = subjects.submission(submission)
+            agg = subjects.submission(target.submission(number))
             if not await self.ports.log.history(agg):
                 return
-            decisions = Decisions(self.ports.log, self.ports.clock)
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
-                await decisions.make(
-                    agg, submissions, Cancel(SUPERSEDED), CommandContext(PLATFORM, submission)
-                )
+                cancel = SubmissionCancelRequested(reason=SUPERSEDED)
+                await self.decisions.make(agg, submissions, cancel, PLATFORM)
 
     async def _start_runs(
         self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
         published = problems.newest_version(slug, problems.problems.fold(facts))
         at = self.ports.clock()
-        runs = []
-        for target, baseline in baseline_targets(slug, published):
-            received = receive_baseline(target, baseline, published, at)
-            runs.append(self._start_run(target, received, actor, rounds))
+        runs = [
+            self._start_run(
+                target, receive_baseline(target, baseline, published, at), actor, rounds
+            )
+            for target, baseline in baseline_targets(slug, published)
+        ]
         return list(await asyncio.gather(*runs))
 
     async def _start_run(
         self, target: BaselineTarget, received: SubmissionReceived, actor: str, rounds: int
     ) -> api.BaselineRun:
         """Start the next run, or return the one that is still open."""
-        submission = target.submission(0)
+        submission, is_new = target.submission(0), False
         for number in range(rounds):
             submission = target.submission(number)
             agg = subjects.submission(submission)
@@ -179,16 +186,15 @@ class Baselines:
                 event_id = derive_id(submission, "SubmissionReceived")
                 append = Append(agg, received, 0, "", submission, event_id)
                 try:
-                    await Appender(self.ports.log, actor, self.ports.clock).append(append)
+                    await self.decisions.append(actor, append)
                 except Conflict:
                     break  # Somebody else started it at the same moment.
-                return api.BaselineRun(
-                    name=target.name, gpu=target.gpu, submission=submission, is_new=True
-                )
+                is_new = True
+                break
             if not submissions.fold(event.fact for event in history).is_over:
                 break
         return api.BaselineRun(
-            name=target.name, gpu=target.gpu, submission=submission, is_new=False
+            name=target.name, gpu=target.gpu, submission=submission, is_new=is_new
         )
 
 

@@ -1,6 +1,6 @@
 """Operators' routes for participants: accounts, roles, tokens and identities."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
@@ -30,6 +30,7 @@ from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from shared.api import accounts as api
 from shared.api.platform import DecisionResponse
+from shared.events import RoleGranted, RoleRevoked
 from shared.response_types import DocumentedRoute
 
 SUBJECT_LENGTH_MAX = 200
@@ -50,11 +51,8 @@ class AccountRequest(RequestModel):
     reason: Text
 
 
-class RenameRequest(RequestModel):
+class RenameRequest(AccountRequest):
     """The new name of a participant, and why."""
-
-    name: Name
-    reason: Text
 
 
 class ParticipantTokenRequest(TokenRequest):
@@ -89,10 +87,8 @@ def participants_router(
     """The routes, each for operators only; those that give more rights are for admins."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
     _participants(router, people, tokens, moderation, auth)
-    _names(router, people, operators, auth)
-    _roles(router, people, auth)
-    _tokens(router, people, tokens, auth)
-    _identities(router, people, auth)
+    _rename(router, people, operators, auth)
+    _rights(router, people, tokens, auth)
     return router
 
 
@@ -101,11 +97,7 @@ def _participants(
 ) -> None:
     operator = auth.operator("admin:participants")
 
-    @router.post(
-        "/participants",
-        status_code=201,
-        responses={200: {"description": "The participant already has an account."}},
-    )
+    @router.post("/participants", status_code=201, responses=KNOWN)
     async def open_account(
         body: AccountRequest, response: Response, actor: Annotated[str, Depends(operator)]
     ) -> api.OpenedAccount:
@@ -135,10 +127,6 @@ def _participants(
             tokens=[token_response(details) for details in await tokens.list_tokens(account)],
         )
 
-
-def _names(router: APIRouter, people: Accounts, operators: Operators, auth: Authenticator) -> None:
-    operator = auth.operator("admin:participants")
-
     @router.get("/participants", dependencies=[Depends(operator)])
     async def names(after: After = "", limit: Limit = 1000) -> api.ParticipantNames:
         """The names of participants, ordered by id."""
@@ -151,9 +139,13 @@ def _names(router: APIRouter, people: Accounts, operators: Operators, auth: Auth
             next_after=page[-1][0] if len(accounts) > limit else None,
         )
 
+
+def _rename(router: APIRouter, people: Accounts, operators: Operators, auth: Authenticator) -> None:
     @router.put("/participants/{name}/name")
     async def rename(
-        name: NameInPath, body: RenameRequest, actor: Annotated[str, Depends(operator)]
+        name: NameInPath,
+        body: RenameRequest,
+        actor: Annotated[str, Depends(auth.operator("admin:participants"))],
     ) -> api.OpenedAccount:
         """Rename a participant. They keep the old name, too, and nobody else can get it."""
         account = await people.rename(name, body.name, actor)
@@ -163,33 +155,25 @@ def _names(router: APIRouter, people: Accounts, operators: Operators, auth: Auth
         )
 
 
-def _roles(router: APIRouter, people: Accounts, auth: Authenticator) -> None:
-    admin = auth.operator("admin")
+def _rights(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator) -> None:
+    Admin: TypeAlias = Annotated[str, Depends(auth.operator("admin"))]
 
     @router.post("/participants/{name}/roles")
-    async def grant(
-        name: NameInPath, body: RoleRequest, actor: Annotated[str, Depends(admin)]
-    ) -> DecisionResponse:
+    async def grant(name: NameInPath, body: RoleRequest, actor: Admin) -> DecisionResponse:
         """Give a participant a role."""
-        return decision_response(
-            await people.role(name, rules.Grant(body.role, body.reason), actor)
-        )
+        event = RoleGranted(role=body.role, reason=body.reason)
+        return decision_response(await people.decide(await people.find(name), event, actor))
 
     @router.delete("/participants/{name}/roles/{role}")
     async def take(
-        name: NameInPath, role: Role, body: ReasonRequest, actor: Annotated[str, Depends(admin)]
+        name: NameInPath, role: Role, body: ReasonRequest, actor: Admin
     ) -> DecisionResponse:
         """Take a role from a participant."""
-        return decision_response(await people.role(name, rules.TakeRole(role, body.reason), actor))
-
-
-def _tokens(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator) -> None:
-    admin, operator = auth.operator("admin"), auth.operator("admin:participants")
+        event = RoleRevoked(role=role, reason=body.reason)
+        return decision_response(await people.decide(await people.find(name), event, actor))
 
     @router.post("/tokens", status_code=201)
-    async def issue(
-        body: ParticipantTokenRequest, actor: Annotated[str, Depends(admin)]
-    ) -> api.IssuedToken:
+    async def issue(body: ParticipantTokenRequest, actor: Admin) -> api.IssuedToken:
         """Create a token for a participant, within their roles; its text is shown once."""
         account = await people.find(body.participant)
         new = body.to_new_token()._replace(reason=body.reason)
@@ -199,30 +183,21 @@ def _tokens(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authentic
     async def revoke(
         id: NumberInPath,  # noqa: A002  (the contract's own word)
         body: ReasonRequest,
-        actor: Annotated[str, Depends(operator)],
+        actor: Annotated[str, Depends(auth.operator("admin:participants"))],
     ) -> api.RevokedToken:
         """Revoke any token, everywhere within a second."""
         result = await tokens.revoke_any(id, body.reason, actor)
         return api.RevokedToken(id=id, state="revoked", event=result.event, seq=result.seq)
 
-
-def _identities(router: APIRouter, people: Accounts, auth: Authenticator) -> None:
-    admin = auth.operator("admin")
-
     @router.post("/participants/{name}/identities")
-    async def link(
-        name: NameInPath, body: IdentityRequest, actor: Annotated[str, Depends(admin)]
-    ) -> DecisionResponse:
+    async def link(name: NameInPath, body: IdentityRequest, actor: Admin) -> DecisionResponse:
         """Link an identity to a participant, who can log in with it from now on."""
         account = await people.find(name)
         return decision_response(await people.link(account, body.provider, body.subject, actor))
 
     @router.delete("/participants/{name}/identities/{identity}")
     async def unlink(
-        name: NameInPath,
-        identity: IdInPath,
-        body: ReasonRequest,
-        actor: Annotated[str, Depends(admin)],
+        name: NameInPath, identity: IdInPath, body: ReasonRequest, actor: Admin
     ) -> DecisionResponse:
         """Unlink an identity from a participant."""
         account = await people.find(name)

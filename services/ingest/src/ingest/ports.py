@@ -283,7 +283,8 @@ class Snapshots(Protocol):
         ...
 
 
-class Ports(NamedTuple):
+@dataclass(frozen=True)
+class Ports:
     """All ports of ingest."""
 
     log: EventLog

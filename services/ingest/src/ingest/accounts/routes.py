@@ -1,7 +1,7 @@
 """Routes for participants about their own account: tokens and identities."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
@@ -54,16 +54,11 @@ class TokenRequest(RequestModel):
 def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> APIRouter:
     """The routes, each for the participants themselves."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _own_account(router, people, tokens, auth)
-    _tokens(router, tokens, auth)
-    return router
+    Participant: TypeAlias = Annotated[Caller, Depends(auth.participant())]
+    Holder: TypeAlias = Annotated[Caller, Depends(auth.participant("account"))]
 
-
-def _own_account(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authenticator) -> None:
     @router.get("/me")
-    async def me(
-        caller: Annotated[Caller, Depends(auth.participant())],
-    ) -> api.CurrentAccount:
+    async def me(caller: Participant) -> api.CurrentAccount:
         """The current account: name, roles, the scopes of this token, and linked identities.
 
         On a machine where names are believed, a participant who has done nothing yet has no
@@ -85,28 +80,25 @@ def _own_account(router: APIRouter, people: Accounts, tokens: Tokens, auth: Auth
         )
 
     @router.delete("/me/identities/{identity}")
-    async def unlink(
-        identity: IdInPath, caller: Annotated[Caller, Depends(auth.participant("account"))]
-    ) -> DecisionResponse:
+    async def unlink(identity: IdInPath, caller: Holder) -> DecisionResponse:
         """Unlink an identity; log in with its provider to link it again."""
         check_unlimited(caller)
         return decision_response(await people.unlink(caller.id, identity, "unlinked", caller.actor))
 
+    _tokens(router, tokens, auth)
+    return router
+
 
 def _tokens(router: APIRouter, tokens: Tokens, auth: Authenticator) -> None:
-    holder = auth.participant("account")
-
     @router.post("/tokens", status_code=201)
     async def issue(
-        body: TokenRequest, caller: Annotated[Caller, Depends(holder)]
+        body: TokenRequest, caller: Annotated[Caller, Depends(auth.participant("account"))]
     ) -> api.IssuedToken:
         """Create a token with at most the scopes of the current one; its text is shown once."""
         return issued_token_response(await tokens.issue_own(caller, body.to_new_token()), body)
 
     @router.get("/tokens")
-    async def listed(
-        caller: Annotated[Caller, Depends(auth.token_manager())],
-    ) -> api.Tokens:
+    async def listed(caller: Annotated[Caller, Depends(auth.token_manager())]) -> api.Tokens:
         """The tokens that are not revoked, oldest first, without their texts."""
         check_unlimited(caller)
         details = await tokens.list_tokens(caller.id)
@@ -121,9 +113,8 @@ def _tokens(router: APIRouter, tokens: Tokens, auth: Authenticator) -> None:
         own_tokens = tokens.feed.now().tokens_of(caller.id)
         is_own = any((token.number, token.id) == (id, caller.token) for token in own_tokens)
         if not (is_own or caller.keeps_tokens):
-            raise Refused(
-                "scope_missing", "this needs the scope account, or the token that is revoked"
-            )
+            message = "this needs the scope account, or the token that is revoked"
+            raise Refused("scope_missing", message)
         if not is_own:
             check_unlimited(caller)
         result = await tokens.revoke(caller.id, id, "revoked by its owner", caller.actor)
@@ -161,9 +152,6 @@ def token_response(details: TokenDetails) -> api.Token:
 
 def identity_response(identity: Identity) -> api.Identity:
     """Return the response for an identity."""
-    return api.Identity(
-        id=identity.id,
-        provider=identity.provider,
-        subject=identity.subject,
-        linked_at=identity.linked_at,
-    )
+    fields = identity._asdict()
+    del fields["account"]
+    return api.Identity(**fields)

@@ -11,11 +11,12 @@ from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules
 from ingest.accounts.rules import LOST
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import DecisionResult, Decisions
 from ingest.ports import AccountStore, AccountTableStore, Identity, resolve_account
 from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.events import AccountOpened, AccountTablesAdopted, IdentityLinked, IdentityUnlinked
 from shared.metrics import metric_prefix
 from shared.outages import HealthReporter, warn_rarely
 
@@ -25,6 +26,14 @@ TABLES_LOOK_S = 1.0
 TABLES_START_S = 0.05
 
 _log = logging.getLogger(__name__)
+
+
+async def decide_account(
+    decisions: Decisions, account: str, event: rules.AccountEvent, actor: str
+) -> DecisionResult:
+    """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
+    command = rules.AccountCommand(event, decisions.clock())
+    return await decisions.make(subjects.account(account), rules.accounts, command, actor)
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,9 @@ class Accounts:
         Raises `Refused` and `Failed`.
         """
         account = await self.register.account(rules.check_name(name))
-        return account, await self.decide(account, rules.Open(via), by or f"account:{account}")
+        return account, await self.decide(
+            account, AccountOpened(via=via), by or f"account:{account}"
+        )
 
     async def find(self, name: str) -> str:
         """Return the account of a participant by name or account. Raises `Refused` and `Failed`."""
@@ -84,28 +95,19 @@ class Accounts:
                 message = f"this {provider} identity belongs to another participant"
                 raise Refused("identity_taken", message, "subject")
             identity = existing
-        return await self.decide(account, rules.Link(identity.id, provider), by)
+        linked = IdentityLinked(identity=identity.id, provider=provider)
+        return await self.decide(account, linked, by)
 
     async def unlink(self, account: str, identity: str, reason: str, by: str) -> DecisionResult:
         """Remove an identity from a participant. Raises `Refused` and `Failed`."""
-        result = await self.decide(account, rules.Unlink(identity, reason), by)
+        unlinked = IdentityUnlinked(identity=identity, reason=reason)
+        result = await self.decide(account, unlinked, by)
         await self.register.remove_identity(identity)
         return result
 
-    async def role(
-        self, name: str, command: rules.Grant | rules.TakeRole, operator: str
-    ) -> DecisionResult:
-        """Give a participant a role, or take it. Raises `Refused` and `Failed`."""
-        return await self.decide(await self.find(name), command, operator)
-
-    async def decide(self, account: str, command: rules.AccountCommand, by: str) -> DecisionResult:
+    async def decide(self, account: str, event: rules.AccountEvent, by: str) -> DecisionResult:
         """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
-        agg = subjects.account(account)
-        result = await self.decisions.make(
-            agg, rules.accounts, command, CommandContext(by, account)
-        )
-        await self.feed.reach(result.seq)
-        return result
+        return await decide_account(self.decisions, account, event, by)
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,7 @@ class AccountTables:
         The first tables of a log are adopted if the log has no accounts. Raises `Failed`.
         """
         row = await self.tables.register_row()
-        agg = subjects.audit(ACCOUNTS)
-        adopted = await self.decisions.load_state(agg, rules.tables)
+        adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
         if adopted is None and self.feed.ill():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.
@@ -169,8 +170,8 @@ class AccountTables:
             await asyncio.sleep(TABLES_LOOK_S if settled_register else TABLES_START_S)
 
     async def _adopt(self, register: str, reason: str, by: str) -> DecisionResult:
-        agg, command = subjects.audit(ACCOUNTS), rules.Adopt(register, reason)
-        return await self.decisions.make(agg, rules.tables, command, CommandContext(by, ACCOUNTS))
+        adoption = AccountTablesAdopted(register=register, reason=reason)
+        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, by)
 
 
 def report_lost_accounts(

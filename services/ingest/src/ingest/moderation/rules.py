@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from ingest.accounts.rules import Account, accounts
 from shared.decider import Decider
@@ -14,7 +15,6 @@ from shared.events import (
     AppealFiled,
     BanAppealDecided,
     BanAppealFiled,
-    Blob,
     Fact,
     SubmissionDisqualified,
     SubmissionFinished,
@@ -23,6 +23,9 @@ from shared.events import (
     SubmissionRestored,
     SubmissionWithdrawn,
 )
+
+APPEAL_OPEN = "your appeal is already filed: wait for the answer"
+APPEAL_DECIDED = "your appeal was decided: you cannot appeal again"
 
 
 @dataclass(frozen=True)
@@ -39,94 +42,46 @@ class ModerationState:
     is_withdrawn: bool = False
 
 
-@dataclass(frozen=True)
-class Hold:
-    """Hold a submission off its leaderboard until somebody reviews it."""
-
-    rule: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Release:
-    """Release a held submission."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Disqualify:
-    """Take a submission off its leaderboard."""
-
-    rule: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Restore:
-    """Lift a disqualification."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Appeal:
-    """Appeal against a hold or a disqualification."""
-
-    text: Blob
-
-
-@dataclass(frozen=True)
-class DecideAppeal:
-    """Answer an appeal; accepting it lifts the hold and the disqualification."""
-
-    is_accepted: bool
-    reason: str
-
-
-@dataclass(frozen=True)
-class Withdraw:
-    """Take a submission off its leaderboard for ever, for its owner."""
-
-    reason: str
-
-
-Judgement = Hold | Release | Disqualify | Restore
-ModerationCommand = Judgement | Appeal | DecideAppeal | Withdraw
+Judgement = SubmissionHeld | SubmissionReleased | SubmissionDisqualified | SubmissionRestored
+ModerationCommand = Judgement | AppealFiled | AppealDecided | SubmissionWithdrawn
 
 
 def decide(command: ModerationCommand, state: ModerationState) -> Sequence[Fact]:
-    """Return the events of a command. Raises `Refused` if it changes nothing."""
+    """Return the event of a command. Raises `Refused` if it changes nothing."""
     match command:
-        case Appeal(text):
-            _check_appeal(state)
-            return (AppealFiled(text=text),)
-        case DecideAppeal(is_accepted, reason):
+        case AppealFiled():
+            is_sanctioned = state.is_held or state.is_disqualified
+            message = "there is nothing to appeal: this submission is not held or disqualified"
+            _require(is_sanctioned, message)
+            _require(state.appeal != "open", APPEAL_OPEN)
+            _require(state.appeal != "decided", APPEAL_DECIDED)
+        case AppealDecided():
             _require(state.appeal == "open", "there is no open appeal for this submission")
-            return (AppealDecided(is_accepted=is_accepted, reason=reason),)
-        case Withdraw(reason):
+        case SubmissionWithdrawn():
             if state.is_held:
                 message = "this submission is held for review: you can withdraw it after the review"
                 raise Refused("under_review", message)
-            return () if state.is_withdrawn else (SubmissionWithdrawn(reason=reason),)
-    return (_decide_judgement(command, state),)
+            return () if state.is_withdrawn else (command,)
+        case _:
+            _check_judgement(command, state)
+    return (command,)
 
 
 def evolve(state: ModerationState, fact: Fact) -> ModerationState:
     """Return the state after one more event of the submission or its moderation."""
     match fact:
-        case SubmissionFinished() | SubmissionHeld():
-            state = _hold(state, fact)
+        case SubmissionFinished(is_held=True):
+            state = replace(state, is_held=True)
+        case SubmissionHeld():
+            state = _reopen_appeal(replace(state, is_held=True))
         case SubmissionDisqualified():
             state = _reopen_appeal(replace(state, is_disqualified=True))
         case SubmissionReleased():
             state = replace(state, is_held=False)
         case SubmissionRestored():
             state = replace(state, is_disqualified=False)
-        case AppealFiled():
-            state = replace(state, appeal="open")
-        case AppealDecided():
-            state = _answer_appeal(state, fact.is_accepted)
+        case AppealFiled() | AppealDecided():
+            state = _evolve_appeal(state, fact)
         case SubmissionWithdrawn():
             state = replace(state, is_withdrawn=True)
     return state
@@ -135,15 +90,11 @@ def evolve(state: ModerationState, fact: Fact) -> ModerationState:
 moderation = Decider[ModerationCommand, ModerationState, Fact](ModerationState(), decide, evolve)
 
 
-def _hold(state: ModerationState, fact: SubmissionFinished | SubmissionHeld) -> ModerationState:
-    if isinstance(fact, SubmissionHeld):
-        return _reopen_appeal(replace(state, is_held=True))
-    return replace(state, is_held=state.is_held or fact.is_held)
-
-
-def _answer_appeal(state: ModerationState, is_accepted: bool) -> ModerationState:
+def _evolve_appeal(state: ModerationState, fact: AppealFiled | AppealDecided) -> ModerationState:
+    if isinstance(fact, AppealFiled):
+        return replace(state, appeal="open")
     lifted = ModerationState(is_withdrawn=state.is_withdrawn)
-    return replace(lifted if is_accepted else state, appeal="decided")
+    return replace(lifted if fact.is_accepted else state, appeal="decided")
 
 
 def _reopen_appeal(state: ModerationState) -> ModerationState:
@@ -151,31 +102,18 @@ def _reopen_appeal(state: ModerationState) -> ModerationState:
     return state if state.appeal == "open" else replace(state, appeal="")
 
 
-def _decide_judgement(command: Judgement, state: ModerationState) -> Fact:
+def _check_judgement(command: Judgement, state: ModerationState) -> None:
     match command:
-        case Hold(rule, reason):
-            _require(
-                not state.is_disqualified, "this submission is disqualified: it cannot be held"
-            )
+        case SubmissionHeld():
+            message = "this submission is disqualified: it cannot be held"
+            _require(not state.is_disqualified, message)
             _require(not state.is_held, "this submission is already held")
-            return SubmissionHeld(rule=rule, reason=reason)
-        case Release(reason):
+        case SubmissionReleased():
             _require(state.is_held, "this submission is not held")
-            return SubmissionReleased(reason=reason)
-        case Disqualify(rule, reason):
+        case SubmissionDisqualified():
             _require(not state.is_disqualified, "this submission is already disqualified")
-            return SubmissionDisqualified(rule=rule, reason=reason)
-    _require(state.is_disqualified, "this submission is not disqualified")
-    return SubmissionRestored(reason=command.reason)
-
-
-def _check_appeal(state: ModerationState) -> None:
-    is_sanctioned = state.is_held or state.is_disqualified
-    _require(
-        is_sanctioned, "there is nothing to appeal: this submission is not held or disqualified"
-    )
-    _require(state.appeal != "open", "your appeal is already filed: wait for the answer")
-    _require(state.appeal != "decided", "your appeal was decided: you cannot appeal again")
+        case SubmissionRestored():
+            _require(state.is_disqualified, "this submission is not disqualified")
 
 
 def _require(holds: bool, message: str) -> None:
@@ -192,37 +130,26 @@ class BanAppealState:
     answer: BanAppealDecided | None = None
 
 
-@dataclass(frozen=True)
-class AppealBan:
-    """Appeal against one's own ban."""
+class BanAppealCommand(NamedTuple):
+    """An appeal against a ban, or its answer, at this time; accepting it lifts the ban."""
 
-    text: Blob
+    event: BanAppealFiled | BanAppealDecided
     at: datetime
 
 
-@dataclass(frozen=True)
-class AnswerAppeal:
-    """Answer an appeal against a ban; accepting it lifts the ban."""
-
-    is_accepted: bool
-    reason: str
-    at: datetime
-
-
-def decide_ban_appeal(command: AppealBan | AnswerAppeal, state: BanAppealState) -> Sequence[Fact]:
+def decide_ban_appeal(command: BanAppealCommand, state: BanAppealState) -> Sequence[Fact]:
     """Return the appeal or its answer. Raises `Refused` for a second appeal or a missing one."""
-    ban = state.account.ban_at(command.at)
-    if isinstance(command, AppealBan):
+    event, ban = command.event, state.account.ban_at(command.at)
+    if isinstance(event, BanAppealFiled):
         if ban is None:
             raise not_banned()
-        _require(state.answer is None, "your appeal was decided: you cannot appeal again")
-        _require(state.filed is None, "your appeal is already filed: wait for the answer")
-        return (BanAppealFiled(text=command.text),)
+        _require(state.answer is None, APPEAL_DECIDED)
+        _require(state.filed is None, APPEAL_OPEN)
+        return (event,)
     is_open = state.filed is not None and state.answer is None
     _require(is_open, "there is no open appeal against a ban of this participant")
-    decision = BanAppealDecided(is_accepted=command.is_accepted, reason=command.reason)
-    is_over = command.is_accepted and ban is not None
-    return (decision, AccountUnbanned(reason=command.reason)) if is_over else (decision,)
+    is_lifted = event.is_accepted and ban is not None
+    return (event, AccountUnbanned(reason=event.reason)) if is_lifted else (event,)
 
 
 def evolve_ban_appeal(state: BanAppealState, fact: Fact) -> BanAppealState:
@@ -237,7 +164,7 @@ def evolve_ban_appeal(state: BanAppealState, fact: Fact) -> BanAppealState:
     return replace(state, account=accounts.evolve(state.account, fact))
 
 
-ban_appeals = Decider[AppealBan | AnswerAppeal, BanAppealState, Fact](
+ban_appeals = Decider[BanAppealCommand, BanAppealState, Fact](
     BanAppealState(), decide_ban_appeal, evolve_ban_appeal
 )
 

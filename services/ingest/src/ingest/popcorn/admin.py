@@ -9,7 +9,6 @@ from pydantic import Field
 
 from ingest.invites import NewInvites
 from ingest.leaderboards import LeaderboardChange
-from ingest.moderation import rules as moderation
 from ingest.popcorn import dependencies, response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
 from ingest.popcorn.dependencies import (
@@ -31,10 +30,10 @@ from ingest.popcorn.submissions import (
 )
 from ingest.problems.rules import Change
 from ingest.quotas import rules as quotas
-from ingest.submissions import rules as submissions
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.fields import Visibility
 from shared.errors import Refused
+from shared.events import IntakePaused, IntakeResumed, SubmissionHeld
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute
 
@@ -76,10 +75,10 @@ def _intake_routes(router: APIRouter, deps: Dependencies) -> None:
 
     async def switch_intake(request: Request, *, is_open: bool) -> response_models.IntakeSwitch:
         actor = await require_operator(request)
-        command_type = submissions.ResumeIntake if is_open else submissions.PauseIntake
+        command_type = IntakeResumed if is_open else IntakePaused
         paused = await deps.ingest.intake.paused()
         if (paused is None) != is_open:
-            await deps.ingest.operators.intake(command_type(NO_REASON), actor)
+            await deps.ingest.operators.intake(command_type(reason=NO_REASON), actor)
         return {"status": "ok", "accepts_jobs": is_open}
 
     @router.post("/start")
@@ -144,7 +143,8 @@ def _submission_routes(router: APIRouter, deps: Dependencies) -> None:
         submission = await submit_file(deps, request, target, actor)
         if submission.mode == RANKED and not rank and not submission.receipts.replayed:
             # It is ranked once somebody releases it.
-            hold = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
+            reason = "sent in by an operator, not to be ranked"
+            hold = SubmissionHeld(rule=VOUCHED, reason=reason)
             await deps.read_client.wait_until_known(submission.receipt.number)
             await deps.ingest.moderation.judge(submission.receipt.number, hold, actor)
         response.headers.update(rate_limit_headers(submission.receipts))

@@ -1,6 +1,6 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
@@ -18,6 +18,7 @@ from shared.events import (
     LeaderboardChanged,
     ProblemPublished,
 )
+from shared.subjects import problem as problem_aggregate
 
 PUBLIC = "public"
 # First path segments of the public API: a leaderboard with such a name could not be reached.
@@ -94,14 +95,7 @@ class Publish:
     objection: Refused | None = None
 
 
-@dataclass(frozen=True)
-class Archive:
-    """Stop accepting submissions for ever."""
-
-    reason: str
-
-
-ProblemCommand = Publish | Change | Archive
+ProblemCommand = Publish | Change | LeaderboardArchived
 
 
 def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
@@ -119,7 +113,7 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
             return (*versions, *changes) if is_there else (*changes, *versions)
         case Change():
             return _decide_change(command, state, state.open_gpus)
-    return () if state.is_archived else (LeaderboardArchived(reason=command.reason),)
+    return () if state.is_archived else (command,)
 
 
 def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
@@ -173,9 +167,8 @@ def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str])
     dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
     if dropped and not command.is_forced:
         message = f"{', '.join(dropped)} would be closed although it has entries"
-        raise Refused(
-            "gpu_has_entries", f"{message}; they stay readable: confirm with force", "gpus"
-        )
+        message += "; they stay readable: confirm with force"
+        raise Refused("gpu_has_entries", message, "gpus")
 
 
 def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
@@ -184,9 +177,8 @@ def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
     if until is None or at is None or until > at or until == before or command.is_forced:
         return
     message = f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed, so nothing could be submitted"
-    raise Refused(
-        "invalid_request", f"{message}: choose a later one, or confirm with force", "deadline_at"
-    )
+    message += ": choose a later one, or confirm with force"
+    raise Refused("invalid_request", message, "deadline_at")
 
 
 def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Problem:
@@ -219,6 +211,18 @@ def _remember_gpus(state: Problem) -> Problem:
 problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
 
 
+async def load_problem(
+    slug: str,
+    load: Callable[[str, Decider[ProblemCommand, Problem, Fact]], Awaitable[Problem]],
+) -> Problem:
+    """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
+    try:
+        agg = problem_aggregate(slug)
+    except ValueError:
+        return Problem()
+    return await load(agg, problems)
+
+
 def check_slug(slug: str) -> None:
     """Refuse a slug that is a route of the API."""
     if slug in RESERVED:
@@ -245,9 +249,8 @@ def unknown_leaderboard(slug: str) -> Refused:
 def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
     """Return the refusal for a submission after the deadline; None if it is in time."""
     if state.is_archived:
-        return Refused(
-            "deadline_passed", f"{slug} is archived: it accepts no submissions", "problem"
-        )
+        message = f"{slug} is archived: it accepts no submissions"
+        return Refused("deadline_passed", message, "problem")
     if state.deadline_at is not None and at >= state.deadline_at:
         message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
         return Refused("deadline_passed", message, "problem")

@@ -8,7 +8,7 @@ from functools import partial
 from ingest.access.feed import AccessFeed
 from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
-from ingest.decisions import AggregateCommand, CommandContext, Decisions
+from ingest.decisions import AggregateCommand, Decisions
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules
@@ -102,9 +102,7 @@ class Problems:
         slug = publication.slug
         version, commands = await self._prepare(publication, actor)
         store_blobs = partial(self._store_blobs, version, publication.check)
-        context = CommandContext(actor, slug)
-        result = await self.decisions.make_all(commands, context, store_blobs)
-        await self.feed.reach(result.seq, result.facts)
+        result = await self.decisions.make_all(commands, actor, store_blobs)
         facts = [*(event.fact for event in result.before), *result.facts]
         # If the process dies here, publishing the same files again runs the baselines.
         await self.baselines.run_new(slug, facts)

@@ -1,6 +1,6 @@
 """Submissions: submitting, cancelling, withdrawing, appeals and notes."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
@@ -71,13 +71,7 @@ class SubmissionForm(FormModel):
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
     """The routes of participants."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _submit_routes(router, intake, auth)
-    _end_routes(router, submissions, auth)
-    _follow_up_routes(router, submissions, auth)
-    return router
 
-
-def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> None:
     @router.post("/submissions", status_code=202)
     async def submit(
         caller: Annotated[Caller, Depends(auth.participant())],
@@ -106,16 +100,20 @@ def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> No
         """Why no submissions are accepted now; null if they are."""
         return IntakeStatus(paused=await intake.paused())
 
+    _follow_up_routes(router, submissions, auth)
+    return router
 
-def _end_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+
+def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+    Submitter: TypeAlias = Annotated[Caller, Depends(auth.participant("submit"))]
+
     @router.post("/submissions/{number}/cancel", status_code=202)
     async def cancel(
         number: NumberInPath, request: Request, body: CancelRequest | None = None
     ) -> CancelledSubmission:
         """Cancel a submission, as its owner or an operator."""
-        reason = body.reason if body else ""
         caller = await auth.participant_or_staff(request, "submit", "admin:submissions")
-        result = await submissions.cancel(number, caller, reason)
+        result = await submissions.cancel(number, caller, body.reason if body else "")
         return CancelledSubmission(
             number=number, state="cancelling", event=result.event, seq=result.seq
         )
@@ -129,32 +127,24 @@ def _end_routes(router: APIRouter, submissions: Submissions, auth: Authenticator
         Its history stays, and its quota is not refunded.
         """
         caller = await auth.participant_or_staff(request, "delete:own", "admin:submissions")
-        reason = body.reason if body else ""
-        result = await submissions.withdraw(number, caller, reason)
+        result = await submissions.withdraw(number, caller, body.reason if body else "")
         return WithdrawnSubmission(
             number=number, state="withdrawn", event=result.event, seq=result.seq
         )
 
-
-def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
     @router.post("/submissions/{number}/appeal", status_code=201)
     async def appeal(
-        number: NumberInPath,
-        body: AppealRequest,
-        caller: Annotated[Caller, Depends(auth.participant("submit"))],
+        number: NumberInPath, body: AppealRequest, caller: Submitter
     ) -> DecisionResponse:
         """Appeal against a decision about one's own submission."""
         return decision_response(await submissions.appeal(number, caller, body.text))
 
     @router.put("/submissions/{number}/note")
-    async def note(
-        number: NumberInPath,
-        body: NoteRequest,
-        caller: Annotated[Caller, Depends(auth.participant("submit"))],
-    ) -> SubmissionNote:
+    async def note(number: NumberInPath, body: NoteRequest, caller: Submitter) -> SubmissionNote:
         """Replace the private note on one's own submission."""
+        submission = await submissions.load_own(number, caller)
         new_note = Note(body.note or None, body.tag or None)
-        await submissions.set_note(number, caller, new_note)
+        await submissions.ports.people.say_note(submission.account, submission.id, new_note)
         return SubmissionNote(number=number, note=new_note.note, tag=new_note.tag)
 
 

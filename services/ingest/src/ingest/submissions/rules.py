@@ -17,7 +17,6 @@ from shared.events import (
     Requires,
     SubmissionCancelRequested,
     SubmissionFinished,
-    SubmissionReceived,
     SubmissionRejected,
 )
 from shared.problems.submission_file import Directives, suffixes, toolchains
@@ -25,7 +24,6 @@ from shared.problems.submission_file import Directives, suffixes, toolchains
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
-
 PAUSE_RETRY_S = 60.0
 
 
@@ -38,17 +36,13 @@ def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
         message = f"{name!r} does not end in {' or '.join(ends)}, which this problem takes"
         raise Refused("bad_extension", message, "file")
     if len(source) > bytes_max:
-        raise Refused(
-            "file_too_large",
-            f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}",
-            "file",
-        )
+        message = f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}"
+        raise Refused("file_too_large", message, "file")
     try:
         text = source.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(
-            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
-        ) from error
+        message = f"the file is not UTF-8 text: byte {error.start} cannot be read"
+        raise Refused("not_utf8", message, "file") from error
     if "\0" in text:
         raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
     if not text.strip():
@@ -87,22 +81,17 @@ def choose_gpu(
         raise Refused("unknown_gpu", f"choose a GPU type: one of {', '.join(candidates)}", "gpu")
     spellings = {gpu.lower(): gpu for gpu in published.gpus}
     if candidates[0].lower() not in spellings:
-        raise Refused(
-            "unknown_gpu",
-            f"GPU type {candidates[0]!r} is not on this leaderboard: {', '.join(published.gpus)}",
-            "gpu",
-        )
+        known = ", ".join(published.gpus)
+        message = f"GPU type {candidates[0]!r} is not on this leaderboard: {known}"
+        raise Refused("unknown_gpu", message, "gpu")
     return spellings[candidates[0].lower()]
 
 
 def check_directives(slug: str, directives: Directives) -> None:
     """Refuse a file that names another leaderboard than the request."""
     if directives.leaderboard and directives.leaderboard.lower() != slug:
-        raise Refused(
-            "leaderboard_mismatch",
-            f"the file names leaderboard {directives.leaderboard!r}, the request {slug!r}",
-            "problem",
-        )
+        message = f"the file names leaderboard {directives.leaderboard!r}, the request {slug!r}"
+        raise Refused("leaderboard_mismatch", message, "problem")
 
 
 def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
@@ -139,32 +128,22 @@ def safe_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """The state of a submission; `account` is its owner."""
+    """The state of a submission."""
 
-    account: str = ""
     is_cancelled: bool = False
     is_over: bool = False
 
 
-@dataclass(frozen=True)
-class Cancel:
-    """Cancel a submission."""
-
-    reason: str
-
-
-def decide_cancel(command: Cancel, state: Submission) -> Sequence[Fact]:
+def decide_cancel(command: SubmissionCancelRequested, state: Submission) -> Sequence[Fact]:
     """Return the cancel request, once. Raises `Refused` (`already_ended`)."""
     if state.is_over:
         raise Refused("already_ended", "this submission has ended: there is nothing to cancel")
-    return () if state.is_cancelled else (SubmissionCancelRequested(reason=command.reason),)
+    return () if state.is_cancelled else (command,)
 
 
 def evolve_submission(state: Submission, fact: Fact) -> Submission:
     """Return the submission after one more event."""
     match fact:
-        case SubmissionReceived():
-            return replace(state, account=fact.account)
         case SubmissionCancelRequested():
             return replace(state, is_cancelled=True)
         case SubmissionFinished() | SubmissionRejected():
@@ -172,58 +151,41 @@ def evolve_submission(state: Submission, fact: Fact) -> Submission:
     return state
 
 
-submissions = Decider[Cancel, Submission, Fact](Submission(), decide_cancel, evolve_submission)
-
-
-@dataclass(frozen=True)
-class PauseIntake:
-    """Stop accepting submissions."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class ResumeIntake:
-    """Accept submissions again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class IntakeState:
-    """Whether submissions are accepted; `paused` is the reason if not."""
-
-    paused: str | None = None
-
-
-def decide_intake(command: PauseIntake | ResumeIntake, state: IntakeState) -> Sequence[Fact]:
-    """Return the event. Raises `Refused` if intake is in that state already."""
-    if isinstance(command, PauseIntake):
-        if state.paused is not None:
-            raise Refused("wrong_state", f"intake is already paused: {state.paused}")
-        return (IntakePaused(reason=command.reason),)
-    if state.paused is None:
-        raise Refused("wrong_state", "intake is not paused")
-    return (IntakeResumed(reason=command.reason),)
-
-
-def evolve_intake(state: IntakeState, fact: Fact) -> IntakeState:
-    """Return the intake state after one more event."""
-    match fact:
-        case IntakePaused():
-            return IntakeState(fact.reason)
-        case IntakeResumed():
-            return IntakeState()
-    return state
-
-
-intake = Decider[PauseIntake | ResumeIntake, IntakeState, Fact](
-    IntakeState(), decide_intake, evolve_intake
+submissions = Decider[SubmissionCancelRequested, Submission, Fact](
+    Submission(), decide_cancel, evolve_submission
 )
 
 
-def check_intake(state: IntakeState) -> None:
+IntakeCommand = IntakePaused | IntakeResumed
+
+
+def decide_intake(command: IntakeCommand, reason: str | None) -> Sequence[Fact]:
+    """Return the event. Raises `Refused` if intake is in that state already.
+
+    The state is the reason why intake is paused, None if it is not.
+    """
+    if isinstance(command, IntakePaused) and reason is not None:
+        raise Refused("wrong_state", f"intake is already paused: {reason}")
+    if isinstance(command, IntakeResumed) and reason is None:
+        raise Refused("wrong_state", "intake is not paused")
+    return (command,)
+
+
+def evolve_intake(reason: str | None, fact: Fact) -> str | None:
+    """Return the intake state after one more event."""
+    match fact:
+        case IntakePaused():
+            return fact.reason
+        case IntakeResumed():
+            return None
+    return reason
+
+
+intake = Decider[IntakeCommand, str | None, Fact](None, decide_intake, evolve_intake)
+
+
+def check_intake(reason: str | None) -> None:
     """Refuse a submission while intake is paused, with the reason."""
-    if state.paused is not None:
-        message = f"submissions are paused: {state.paused}"
+    if reason is not None:
+        message = f"submissions are paused: {reason}"
         raise Refused("submissions_paused", message, retry_after_s=PAUSE_RETRY_S)
