@@ -23,14 +23,14 @@ from ingest.http.request_models import (
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX, SetLimit
+from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX
 from shared import subjects
 from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
-from shared.events import LeaderboardArchived, ProblemPublished
+from shared.events import LeaderboardArchived, ProblemPublished, QuotaLimitSet
 from shared.json_types import Instant
 from shared.problems.task_yml import Gpus
 from shared.response_types import DocumentedRoute
@@ -44,7 +44,7 @@ class LeaderboardChange:
 
     slug: str
     change: problems.Change
-    quotas: Sequence[SetLimit] = ()
+    quotas: Sequence[QuotaLimitSet] = ()
     is_operator: bool = True
 
     def limits(self, gpus: Sequence[str]) -> list[AggregateCommand]:

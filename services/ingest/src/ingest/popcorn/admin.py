@@ -33,7 +33,7 @@ from ingest.quotas import rules as quotas
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.fields import Visibility
 from shared.errors import Refused
-from shared.events import IntakePaused, IntakeResumed, SubmissionHeld
+from shared.events import IntakePaused, IntakeResumed, QuotaLimitSet, SubmissionHeld
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute
 
@@ -232,7 +232,9 @@ def _rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
             message = f"a category is {' or '.join(CATEGORIES)}, not {category[:20]!r}"
             raise Refused("bad_query", message, "mode_category")
         await deps.ingest.intake.published(slug)
-        command = quotas.SetLimit(f"{slug}.*.{our_category}", limit, HOUR_S, NO_REASON)
+        command = QuotaLimitSet(
+            bucket=f"{slug}.*.{our_category}", limit=limit, window_s=HOUR_S, reason=NO_REASON
+        )
         await deps.ingest.quotas.limit(None, command, actor)
 
     @router.put(path)

@@ -12,12 +12,11 @@ from ingest.decisions import AggregateCommand, Decisions
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules
-from ingest.quotas.rules import SetLimit
 from shared import subjects
 from shared.api.problems import PublishedVersion
 from shared.blobs import describe_blob
 from shared.errors import Refused
-from shared.events import Fact, ProblemPublished, Requires, Roof
+from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
 from shared.problems.roofline import floors_us
@@ -75,7 +74,7 @@ class Publication:
     check: Check = Check()
     settings: PublishSettings = NO_SETTINGS
     change: rules.Change = rules.DEFAULT_CHANGE
-    quotas: tuple[SetLimit, ...] = ()
+    quotas: tuple[QuotaLimitSet, ...] = ()
     is_operator: bool = False
 
     @property

@@ -11,9 +11,10 @@ from ingest.access.callers import Caller
 from ingest.decisions import DecisionResult, Decisions, HistoryCache
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import EVERYBODY, Quota, SetLimit
+from ingest.quotas.rules import EVERYBODY, Quota
 from shared import subjects
 from shared.api.submissions import Balance
+from shared.events import QuotaLimitSet
 
 
 class QuotaState(NamedTuple):
@@ -55,7 +56,7 @@ class Quotas:
         return [balance for balance in limited if balance is not None]
 
     async def limit(
-        self, participant: str | None, command: SetLimit, operator: str
+        self, participant: str | None, command: QuotaLimitSet, operator: str
     ) -> DecisionResult:
         """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
         people = self.ports.people
@@ -65,4 +66,5 @@ class Quotas:
             account = await resolve_account(people, self.ports.log, participant)
         else:  # A limit may be set before its participant exists.
             account = await people.account(participant)
-        return await self.decisions.make(subjects.quota(account), rules.limits, command, operator)
+        agg = subjects.quota(account)
+        return await self.decisions.make(agg, rules.operator_decider, [command], operator)

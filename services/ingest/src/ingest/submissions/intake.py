@@ -59,11 +59,6 @@ class Upload(NamedTuple):
         note, tag = self.request.note or None, self.request.tag or None
         return Note(note, tag) if note or tag else None
 
-    @property
-    def blob(self) -> Blob:
-        """Return the blob of the source."""
-        return describe_blob(self.request.source, MEDIA[suffix(self.request.name)])
-
     def scope(self) -> str:
         """Return the scope that the submission ids are derived from.
 
@@ -195,7 +190,7 @@ class Intake:
         gpus = upload.gpus_of(directives, published)
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
-        source = upload.blob
+        source = describe_blob(request.source, MEDIA[suffix(request.name)])
         received = SubmissionReceived(
             account=account,
             problem=slug,
