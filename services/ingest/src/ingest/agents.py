@@ -20,27 +20,11 @@ from ingest.http.request_models import (
     decision_response,
 )
 from ingest.ports import Ports
-from ingest.submissions.service import load_submission
-from shared import subjects
+from ingest.submissions.routes import load_submission
+from shared import events, subjects
 from shared.api.platform import DecisionResponse
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    AgentCordoned,
-    AgentDrained,
-    AgentEnrolled,
-    AgentQuarantined,
-    AgentRegistered,
-    AgentReleased,
-    AgentRevoked,
-    CanaryChosen,
-    CanaryRemoved,
-    Fact,
-    PoolPaused,
-    PoolResumed,
-    SubmissionFinished,
-    SubmissionReceived,
-)
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 
@@ -48,17 +32,23 @@ SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400
 RATIO_MAX = 100
 SIGN_KEY_BYTES = 32
-HELD = {AgentCordoned: "cordoned", AgentDrained: "drained", AgentQuarantined: "quarantined"}
+HELD = {
+    events.AgentCordoned: "cordoned",
+    events.AgentDrained: "drained",
+    events.AgentQuarantined: "quarantined",
+}
 
 # Operators propose an event, which is recorded unless it is refused.
-AgentTreatment = AgentCordoned | AgentDrained | AgentReleased | AgentRevoked
-AgentCommand = AgentEnrolled | AgentTreatment
-PoolCommand = PoolPaused | PoolResumed | CanaryChosen | CanaryRemoved
+AgentTreatment = (
+    events.AgentCordoned | events.AgentDrained | events.AgentReleased | events.AgentRevoked
+)
+AgentCommand = events.AgentEnrolled | AgentTreatment
+PoolCommand = events.PoolPaused | events.PoolResumed | events.CanaryChosen | events.CanaryRemoved
 TREATMENTS: Mapping[str, type[AgentTreatment]] = {
-    "cordon": AgentCordoned,
-    "drain": AgentDrained,
-    "release": AgentReleased,
-    "revoke": AgentRevoked,
+    "cordon": events.AgentCordoned,
+    "drain": events.AgentDrained,
+    "release": events.AgentReleased,
+    "revoke": events.AgentRevoked,
 }
 
 
@@ -72,43 +62,43 @@ class Agent:
     held: frozenset[str] = frozenset()
 
 
-def decide_agent(command: AgentCommand, state: Agent) -> Sequence[Fact]:
+def decide_agent(command: AgentCommand, state: Agent) -> Sequence[events.Fact]:
     """Return the event; nothing for the key that an agent has already.
 
     Raises `Refused` if it was done already or cannot be undone.
     """
     if state.is_revoked:
         raise Refused("wrong_state", "this agent is revoked, which is permanent")
-    if isinstance(command, AgentEnrolled):
+    if isinstance(command, events.AgentEnrolled):
         _check_key(command.sign_key)
         return () if state.enrolled == (command.sign_key, command.owner) else (command,)
     if not state.is_known:
         message = "no agent with this name was ever registered or enrolled"
         raise Refused("unknown_agent", message, "agent")
-    if isinstance(command, AgentReleased) and not state.held:
+    if isinstance(command, events.AgentReleased) and not state.held:
         raise Refused("wrong_state", "this agent is not cordoned, drained or quarantined")
     if (hold := HELD.get(type(command))) in state.held:
         raise Refused("wrong_state", f"this agent is already {hold}")
     return (command,)
 
 
-def evolve_agent(state: Agent, fact: Fact) -> Agent:
+def evolve_agent(state: Agent, fact: events.Fact) -> Agent:
     """Return the agent after one more event."""
     match fact:
-        case AgentRegistered():
+        case events.AgentRegistered():
             return replace(state, is_known=True)
-        case AgentEnrolled():
+        case events.AgentEnrolled():
             return replace(state, is_known=True, enrolled=(fact.sign_key, fact.owner))
-        case AgentRevoked():
+        case events.AgentRevoked():
             return replace(state, is_revoked=True)
-        case AgentReleased():
+        case events.AgentReleased():
             return replace(state, held=frozenset())
-        case AgentCordoned() | AgentDrained() | AgentQuarantined():
+        case events.AgentCordoned() | events.AgentDrained() | events.AgentQuarantined():
             return replace(state, held=state.held | {HELD[type(fact)]})
     return state
 
 
-agents = Decider[AgentCommand, Agent, Fact](Agent(), decide_agent, evolve_agent)
+agents = Decider[AgentCommand, Agent, events.Fact](Agent(), decide_agent, evolve_agent)
 
 
 def _check_key(sign_key: str) -> None:
@@ -126,37 +116,37 @@ class Pool:
     """The state of a pool."""
 
     is_paused: bool = False
-    canary: CanaryChosen | None = None
+    canary: events.CanaryChosen | None = None
 
 
-def decide_pool(command: PoolCommand, state: Pool) -> Sequence[Fact]:
+def decide_pool(command: PoolCommand, state: Pool) -> Sequence[events.Fact]:
     """Return the event; nothing for the canary that a pool has already.
 
     Raises `Refused` if the pool is in that state already.
     """
     match command:
-        case PoolPaused() if state.is_paused:
+        case events.PoolPaused() if state.is_paused:
             raise Refused("wrong_state", "this pool is already paused")
-        case PoolResumed() if not state.is_paused:
+        case events.PoolResumed() if not state.is_paused:
             raise Refused("wrong_state", "this pool is not paused")
-        case CanaryRemoved() if state.canary is None:
+        case events.CanaryRemoved() if state.canary is None:
             raise Refused("wrong_state", "this pool has no canary")
     return () if command == state.canary else (command,)
 
 
-def evolve_pool(state: Pool, fact: Fact) -> Pool:
+def evolve_pool(state: Pool, fact: events.Fact) -> Pool:
     """Return the pool after one more event."""
     match fact:
-        case PoolPaused() | PoolResumed():
-            return replace(state, is_paused=isinstance(fact, PoolPaused))
-        case CanaryChosen():
+        case events.PoolPaused() | events.PoolResumed():
+            return replace(state, is_paused=isinstance(fact, events.PoolPaused))
+        case events.CanaryChosen():
             return replace(state, canary=fact)
-        case CanaryRemoved():
+        case events.CanaryRemoved():
             return replace(state, canary=None)
     return state
 
 
-pools = Decider[PoolCommand, Pool, Fact](Pool(), decide_pool, evolve_pool)
+pools = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evolve_pool)
 
 
 class EnrollmentRequest(RequestModel):
@@ -176,15 +166,15 @@ class CanaryRequest(RequestModel):
 
 
 def choose_canary(
-    gpu: str, request: CanaryRequest, submission: str, history: Iterable[Fact]
-) -> CanaryChosen:
+    gpu: str, request: CanaryRequest, submission: str, history: Iterable[events.Fact]
+) -> events.CanaryChosen:
     """Return the canary event of a submission.
 
     Raises `Refused` unless it passed on this GPU type.
     """
     facts = list(history)
-    received = next(fact for fact in facts if isinstance(fact, SubmissionReceived))
-    ends = [fact for fact in facts if isinstance(fact, SubmissionFinished)]
+    received = next(fact for fact in facts if isinstance(fact, events.SubmissionReceived))
+    ends = [fact for fact in facts if isinstance(fact, events.SubmissionFinished)]
     if received.gpu != gpu:
         message = f"the submission ran on {received.gpu}, but the pool is {gpu}"
         raise Refused("bad_canary", f"{message}: choose another", "submission")
@@ -193,7 +183,7 @@ def choose_canary(
     if (count := received.requires.count) > 1:
         message = f"a canary runs on one agent, and this submission takes {count} GPUs"
         raise Refused("bad_canary", f"{message}: choose another", "submission")
-    return CanaryChosen(
+    return events.CanaryChosen(
         submission=submission,
         account=received.account,
         problem=received.problem,
@@ -217,7 +207,7 @@ def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> AP
     @router.post("/agents/{agent}/enroll")
     async def enroll(agent: IdInPath, body: EnrollmentRequest, actor: Operator) -> DecisionResponse:
         """Accept signatures of an agent with a key; a later key replaces it."""
-        command = AgentEnrolled(**body.model_dump())
+        command = events.AgentEnrolled(**body.model_dump())
         agg = subjects.agent(agent)
         return decision_response(await decisions.make(agg, agents, command, actor))
 
@@ -236,12 +226,12 @@ def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> AP
     @router.post("/pools/{gpu}/pause")
     async def pause(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop assigning jobs of a GPU type."""
-        return await make_pool(gpu, PoolPaused(reason=body.reason), actor)
+        return await make_pool(gpu, events.PoolPaused(reason=body.reason), actor)
 
     @router.post("/pools/{gpu}/resume")
     async def resume(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Assign jobs of a GPU type again."""
-        return await make_pool(gpu, PoolResumed(reason=body.reason), actor)
+        return await make_pool(gpu, events.PoolResumed(reason=body.reason), actor)
 
     @router.put("/pools/{gpu}/canary")
     async def choose(gpu: IdInPath, body: CanaryRequest, actor: Operator) -> DecisionResponse:
@@ -254,6 +244,6 @@ def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> AP
     @router.delete("/pools/{gpu}/canary")
     async def remove(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop running the canary."""
-        return await make_pool(gpu, CanaryRemoved(reason=body.reason), actor)
+        return await make_pool(gpu, events.CanaryRemoved(reason=body.reason), actor)
 
     return router

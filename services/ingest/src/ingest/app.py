@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ingest.accounts.routes import accounts_router
+from ingest.accounts.routes import accounts_router, participants_router
 from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
@@ -25,7 +25,6 @@ from ingest.leaderboards import leaderboards_router
 from ingest.login.service import Logins
 from ingest.login.wiring import add_login_routes
 from ingest.moderation.routes import moderation_router
-from ingest.participants import participants_router
 from ingest.platform import platform_router
 from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import Dependencies

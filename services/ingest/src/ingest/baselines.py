@@ -18,19 +18,11 @@ from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
-from shared import subjects
+from shared import events, subjects
 from shared.api import baselines as api
 from shared.decider import Append
 from shared.errors import Refused
 from shared.event_log import Conflict
-from shared.events import (
-    Baseline,
-    Blob,
-    Fact,
-    ProblemPublished,
-    SubmissionCancelRequested,
-    SubmissionReceived,
-)
 from shared.ids import BASELINE_ACCOUNT, derive_id
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
@@ -64,8 +56,8 @@ class BaselineTarget(NamedTuple):
 
 
 def baseline_targets(
-    slug: str, published: ProblemPublished
-) -> Sequence[tuple[BaselineTarget, Baseline]]:
+    slug: str, published: events.ProblemPublished
+) -> Sequence[tuple[BaselineTarget, events.Baseline]]:
     """Return each baseline of a version with each GPU type it runs on."""
     return [
         (BaselineTarget(slug, published.number, published.digest, baseline.name, gpu), baseline)
@@ -77,13 +69,16 @@ def baseline_targets(
 
 
 def receive_baseline(
-    place: BaselineTarget, baseline: Baseline, published: ProblemPublished, at: datetime
-) -> SubmissionReceived:
+    place: BaselineTarget,
+    baseline: events.Baseline,
+    published: events.ProblemPublished,
+    at: datetime,
+) -> events.SubmissionReceived:
     """Return the event for a baseline run: without quota, in the lowest priority class."""
     requires = published.requires
     toolchains = dict.fromkeys([*requires.toolchains, *baseline.toolchains])
     extra_wait = timedelta(seconds=WAIT_S_MAX - QUEUE_WAIT_S_MAX)
-    return SubmissionReceived(
+    return events.SubmissionReceived(
         account=BASELINE_ACCOUNT,
         problem=place.slug,
         problem_number=place.number,
@@ -100,15 +95,15 @@ def receive_baseline(
     )
 
 
-def baseline_source(baseline: Compiled) -> Blob:
+def baseline_source(baseline: Compiled) -> events.Blob:
     """Return the blob of a baseline's source."""
     digest = hashlib.sha256(baseline.data).hexdigest()
-    return Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
+    return events.Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
 
 
-def baseline_event(baseline: Compiled) -> Baseline:
+def baseline_event(baseline: Compiled) -> events.Baseline:
     """Return a baseline as its version's event holds it."""
-    return Baseline(
+    return events.Baseline(
         name=baseline.name,
         file=baseline.file,
         note=baseline.note,
@@ -125,12 +120,12 @@ class Baselines:
     ports: Ports
     decisions: Decisions
 
-    async def run_new(self, slug: str, facts: Sequence[Fact]) -> list[api.BaselineRun]:
+    async def run_new(self, slug: str, facts: Sequence[events.Fact]) -> list[api.BaselineRun]:
         """Run the newest version's baselines that never ran, and cancel the previous version's.
 
         `facts` is the history of the problem. Raises `Refused` and `Failed`.
         """
-        versions = [fact for fact in facts if isinstance(fact, ProblemPublished)]
+        versions = [fact for fact in facts if isinstance(fact, events.ProblemPublished)]
         for previous in versions[-2:-1]:
             targets = baseline_targets(slug, previous)
             await asyncio.gather(*(self._cancel_open_run(target) for target, _ in targets))
@@ -157,11 +152,11 @@ class Baselines:
                 return
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
-                cancel = SubmissionCancelRequested(reason=SUPERSEDED)
+                cancel = events.SubmissionCancelRequested(reason=SUPERSEDED)
                 await self.decisions.make(agg, submissions, cancel, PLATFORM)
 
     async def _start_runs(
-        self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
+        self, slug: str, facts: Sequence[events.Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
         published = problems.newest_version(slug, problems.problems.fold(facts))
         at = self.ports.clock()
@@ -174,7 +169,7 @@ class Baselines:
         return list(await asyncio.gather(*runs))
 
     async def _start_run(
-        self, target: BaselineTarget, received: SubmissionReceived, actor: str, rounds: int
+        self, target: BaselineTarget, received: events.SubmissionReceived, actor: str, rounds: int
     ) -> api.BaselineRun:
         """Start the next run, or return the one that is still open."""
         submission, is_new = target.submission(0), False

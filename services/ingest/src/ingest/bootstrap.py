@@ -19,7 +19,7 @@ from ingest.problems.service import Problems
 from ingest.quotas.service import Quotas
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import Intake
-from ingest.submissions.service import Submissions
+from ingest.submissions.routes import Submissions
 
 WRONG_CODES = "10/hour"
 # Allows for thirty people behind one address who each mistype a code a few times.

@@ -9,7 +9,7 @@ from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, Text, Token, decision_response
 from ingest.ports import Ports
-from ingest.submissions.service import SubmissionHistory, load_submission
+from ingest.submissions.routes import SubmissionHistory, load_submission
 from shared import subjects
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id

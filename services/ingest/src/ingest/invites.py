@@ -18,7 +18,7 @@ from ingest.attempt_limiter import AttemptLimiter
 from ingest.decisions import Decisions, http_append
 from ingest.http.auth import Authenticator, client_address
 from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
-from ingest.ports import InviteStore
+from ingest.ports import AccountStore
 from shared import subjects
 from shared.api import leaderboards as api
 from shared.clock import new_id
@@ -122,7 +122,7 @@ class Invites:
 
     decisions: Decisions
     feed: AccessFeed
-    rows: InviteStore
+    rows: AccountStore
     people: Accounts
     account_attempts: AttemptLimiter
     address_attempts: AttemptLimiter

@@ -62,7 +62,7 @@ class _Manifest(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Leaderboards:
-    """Reads and changes leaderboard settings."""
+    """Reads and changes leaderboard settings. Methods may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
@@ -70,10 +70,7 @@ class Leaderboards:
     blobs: BlobStore
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
-        """Return the settings of a leaderboard that the caller may see.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the settings of a leaderboard that the caller may see."""
         leaderboard = self.feed.now().leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise problems.unknown_leaderboard(slug)

@@ -19,26 +19,18 @@ from ingest.http.request_models import (
 )
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from shared import subjects
+from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    Fact,
-    RejudgeApplied,
-    RejudgeDiscarded,
-    RejudgeItem,
-    RejudgePreviewed,
-    RejudgeRequested,
-)
 from shared.response_types import DocumentedRoute
 
 REJUDGED_MAX = 400
 
 Version = Annotated[int, Field(ge=1)]
-RejudgeEnd = RejudgeApplied | RejudgeDiscarded
+RejudgeEnd = events.RejudgeApplied | events.RejudgeDiscarded
 
 
 @dataclass(frozen=True)
@@ -50,32 +42,32 @@ class Rejudge:
     end: str = ""
 
 
-def decide_end(command: RejudgeEnd, state: Rejudge) -> Sequence[Fact]:
+def decide_end(command: RejudgeEnd, state: Rejudge) -> Sequence[events.Fact]:
     """Return the end of a rejudge. Raises `Refused` without a preview and after the end."""
     if not state.is_known:
         raise Refused("unknown_rejudge", "there is no such rejudge", "id")
     if state.end:
         raise Refused("wrong_state", f"this rejudge was already {state.end}")
-    if isinstance(command, RejudgeApplied) and not state.is_previewed:
+    if isinstance(command, events.RejudgeApplied) and not state.is_previewed:
         raise Refused("wrong_state", "this rejudge has no preview yet: wait for all its runs")
     return (command,)
 
 
-def evolve_rejudge(state: Rejudge, fact: Fact) -> Rejudge:
+def evolve_rejudge(state: Rejudge, fact: events.Fact) -> Rejudge:
     """Return the rejudge after one more event."""
     match fact:
-        case RejudgeRequested():
+        case events.RejudgeRequested():
             return replace(state, is_known=True)
-        case RejudgePreviewed():
+        case events.RejudgePreviewed():
             return replace(state, is_previewed=True)
-        case RejudgeApplied():
+        case events.RejudgeApplied():
             return replace(state, end="applied")
-        case RejudgeDiscarded():
+        case events.RejudgeDiscarded():
             return replace(state, end="discarded")
     return state
 
 
-rejudges = Decider[RejudgeEnd, Rejudge, Fact](Rejudge(), decide_end, evolve_rejudge)
+rejudges = Decider[RejudgeEnd, Rejudge, events.Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
 class RejudgeRequest(RequestModel):
@@ -111,8 +103,8 @@ def select_versions(selection: RejudgeRequest, digests: Mapping[int, str]) -> tu
 
 
 def request_rejudge(
-    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[RejudgeItem]
-) -> RejudgeRequested:
+    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[events.RejudgeItem]
+) -> events.RejudgeRequested:
     """Return the rejudge event. Raises `Refused` for no items, or for too many."""
     from_version, to = select_versions(selection, digests)
     if not items:
@@ -123,7 +115,7 @@ def request_rejudge(
     if len(items) > REJUDGED_MAX:
         message = f"more than {REJUDGED_MAX} submissions are selected: name a gpu, or select best"
         raise Refused("bad_rejudge", message, "select")
-    return RejudgeRequested(
+    return events.RejudgeRequested(
         problem=selection.problem,
         from_number=from_version,
         to_number=to,
@@ -170,7 +162,9 @@ def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> 
         actor: Operator,
     ) -> DecisionResponse:
         """Apply or discard the results of a rejudge."""
-        command = (RejudgeApplied if act == "apply" else RejudgeDiscarded)(reason=body.reason)
+        command = (events.RejudgeApplied if act == "apply" else events.RejudgeDiscarded)(
+            reason=body.reason
+        )
         return decision_response(
             await decisions.make(subjects.rejudge(id), rejudges, command, actor)
         )

@@ -94,7 +94,10 @@ def unknown_webhook() -> Refused:
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The commands about webhooks; with `is_local` they may point to this machine."""
+    """The commands about webhooks. Methods may raise `Refused` and `Failed`.
+
+    With `is_local` a webhook may point to this machine.
+    """
 
     decisions: Decisions
     feed: AccessFeed
@@ -105,10 +108,7 @@ class Webhooks:
     )
 
     async def add(self, caller: Caller, webhook: NewWebhook) -> tuple[api.Webhook, str]:
-        """Add a webhook and return it with its secret, which cannot be shown again.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Add a webhook and return it with its secret, which cannot be shown again."""
         parse_target(webhook.url, is_local=self.is_local)
         self._check_problems(caller, webhook.problems)
         secret = webhook.secret or SECRET + secrets.token_urlsafe(SECRET_BYTES)
@@ -130,10 +130,7 @@ class Webhooks:
         return await self.get_webhook(caller, id_), secret
 
     async def list_webhooks(self, caller: Caller) -> Sequence[api.Webhook]:
-        """Return the caller's webhooks; a limited token sees those of its problems.
-
-        Raises `Failed`.
-        """
+        """Return the caller's webhooks; a limited token sees those of its problems."""
         rows = [] if caller.account is None else await self.rows.listed(caller.account)
         if not caller.problems:
             return rows

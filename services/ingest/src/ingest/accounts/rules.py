@@ -9,24 +9,9 @@ from typing import NamedTuple, TypeVar
 from ingest.access.callers import ALLOWED, STAFF_SCOPES, allowed_scopes
 from ingest.consents import rules as consents
 from ingest.consents.rules import Consents
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    SCOPES,
-    AccountBanned,
-    AccountOpened,
-    AccountTablesAdopted,
-    AccountUnbanned,
-    ConsentGiven,
-    ConsentWithdrawn,
-    Fact,
-    IdentityLinked,
-    IdentityUnlinked,
-    RoleGranted,
-    RoleRevoked,
-    TokenIssued,
-    TokenRevoked,
-)
 
 ACTOR = "account:"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
@@ -53,29 +38,29 @@ class Account:
     provider. `consents` holds what was accepted for each problem.
     """
 
-    ban: AccountBanned | None = None
+    ban: events.AccountBanned | None = None
     is_opened: bool = False
     roles: frozenset[str] = frozenset()
-    tokens: Mapping[str, TokenIssued] = field(default_factory=dict)
+    tokens: Mapping[str, events.TokenIssued] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     consents: Consents = field(default_factory=dict)
 
-    def ban_at(self, at: datetime) -> AccountBanned | None:
+    def ban_at(self, at: datetime) -> events.AccountBanned | None:
         """Return the ban in force at a time, or None."""
         ban = self.ban
         return ban if ban and (ban.until_at is None or at < ban.until_at) else None
 
 
 AccountEvent = (
-    AccountBanned
-    | AccountUnbanned
-    | AccountOpened
-    | IdentityLinked
-    | IdentityUnlinked
-    | TokenIssued
-    | TokenRevoked
-    | RoleGranted
-    | RoleRevoked
+    events.AccountBanned
+    | events.AccountUnbanned
+    | events.AccountOpened
+    | events.IdentityLinked
+    | events.IdentityUnlinked
+    | events.TokenIssued
+    | events.TokenRevoked
+    | events.RoleGranted
+    | events.RoleRevoked
 )
 
 
@@ -86,68 +71,70 @@ class AccountCommand(NamedTuple):
     at: datetime
 
 
-def decide(command: AccountCommand, state: Account) -> Sequence[Fact]:
+def decide(command: AccountCommand, state: Account) -> Sequence[events.Fact]:
     """Return the new events; nothing if the account is in that state already. Raises `Refused`."""
     event, at = command
     is_change = True
     match event:
-        case AccountBanned() | AccountUnbanned():
+        case events.AccountBanned() | events.AccountUnbanned():
             _check_ban_change(event, at, state)
-        case AccountOpened():
+        case events.AccountOpened():
             is_change = not state.is_opened
-        case IdentityLinked() | IdentityUnlinked():
+        case events.IdentityLinked() | events.IdentityUnlinked():
             is_change = _check_identity(event, state)
-        case TokenIssued():
+        case events.TokenIssued():
             _check_new_token(event, at, state)
-        case TokenRevoked():
+        case events.TokenRevoked():
             if event.token not in state.tokens:
                 raise Refused("unknown_token", "there is no such token, or it is revoked", "id")
-        case RoleGranted() | RoleRevoked():
+        case events.RoleGranted() | events.RoleRevoked():
             is_change = _check_role(event, state)
     return (event,) if is_change else ()
 
 
-def evolve(state: Account, fact: Fact) -> Account:
+def evolve(state: Account, fact: events.Fact) -> Account:
     """Return the account after one more event."""
     match fact:
-        case AccountBanned():
+        case events.AccountBanned():
             return replace(state, ban=fact)
-        case AccountUnbanned():
+        case events.AccountUnbanned():
             return replace(state, ban=None)
-        case AccountOpened():
+        case events.AccountOpened():
             return replace(state, is_opened=True)
-        case RoleGranted():
+        case events.RoleGranted():
             return replace(state, roles=state.roles | {fact.role})
-        case RoleRevoked():
+        case events.RoleRevoked():
             return replace(state, roles=state.roles - {fact.role})
     return _evolve_holdings(state, fact)
 
 
-def _evolve_holdings(state: Account, fact: Fact) -> Account:
+def _evolve_holdings(state: Account, fact: events.Fact) -> Account:
     match fact:
-        case IdentityLinked():
+        case events.IdentityLinked():
             return replace(state, identities={**state.identities, fact.identity: fact.provider})
-        case IdentityUnlinked():
+        case events.IdentityUnlinked():
             return replace(state, identities=_without(state.identities, fact.identity))
-        case TokenIssued():
+        case events.TokenIssued():
             return replace(state, tokens={**state.tokens, fact.token: fact})
-        case TokenRevoked():
+        case events.TokenRevoked():
             return replace(state, tokens=_without(state.tokens, fact.token))
-        case ConsentGiven() | ConsentWithdrawn():
+        case events.ConsentGiven() | events.ConsentWithdrawn():
             return replace(state, consents=consents.evolve(state.consents, fact))
     return state
 
 
-accounts = Decider[AccountCommand, Account, Fact](Account(), decide, evolve)
+accounts = Decider[AccountCommand, Account, events.Fact](Account(), decide, evolve)
 
 
 def _without(table: Mapping[str, Held], key: str) -> dict[str, Held]:
     return {name: value for name, value in table.items() if name != key}
 
 
-def _check_ban_change(event: AccountBanned | AccountUnbanned, at: datetime, state: Account) -> None:
+def _check_ban_change(
+    event: events.AccountBanned | events.AccountUnbanned, at: datetime, state: Account
+) -> None:
     ban = state.ban_at(at)
-    if isinstance(event, AccountUnbanned):
+    if isinstance(event, events.AccountUnbanned):
         if ban is None:
             raise Refused("wrong_state", "this participant is not banned")
         return
@@ -157,10 +144,10 @@ def _check_ban_change(event: AccountBanned | AccountUnbanned, at: datetime, stat
         raise Refused("invalid_request", f"{event.until_at} is not in the future", "until_at")
 
 
-def _check_identity(event: IdentityLinked | IdentityUnlinked, state: Account) -> bool:
+def _check_identity(event: events.IdentityLinked | events.IdentityUnlinked, state: Account) -> bool:
     """Return whether the event changes anything. Raises `Refused`."""
     is_linked = event.identity in state.identities
-    if isinstance(event, IdentityUnlinked):
+    if isinstance(event, events.IdentityUnlinked):
         if not is_linked:
             raise Refused("unknown_identity", "there is no such identity", "identity")
         return True
@@ -170,21 +157,21 @@ def _check_identity(event: IdentityLinked | IdentityUnlinked, state: Account) ->
     return not is_linked
 
 
-def _check_role(event: RoleGranted | RoleRevoked, state: Account) -> bool:
+def _check_role(event: events.RoleGranted | events.RoleRevoked, state: Account) -> bool:
     """Return whether the event changes anything. Raises `Refused`."""
     if event.role not in GRANTABLE:
         message = f"role {event.role!r} is none of {', '.join(GRANTABLE)}"
         raise Refused("invalid_request", message, "role")
     has_role = event.role in state.roles
-    if isinstance(event, RoleRevoked) and not has_role:
+    if isinstance(event, events.RoleRevoked) and not has_role:
         raise Refused("wrong_state", f"this participant is not a {event.role}")
-    return isinstance(event, RoleRevoked) or not has_role
+    return isinstance(event, events.RoleRevoked) or not has_role
 
 
-def _check_new_token(fact: TokenIssued, at: datetime, state: Account) -> None:
-    unknown = [scope for scope in fact.scopes if scope not in SCOPES]
+def _check_new_token(fact: events.TokenIssued, at: datetime, state: Account) -> None:
+    unknown = [scope for scope in fact.scopes if scope not in events.SCOPES]
     if unknown or not fact.scopes:
-        message = f"scopes: {', '.join(unknown) or 'none'} is none of {', '.join(SCOPES)}"
+        message = f"scopes: {', '.join(unknown) or 'none'} is none of {', '.join(events.SCOPES)}"
         raise Refused("invalid_request", message, "scopes")
     disallowed = [scope for scope in fact.scopes if scope not in allowed_scopes(state.roles)]
     if disallowed:
@@ -230,7 +217,7 @@ def check_ban(state: Account, at: datetime) -> None:
         )
 
 
-def format_ban_end(ban: AccountBanned) -> str:
+def format_ban_end(ban: events.AccountBanned) -> str:
     """Return how long a ban lasts, in words.
 
     >>> format_ban_end(AccountBanned(reason="copied"))
@@ -239,17 +226,21 @@ def format_ban_end(ban: AccountBanned) -> str:
     return "for ever" if ban.until_at is None else f"until {ban.until_at.isoformat()}"
 
 
-def decide_adoption(command: AccountTablesAdopted, state: str | None) -> Sequence[Fact]:
+def decide_adoption(
+    command: events.AccountTablesAdopted, state: str | None
+) -> Sequence[events.Fact]:
     """Return the adoption, or nothing if this register is adopted already."""
     return () if state == command.register else (command,)
 
 
-def evolve_register(state: str | None, fact: Fact) -> str | None:
+def evolve_register(state: str | None, fact: events.Fact) -> str | None:
     """Return the register that was adopted last."""
-    return fact.register if isinstance(fact, AccountTablesAdopted) else state
+    return fact.register if isinstance(fact, events.AccountTablesAdopted) else state
 
 
-tables = Decider[AccountTablesAdopted, str | None, Fact](None, decide_adoption, evolve_register)
+tables = Decider[events.AccountTablesAdopted, str | None, events.Fact](
+    None, decide_adoption, evolve_register
+)
 
 
 def accounts_lost() -> Refused:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+from prometheus_client import Gauge
 
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules
 from ingest.accounts.rules import LOST
 from ingest.decisions import DecisionResult, Decisions
-from ingest.ports import AccountStore, AccountTableStore, Identity, resolve_account
+from ingest.ports import AccountStore, Identity, resolve_account
 from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed, Refused
@@ -38,17 +38,14 @@ async def decide_account(
 
 @dataclass(frozen=True)
 class Accounts:
-    """The commands about accounts."""
+    """The commands about accounts. Methods may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
     register: AccountStore
 
     async def open(self, name: str, via: str, by: str) -> tuple[str, DecisionResult]:
-        """Return the account of a participant, opened if the name is new.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the account of a participant, opened if the name is new."""
         account = await self.register.account(rules.check_name(name))
         return account, await self.decide(
             account, AccountOpened(via=via), by or f"account:{account}"
@@ -59,10 +56,7 @@ class Accounts:
         return await resolve_account(self.register, self.decisions.log, name)
 
     async def name_of(self, account: str) -> str:
-        """Return the name of an account; the account itself once the name is erased.
-
-        Raises `Failed`.
-        """
+        """Return the name of an account; the account itself once the name is erased."""
         return await self.register.name_of(account) or account
 
     async def rename(self, name: str, new_name: str, by: str) -> str:
@@ -116,7 +110,7 @@ class AccountTables:
 
     decisions: Decisions
     feed: AccessFeed
-    tables: AccountTableStore
+    tables: AccountStore
 
     async def settle(self) -> bool:
         """Check whether the names are lost, and refuse new names while they are; return whether.
@@ -149,11 +143,14 @@ class AccountTables:
         await self.tables.set_lost(is_lost=False)
         return result
 
-    async def watch(self, register: Callable[[], str], report_lost: Callable[[bool], None]) -> None:
+    async def watch(self, register: Callable[[], str], set_problem: HealthReporter) -> None:
         """Settle at the start and whenever the database changes; never returns.
 
-        `register` returns the register that was found last, "" before the first look.
+        `register` returns the register that was found last, "" before the first look. Lost names
+        are reported to /healthz and the metrics.
         """
+        name = f"{metric_prefix('ingest')}_accounts_lost"
+        gauge = Gauge(name, "1 while the names of participants are lost")
         settled_register = ""
         while True:
             current_register = register()
@@ -164,7 +161,8 @@ class AccountTables:
                     warn_rarely(_log, ACCOUNTS, "cannot tell whether names are lost: %s", failed)
                 else:
                     settled_register = current_register
-                    report_lost(is_lost)
+                    set_problem(ACCOUNTS, LOST if is_lost else None)
+                    gauge.set(is_lost)
                     if is_lost:
                         warn_rarely(_log, "accounts lost", LOST)
             await asyncio.sleep(TABLES_LOOK_S if settled_register else TABLES_START_S)
@@ -172,21 +170,3 @@ class AccountTables:
     async def _adopt(self, register: str, reason: str, by: str) -> DecisionResult:
         adoption = AccountTablesAdopted(register=register, reason=reason)
         return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, by)
-
-
-def report_lost_accounts(
-    set_problem: HealthReporter, gauge: Callable[[float], None]
-) -> Callable[[bool], None]:
-    """Return a function that reports lost names to /healthz and the metric."""
-
-    def report(is_lost: bool) -> None:
-        set_problem(ACCOUNTS, LOST if is_lost else None)
-        gauge(float(is_lost))
-
-    return report
-
-
-def accounts_lost_gauge(registry: CollectorRegistry = REGISTRY) -> Gauge:
-    """Return the gauge that is 1 while the tables of accounts are lost."""
-    name = f"{metric_prefix('ingest')}_accounts_lost"
-    return Gauge(name, "1 while the names of participants are lost", registry=registry)

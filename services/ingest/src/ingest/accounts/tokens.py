@@ -19,7 +19,7 @@ from ingest.access.rules import Token
 from ingest.accounts import rules
 from ingest.accounts.service import Accounts, decide_account
 from ingest.decisions import DecisionResult, Decisions
-from ingest.ports import TokenRow, TokenStore
+from ingest.ports import AccountStore, TokenRow
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.events import TokenIssued, TokenRevoked
@@ -80,11 +80,11 @@ def csrf_token(secret: str) -> str:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The commands about tokens; the caller checks who may use them."""
+    """The commands about tokens; callers check rights. They may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
-    rows: TokenStore
+    rows: AccountStore
     _used: dict[str, datetime] = field(default_factory=dict)
 
     async def issue(self, account: str, new: NewToken, by: str) -> IssuedToken:
@@ -113,10 +113,7 @@ class Tokens:
         return IssuedToken(result.seq, fact.token, text, prefix, new.expires_at)
 
     async def issue_own(self, caller: Caller, new: NewToken) -> IssuedToken:
-        """Issue a token for the caller; it may do no more than their current token.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Issue a token for the caller; it may do no more than their current token."""
         if missing := sorted(set(new.scopes) - caller.scopes):
             message = f"you cannot grant {', '.join(missing)}: your own token does not have it"
             raise Refused("scope_missing", message, "scopes")

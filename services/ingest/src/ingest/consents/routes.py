@@ -25,7 +25,7 @@ from shared.response_types import DocumentedRoute
 
 @dataclass(frozen=True)
 class Consents:
-    """Shows, gives and withdraws consents."""
+    """Shows, gives and withdraws consents. Methods may raise `Refused` and `Failed`."""
 
     ports: Ports
     decisions: Decisions
@@ -59,10 +59,7 @@ class Consents:
         return problems.accepted_consents((event.fact for event in history), slug)
 
     async def published(self, caller: Caller, slug: str) -> ProblemPublished:
-        """Return the current version of a problem that the caller may see.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the current version of a problem that the caller may see."""
         self.feed.now().check_sees(caller, slug)
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         return problems.newest_version(slug, state)

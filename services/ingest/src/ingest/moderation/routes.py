@@ -24,31 +24,24 @@ from ingest.http.request_models import (
 )
 from ingest.moderation import rules
 from ingest.ports import Ports, resolve_account
-from ingest.submissions.routes import AppealRequest
-from ingest.submissions.service import TEXT_MEDIA, load_submission, moderation_command
-from shared import subjects
+from ingest.submissions.routes import (
+    TEXT_MEDIA,
+    AppealRequest,
+    load_submission,
+    moderation_command,
+)
+from shared import events, subjects
 from shared.api.accounts import BanAppeal
 from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Refused
-from shared.events import (
-    AccountBanned,
-    AccountUnbanned,
-    AppealDecided,
-    BanAppealDecided,
-    BanAppealFiled,
-    SubmissionDisqualified,
-    SubmissionHeld,
-    SubmissionReleased,
-    SubmissionRestored,
-)
 from shared.json_types import Instant
 from shared.response_types import DocumentedRoute
 
 
 @dataclass(frozen=True)
 class Moderation:
-    """Moderates submissions and participants, and takes appeals against bans."""
+    """Moderation, and appeals against bans. Methods may raise `Refused` and `Failed`."""
 
     ports: Ports
     decisions: Decisions
@@ -57,10 +50,7 @@ class Moderation:
     async def judge(
         self, number: int, command: rules.ModerationCommand, operator: str
     ) -> DecisionResult:
-        """Hold, release, disqualify or restore, or answer an appeal.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Hold, release, disqualify or restore, or answer an appeal."""
         submission = await load_submission(self.ports, number)
         return await self.decisions.make_all([moderation_command(submission, command)], operator)
 
@@ -68,15 +58,17 @@ class Moderation:
         self, participant: str, reason: str, until_at: datetime | None, operator: str
     ) -> DecisionResult:
         """Ban a participant, until a time or for ever. Raises `Refused` and `Failed`."""
-        event = AccountBanned(reason=reason, until_at=until_at)
+        event = events.AccountBanned(reason=reason, until_at=until_at)
         return await self._decide_account(participant, event, operator)
 
     async def unban(self, participant: str, reason: str, operator: str) -> DecisionResult:
         """Lift a ban. Raises `Refused` and `Failed`."""
-        return await self._decide_account(participant, AccountUnbanned(reason=reason), operator)
+        return await self._decide_account(
+            participant, events.AccountUnbanned(reason=reason), operator
+        )
 
     async def answer_ban_appeal(
-        self, participant: str, answer: BanAppealDecided, operator: str
+        self, participant: str, answer: events.BanAppealDecided, operator: str
     ) -> DecisionResult:
         """Answer an appeal; accepting it lifts the ban. Raises `Refused` and `Failed`."""
         account = await self._find_below(participant, operator)
@@ -89,7 +81,7 @@ class Moderation:
         if caller.ban is None:
             raise rules.not_banned()
         data = text.encode()
-        filed = BanAppealFiled(text=describe_blob(data, TEXT_MEDIA))
+        filed = events.BanAppealFiled(text=describe_blob(data, TEXT_MEDIA))
         command = rules.BanAppealCommand(filed, self.decisions.clock())
         return await self.decisions.make_all(
             [AggregateCommand(subjects.account(caller.id), rules.ban_appeals, command)],
@@ -102,21 +94,23 @@ class Moderation:
         appeal: BanAppeal | None = None
         for event in await self.ports.log.history(subjects.account(account)):
             match event.fact:
-                case AccountBanned():
+                case events.AccountBanned():
                     appeal = None
-                case BanAppealFiled(text=blob):
+                case events.BanAppealFiled(text=blob):
                     try:
                         text = (await self.ports.blobs.get(blob.digest)).decode()
                     except BlobNotFound:
                         text = ""
                     filed_at = event.envelope.at
                     appeal = BanAppeal(text=text, filed_at=filed_at, is_accepted=None, reason=None)
-                case BanAppealDecided(is_accepted=is_accepted, reason=reason) if appeal is not None:
+                case events.BanAppealDecided(is_accepted=is_accepted, reason=reason) if (
+                    appeal is not None
+                ):
                     appeal = structs.replace(appeal, is_accepted=is_accepted, reason=reason)
         return appeal
 
     async def _decide_account(
-        self, participant: str, event: AccountBanned | AccountUnbanned, operator: str
+        self, participant: str, event: events.AccountBanned | events.AccountUnbanned, operator: str
     ) -> DecisionResult:
         account = await self._find_below(participant, operator)
         return await decide_account(self.decisions, account, event, operator)
@@ -165,7 +159,7 @@ def _submissions(router: APIRouter, moderation: Moderation, auth: Authenticator)
         number: NumberInPath, body: AppealDecisionRequest, actor: Operator
     ) -> DecisionResponse:
         """Answer an appeal; accepting it lifts the hold or disqualification."""
-        command = AppealDecided(is_accepted=body.is_accepted, reason=body.reason)
+        command = events.AppealDecided(is_accepted=body.is_accepted, reason=body.reason)
         return decision_response(await moderation.judge(number, command, actor))
 
     @router.post("/admin/submissions/{number}/{act}")
@@ -181,12 +175,12 @@ def _submissions(router: APIRouter, moderation: Moderation, auth: Authenticator)
 
 def _judgement(act: str, body: JudgementRequest) -> rules.Judgement:
     if act == "release":
-        return SubmissionReleased(reason=body.reason)
+        return events.SubmissionReleased(reason=body.reason)
     if act == "restore":
-        return SubmissionRestored(reason=body.reason)
+        return events.SubmissionRestored(reason=body.reason)
     if body.rule is None:
         raise Refused("invalid_request", f"rule: name the rule by which you {act}", "rule")
-    event_type = SubmissionHeld if act == "hold" else SubmissionDisqualified
+    event_type = events.SubmissionHeld if act == "hold" else events.SubmissionDisqualified
     return event_type(rule=body.rule, reason=body.reason)
 
 
@@ -216,5 +210,5 @@ def _participants(router: APIRouter, moderation: Moderation, auth: Authenticator
         name: NameInPath, body: AppealDecisionRequest, actor: Operator
     ) -> DecisionResponse:
         """Answer an appeal against a ban; accepting it lifts the ban."""
-        answer = BanAppealDecided(is_accepted=body.is_accepted, reason=body.reason)
+        answer = events.BanAppealDecided(is_accepted=body.is_accepted, reason=body.reason)
         return decision_response(await moderation.answer_ban_appeal(name, answer, actor))

@@ -6,23 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ingest.accounts.rules import Account, accounts
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    AccountBanned,
-    AccountUnbanned,
-    AppealDecided,
-    AppealFiled,
-    BanAppealDecided,
-    BanAppealFiled,
-    Fact,
-    SubmissionDisqualified,
-    SubmissionFinished,
-    SubmissionHeld,
-    SubmissionReleased,
-    SubmissionRestored,
-    SubmissionWithdrawn,
-)
 
 APPEAL_OPEN = "your appeal is already filed: wait for the answer"
 APPEAL_DECIDED = "your appeal was decided: you cannot appeal again"
@@ -42,22 +28,29 @@ class ModerationState:
     is_withdrawn: bool = False
 
 
-Judgement = SubmissionHeld | SubmissionReleased | SubmissionDisqualified | SubmissionRestored
-ModerationCommand = Judgement | AppealFiled | AppealDecided | SubmissionWithdrawn
+Judgement = (
+    events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+)
+ModerationCommand = (
+    Judgement | events.AppealFiled | events.AppealDecided | events.SubmissionWithdrawn
+)
 
 
-def decide(command: ModerationCommand, state: ModerationState) -> Sequence[Fact]:
+def decide(command: ModerationCommand, state: ModerationState) -> Sequence[events.Fact]:
     """Return the event of a command. Raises `Refused` if it changes nothing."""
     match command:
-        case AppealFiled():
+        case events.AppealFiled():
             is_sanctioned = state.is_held or state.is_disqualified
             message = "there is nothing to appeal: this submission is not held or disqualified"
             _require(is_sanctioned, message)
             _require(state.appeal != "open", APPEAL_OPEN)
             _require(state.appeal != "decided", APPEAL_DECIDED)
-        case AppealDecided():
+        case events.AppealDecided():
             _require(state.appeal == "open", "there is no open appeal for this submission")
-        case SubmissionWithdrawn():
+        case events.SubmissionWithdrawn():
             if state.is_held:
                 message = "this submission is held for review: you can withdraw it after the review"
                 raise Refused("under_review", message)
@@ -67,31 +60,35 @@ def decide(command: ModerationCommand, state: ModerationState) -> Sequence[Fact]
     return (command,)
 
 
-def evolve(state: ModerationState, fact: Fact) -> ModerationState:
+def evolve(state: ModerationState, fact: events.Fact) -> ModerationState:
     """Return the state after one more event of the submission or its moderation."""
     match fact:
-        case SubmissionFinished(is_held=True):
+        case events.SubmissionFinished(is_held=True):
             state = replace(state, is_held=True)
-        case SubmissionHeld():
+        case events.SubmissionHeld():
             state = _reopen_appeal(replace(state, is_held=True))
-        case SubmissionDisqualified():
+        case events.SubmissionDisqualified():
             state = _reopen_appeal(replace(state, is_disqualified=True))
-        case SubmissionReleased():
+        case events.SubmissionReleased():
             state = replace(state, is_held=False)
-        case SubmissionRestored():
+        case events.SubmissionRestored():
             state = replace(state, is_disqualified=False)
-        case AppealFiled() | AppealDecided():
+        case events.AppealFiled() | events.AppealDecided():
             state = _evolve_appeal(state, fact)
-        case SubmissionWithdrawn():
+        case events.SubmissionWithdrawn():
             state = replace(state, is_withdrawn=True)
     return state
 
 
-moderation = Decider[ModerationCommand, ModerationState, Fact](ModerationState(), decide, evolve)
+moderation = Decider[ModerationCommand, ModerationState, events.Fact](
+    ModerationState(), decide, evolve
+)
 
 
-def _evolve_appeal(state: ModerationState, fact: AppealFiled | AppealDecided) -> ModerationState:
-    if isinstance(fact, AppealFiled):
+def _evolve_appeal(
+    state: ModerationState, fact: events.AppealFiled | events.AppealDecided
+) -> ModerationState:
+    if isinstance(fact, events.AppealFiled):
         return replace(state, appeal="open")
     lifted = ModerationState(is_withdrawn=state.is_withdrawn)
     return replace(lifted if fact.is_accepted else state, appeal="decided")
@@ -104,15 +101,15 @@ def _reopen_appeal(state: ModerationState) -> ModerationState:
 
 def _check_judgement(command: Judgement, state: ModerationState) -> None:
     match command:
-        case SubmissionHeld():
+        case events.SubmissionHeld():
             message = "this submission is disqualified: it cannot be held"
             _require(not state.is_disqualified, message)
             _require(not state.is_held, "this submission is already held")
-        case SubmissionReleased():
+        case events.SubmissionReleased():
             _require(state.is_held, "this submission is not held")
-        case SubmissionDisqualified():
+        case events.SubmissionDisqualified():
             _require(not state.is_disqualified, "this submission is already disqualified")
-        case SubmissionRestored():
+        case events.SubmissionRestored():
             _require(state.is_disqualified, "this submission is not disqualified")
 
 
@@ -126,21 +123,21 @@ class BanAppealState:
     """An account with its ban and appeal; `answer` is None while the appeal is open."""
 
     account: Account = field(default_factory=Account)
-    filed: BanAppealFiled | None = None
-    answer: BanAppealDecided | None = None
+    filed: events.BanAppealFiled | None = None
+    answer: events.BanAppealDecided | None = None
 
 
 class BanAppealCommand(NamedTuple):
     """An appeal against a ban, or its answer, at this time; accepting it lifts the ban."""
 
-    event: BanAppealFiled | BanAppealDecided
+    event: events.BanAppealFiled | events.BanAppealDecided
     at: datetime
 
 
-def decide_ban_appeal(command: BanAppealCommand, state: BanAppealState) -> Sequence[Fact]:
+def decide_ban_appeal(command: BanAppealCommand, state: BanAppealState) -> Sequence[events.Fact]:
     """Return the appeal or its answer. Raises `Refused` for a second appeal or a missing one."""
     event, ban = command.event, state.account.ban_at(command.at)
-    if isinstance(event, BanAppealFiled):
+    if isinstance(event, events.BanAppealFiled):
         if ban is None:
             raise not_banned()
         _require(state.answer is None, APPEAL_DECIDED)
@@ -149,22 +146,22 @@ def decide_ban_appeal(command: BanAppealCommand, state: BanAppealState) -> Seque
     is_open = state.filed is not None and state.answer is None
     _require(is_open, "there is no open appeal against a ban of this participant")
     is_lifted = event.is_accepted and ban is not None
-    return (event, AccountUnbanned(reason=event.reason)) if is_lifted else (event,)
+    return (event, events.AccountUnbanned(reason=event.reason)) if is_lifted else (event,)
 
 
-def evolve_ban_appeal(state: BanAppealState, fact: Fact) -> BanAppealState:
+def evolve_ban_appeal(state: BanAppealState, fact: events.Fact) -> BanAppealState:
     """Return the appeal state after one more event; a new ban starts over."""
     match fact:
-        case AccountBanned():
+        case events.AccountBanned():
             state = BanAppealState()
-        case BanAppealFiled():
+        case events.BanAppealFiled():
             state = replace(state, filed=fact, answer=None)
-        case BanAppealDecided():
+        case events.BanAppealDecided():
             state = replace(state, answer=fact)
     return replace(state, account=accounts.evolve(state.account, fact))
 
 
-ban_appeals = Decider[BanAppealCommand, BanAppealState, Fact](
+ban_appeals = Decider[BanAppealCommand, BanAppealState, events.Fact](
     BanAppealState(), decide_ban_appeal, evolve_ban_appeal
 )
 

@@ -35,17 +35,14 @@ DISCORD = "discord"
 
 @dataclass(frozen=True)
 class PreferenceCommands:
-    """Reads and sets preferences, for participants and the Discord edge."""
+    """What participants and the Discord edge read. Methods may raise `Refused` and `Failed`."""
 
     ports: Ports
     decisions: Decisions
     feed: AccessFeed
 
     def of(self, account: str | None) -> Preferences:
-        """Return the preferences of an account; None is a participant without one.
-
-        Raises `Failed`.
-        """
+        """Return the preferences of an account; None is a participant without one."""
         self.feed.now()
         return msgspec.convert(self.feed.choices.of(account or ""), Preferences)
 

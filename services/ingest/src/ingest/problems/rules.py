@@ -8,16 +8,9 @@ from functools import reduce
 from msgspec import structs
 
 from ingest.consents.rules import consent_digest
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    ConsentGiven,
-    ConsentWithdrawn,
-    Fact,
-    LeaderboardArchived,
-    LeaderboardChanged,
-    ProblemPublished,
-)
 from shared.subjects import problem as problem_aggregate
 
 PUBLIC = "public"
@@ -43,7 +36,7 @@ class Problem:
     ever open.
     """
 
-    published: ProblemPublished | None = None
+    published: events.ProblemPublished | None = None
     digests: Mapping[int, str] = field(default_factory=dict)
     visibility: str = PUBLIC
     deadline_at: datetime | None = None
@@ -89,16 +82,16 @@ class Publish:
     publishing makes the author the owner. An `objection` refuses a new version.
     """
 
-    version: ProblemPublished
+    version: events.ProblemPublished
     change: Change = DEFAULT_CHANGE
     is_first: bool = False
     objection: Refused | None = None
 
 
-ProblemCommand = Publish | Change | LeaderboardArchived
+ProblemCommand = Publish | Change | events.LeaderboardArchived
 
 
-def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
+def decide(command: ProblemCommand, state: Problem) -> Sequence[events.Fact]:
     """Return the events; nothing if nothing changes. Raises `Refused`."""
     match command:
         case Publish():
@@ -116,7 +109,7 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
     return () if state.is_archived else (command,)
 
 
-def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
+def _decide_version(command: Publish, state: Problem) -> Sequence[events.Fact]:
     """Return a new version if the digest differs from the newest one."""
     newest = state.published
     if newest is not None and newest.digest == command.version.digest:
@@ -126,7 +119,9 @@ def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
     return (structs.replace(command.version, number=newest.number + 1 if newest else 1),)
 
 
-def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequence[Fact]:
+def _decide_change(
+    command: Change, state: Problem, open_before: Sequence[str]
+) -> Sequence[events.Fact]:
     """Return the change if there is one; `open_before` are the GPU types open until now."""
     gpus = None if command.gpus is None else canonical_gpus(command.gpus, sorted(state.gpus_ever))
     if state.gpus is None and gpus == state.open_gpus:
@@ -144,7 +139,7 @@ def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) 
         raise Refused("scope_missing", f"{message} (scope admin:problems)", "deadline_at")
     _check_deadline_ahead(command, state.deadline_at)
     return (
-        LeaderboardChanged(
+        events.LeaderboardChanged(
             visibility=command.visibility,
             has_deadline=command.has_deadline,
             deadline_at=command.deadline_at,
@@ -181,7 +176,7 @@ def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
     raise Refused("invalid_request", message, "deadline_at")
 
 
-def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Problem:
+def _apply_change(state: Problem, change: Change | events.LeaderboardChanged) -> Problem:
     if change.visibility is not None:
         state = replace(state, visibility=change.visibility)
     if change.gpus is not None:
@@ -191,15 +186,15 @@ def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Proble
     return state
 
 
-def evolve(state: Problem, fact: Fact) -> Problem:
+def evolve(state: Problem, fact: events.Fact) -> Problem:
     """Return the problem after one more event."""
     match fact:
-        case ProblemPublished():
+        case events.ProblemPublished():
             digests = {**state.digests, fact.number: fact.digest}
             return _remember_gpus(replace(state, published=fact, digests=digests))
-        case LeaderboardChanged():
+        case events.LeaderboardChanged():
             return _remember_gpus(_apply_change(state, fact))
-        case LeaderboardArchived():
+        case events.LeaderboardArchived():
             return replace(state, is_archived=True)
     return state
 
@@ -208,12 +203,12 @@ def _remember_gpus(state: Problem) -> Problem:
     return replace(state, gpus_ever=state.gpus_ever | frozenset(state.open_gpus))
 
 
-problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
+problems = Decider[ProblemCommand, Problem, events.Fact](Problem(), decide, evolve)
 
 
 async def load_problem(
     slug: str,
-    load: Callable[[str, Decider[ProblemCommand, Problem, Fact]], Awaitable[Problem]],
+    load: Callable[[str, Decider[ProblemCommand, Problem, events.Fact]], Awaitable[Problem]],
 ) -> Problem:
     """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
     try:
@@ -230,7 +225,7 @@ def check_slug(slug: str) -> None:
         raise Refused("bad_problem", message, "slug")
 
 
-def newest_version(slug: str, state: Problem) -> ProblemPublished:
+def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     """Return the newest version of a problem, with the GPU types that are open.
 
     Raises `Refused` (`unknown_leaderboard`).
@@ -257,14 +252,19 @@ def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
     return None
 
 
-def versions(facts: Iterable[Fact]) -> dict[int, ProblemPublished]:
+def versions(facts: Iterable[events.Fact]) -> dict[int, events.ProblemPublished]:
     """Return every version of a problem, by number."""
-    return {version.number: version for version in facts if isinstance(version, ProblemPublished)}
+    return {
+        version.number: version for version in facts if isinstance(version, events.ProblemPublished)
+    }
 
 
 def released_versions(
-    slug: str, state: Problem, versions_by_number: Mapping[int, ProblemPublished], at: datetime
-) -> dict[int, ProblemPublished]:
+    slug: str,
+    state: Problem,
+    versions_by_number: Mapping[int, events.ProblemPublished],
+    at: datetime,
+) -> dict[int, events.ProblemPublished]:
     """Return the versions whose submissions are public.
 
     Raises `Refused` (`private_only`) if there are none, saying when there will be.
@@ -289,19 +289,19 @@ def released_versions(
     raise Refused("private_only", f"{message}; {PRIVATE}", "private")
 
 
-def accepted_consents(facts: Iterable[Fact], slug: str) -> frozenset[str]:
+def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:
     """Return the digests of the texts that a participant accepts; withdrawing removes all."""
     digests: set[str] = set()
     for fact in facts:
         match fact:
-            case ConsentGiven() if fact.problem == slug:
+            case events.ConsentGiven() if fact.problem == slug:
                 digests.add(fact.digest)
-            case ConsentWithdrawn() if fact.problem == slug:
+            case events.ConsentWithdrawn() if fact.problem == slug:
                 digests.clear()
     return frozenset(digests)
 
 
-def allows_release(texts: frozenset[str], version: ProblemPublished) -> bool:
+def allows_release(texts: frozenset[str], version: events.ProblemPublished) -> bool:
     """Return whether a participant who accepts these texts allows publication."""
     required = consent_digest(version)
     return required is None or required in texts

@@ -131,7 +131,7 @@ class SubmissionBatch:
 
 
 class Intake:
-    """Accepts submissions from every client."""
+    """Accepts submissions from every client. Methods may raise `Refused` and `Failed`."""
 
     def __init__(
         self, ports: Ports, quotas: Quotas, feed: AccessFeed, limits: AdmissionLimits
@@ -164,10 +164,7 @@ class Intake:
         return structs.replace(receipts, submissions=with_queues)
 
     async def _prepare(self, upload: Upload) -> SubmissionBatch:
-        """Return the batch of a request; refusals come in the order of the API contract.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the batch of a request; refusals come in the order of the API contract."""
         request, caller = upload.request, upload.caller
         slug = request.problem.lower()
         account, at = caller.id, self._ports.clock()

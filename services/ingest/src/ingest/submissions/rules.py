@@ -6,19 +6,9 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    MODES,
-    Fact,
-    IntakePaused,
-    IntakeResumed,
-    ProblemPublished,
-    Requires,
-    SubmissionCancelRequested,
-    SubmissionFinished,
-    SubmissionRejected,
-)
 from shared.problems.submission_file import Directives, suffixes, toolchains
 
 QUEUE_WAIT_S_MAX = 3600.0
@@ -27,7 +17,7 @@ ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 PAUSE_RETRY_S = 60.0
 
 
-def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
+def file_text(name: str, source: bytes, published: events.ProblemPublished) -> str:
     """Return the text of a submitted file. Raises `Refused`, naming what is wrong with it."""
     ends, bytes_max = suffixes(published.languages), published.source_bytes_max
     if name.endswith(ARCHIVES):
@@ -52,11 +42,13 @@ def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
 
 def check_mode(mode: str) -> None:
     """Refuse an unknown mode."""
-    if mode not in MODES:
-        raise Refused("unknown_mode", f"mode {mode!r} is not one of {', '.join(MODES)}", "mode")
+    if mode not in events.MODES:
+        raise Refused(
+            "unknown_mode", f"mode {mode!r} is not one of {', '.join(events.MODES)}", "mode"
+        )
 
 
-def check_case(case: int, mode: str, published: ProblemPublished) -> int:
+def check_case(case: int, mode: str, published: events.ProblemPublished) -> int:
     """Return the case to profile, 0 for all. Raises `Refused` if it does not exist."""
     if not case:
         return 0
@@ -73,7 +65,7 @@ def check_case(case: int, mode: str, published: ProblemPublished) -> int:
 
 
 def choose_gpu(
-    requested_gpu: str | None, directives: Directives, published: ProblemPublished
+    requested_gpu: str | None, directives: Directives, published: events.ProblemPublished
 ) -> str:
     """Return the GPU type to run on: the requested one, else the only one of file or problem."""
     candidates = [requested_gpu] if requested_gpu else list(directives.gpus) or published.gpus
@@ -106,7 +98,7 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
-def required(name: str, text: str, requires: Requires) -> Requires:
+def required(name: str, text: str, requires: events.Requires) -> events.Requires:
     """Return what an agent needs for a file: the problem's requirements and its compiler."""
     combined = dict.fromkeys([*requires.toolchains, *toolchains(name, text)])
     return structs.replace(requires, toolchains=list(combined))
@@ -134,54 +126,56 @@ class Submission:
     is_over: bool = False
 
 
-def decide_cancel(command: SubmissionCancelRequested, state: Submission) -> Sequence[Fact]:
+def decide_cancel(
+    command: events.SubmissionCancelRequested, state: Submission
+) -> Sequence[events.Fact]:
     """Return the cancel request, once. Raises `Refused` (`already_ended`)."""
     if state.is_over:
         raise Refused("already_ended", "this submission has ended: there is nothing to cancel")
     return () if state.is_cancelled else (command,)
 
 
-def evolve_submission(state: Submission, fact: Fact) -> Submission:
+def evolve_submission(state: Submission, fact: events.Fact) -> Submission:
     """Return the submission after one more event."""
     match fact:
-        case SubmissionCancelRequested():
+        case events.SubmissionCancelRequested():
             return replace(state, is_cancelled=True)
-        case SubmissionFinished() | SubmissionRejected():
+        case events.SubmissionFinished() | events.SubmissionRejected():
             return replace(state, is_over=True)
     return state
 
 
-submissions = Decider[SubmissionCancelRequested, Submission, Fact](
+submissions = Decider[events.SubmissionCancelRequested, Submission, events.Fact](
     Submission(), decide_cancel, evolve_submission
 )
 
 
-IntakeCommand = IntakePaused | IntakeResumed
+IntakeCommand = events.IntakePaused | events.IntakeResumed
 
 
-def decide_intake(command: IntakeCommand, reason: str | None) -> Sequence[Fact]:
+def decide_intake(command: IntakeCommand, reason: str | None) -> Sequence[events.Fact]:
     """Return the event. Raises `Refused` if intake is in that state already.
 
     The state is the reason why intake is paused, None if it is not.
     """
-    if isinstance(command, IntakePaused) and reason is not None:
+    if isinstance(command, events.IntakePaused) and reason is not None:
         raise Refused("wrong_state", f"intake is already paused: {reason}")
-    if isinstance(command, IntakeResumed) and reason is None:
+    if isinstance(command, events.IntakeResumed) and reason is None:
         raise Refused("wrong_state", "intake is not paused")
     return (command,)
 
 
-def evolve_intake(reason: str | None, fact: Fact) -> str | None:
+def evolve_intake(reason: str | None, fact: events.Fact) -> str | None:
     """Return the intake state after one more event."""
     match fact:
-        case IntakePaused():
+        case events.IntakePaused():
             return fact.reason
-        case IntakeResumed():
+        case events.IntakeResumed():
             return None
     return reason
 
 
-intake = Decider[IntakeCommand, str | None, Fact](None, decide_intake, evolve_intake)
+intake = Decider[IntakeCommand, str | None, events.Fact](None, decide_intake, evolve_intake)
 
 
 def check_intake(reason: str | None) -> None:
