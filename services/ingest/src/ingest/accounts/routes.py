@@ -38,17 +38,16 @@ DAYS_USUAL = 90
 SCOPES_MAX = 20
 PROBLEMS_MAX = 100
 NAME_LENGTH_MAX = 100
-
-Scopes = Annotated[list[Text], Field(min_length=1, max_length=SCOPES_MAX)]
-Slugs = Annotated[list[Slug], Field(max_length=PROBLEMS_MAX)]
-Days = Annotated[int, Field(ge=1, le=DAYS_MAX)]
-TokenName = Annotated[Text, Field(max_length=NAME_LENGTH_MAX)]
 SUBJECT_LENGTH_MAX = 200
 NAMES_MAX = 1000
 KNOWN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The participant already has an account."}
 }
 
+Scopes = Annotated[list[Text], Field(min_length=1, max_length=SCOPES_MAX)]
+Slugs = Annotated[list[Slug], Field(max_length=PROBLEMS_MAX)]
+Days = Annotated[int, Field(ge=1, le=DAYS_MAX)]
+TokenName = Annotated[Text, Field(max_length=NAME_LENGTH_MAX)]
 Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 Limit = Annotated[int, Query(ge=1, le=NAMES_MAX)]
