@@ -220,7 +220,7 @@ def check_ban(state: Account, at: datetime) -> None:
 def format_ban_end(ban: events.AccountBanned) -> str:
     """Return how long a ban lasts, in words.
 
-    >>> format_ban_end(AccountBanned(reason="copied"))
+    >>> format_ban_end(events.AccountBanned(reason="copied"))
     'for ever'
     """
     return "for ever" if ban.until_at is None else f"until {ban.until_at.isoformat()}"
