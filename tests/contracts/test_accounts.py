@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.memory import MemoryAccountStore, MemoryIdempotencyStore
 from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
@@ -22,6 +21,7 @@ from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.postgres import POOL_WAITING_MAX, create_pool
 from tests.support.door import Stores, postgres_stores
+from tests.support.memory_stores import MemoryAccountStore, MemoryIdempotencyStore
 
 S = timedelta(seconds=1)
 AnyRepeats = MemoryIdempotencyStore | PostgresIdempotencyStore

@@ -116,8 +116,8 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
     """Open the logins that these settings allow, without participants."""
     log, clock = MemoryLog(), MovableClock()
     async with create_pool(dsn, 1, 4) as connections, httpx.AsyncClient() as client:
-        decisions, register = Decisions(log, clock), PostgresAccountStore(connections)
-        feed = AccessFeed(log, clock)
+        feed, register = AccessFeed(log, clock), PostgresAccountStore(connections)
+        decisions = Decisions(log, clock, feed)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.ill())
         people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)

@@ -11,7 +11,6 @@ from ingest.access.callers import PARTICIPANT_SCOPES, Caller
 from ingest.access.feed import AccessFeed
 from ingest.bootstrap import Ingest, ingest
 from ingest.leaderboards import LeaderboardChange
-from ingest.memory import MemoryAccountStore
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.ranker_http import RankerClient
@@ -21,6 +20,7 @@ from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from tests.support.memory_stores import MemoryAccountStore
 from tests.support.waits import eventually
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.accounts import rules as accounts
+from ingest.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
+from ingest.moderation.rules import BanAppealCommand
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Refused
-from shared.events import AccountUnbanned, BanAppealDecided, Blob, Fact
+from shared.events import (
+    AccountBanned,
+    AccountUnbanned,
+    BanAppealDecided,
+    BanAppealFiled,
+    Blob,
+    Fact,
+)
 from tests.ingest.taking_in import T0
 from tests.support.door import ADA, Door
 
@@ -25,18 +34,18 @@ def said(step: str, state: moderation.BanAppealState, at: datetime) -> Sequence[
     try:
         match step:
             case "ban":
-                ban = accounts.Ban("r", at, at + timedelta(hours=1))
-                return accounts.decide(ban, state.account)
+                ban = AccountBanned(reason="r", until_at=at + timedelta(hours=1))
+                return accounts.decide(AccountCommand(ban, at), state.account)
             case "unban":
-                return accounts.decide(accounts.Unban("r", at), state.account)
+                return accounts.decide(
+                    AccountCommand(AccountUnbanned(reason="r"), at), state.account
+                )
             case "appeal":
-                return moderation.decide_ban_appeal(
-                    moderation.AppealBan(Blob(digest="d", bytes=1), at), state
-                )
+                filed = BanAppealFiled(text=Blob(digest="d", bytes=1))
+                return moderation.decide_ban_appeal(BanAppealCommand(filed, at), state)
             case "accept" | "reject":
-                return moderation.decide_ban_appeal(
-                    moderation.AnswerAppeal(step == "accept", "r", at), state
-                )
+                answer = BanAppealDecided(is_accepted=step == "accept", reason="r")
+                return moderation.decide_ban_appeal(BanAppealCommand(answer, at), state)
     except Refused as refused:
         if refused.code != "wrong_state":
             raise

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ingest.access.feed import REACH_S_MAX
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import Limit, SetLimit
+from ingest.quotas.rules import Limit
 from shared.errors import Refused
 from shared.events import LeaderboardChanged, ProblemPublished, QuotaLimitSet
 from tests.support.door import ADA, FILES, OPERATOR, Door, report_of
@@ -101,21 +101,49 @@ def test_an_invalid_quota_is_refused_with_the_expected_form(text: str) -> None:
 @pytest.mark.parametrize(
     ("platform", "wanted", "is_refused"),
     [
-        ({}, SetLimit("copy.*.ranked", 1000, 60.0, R), False),
-        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 10, 60.0, R), False),
-        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 11, 60.0, R), True),
+        ({}, QuotaLimitSet(bucket="copy.*.ranked", limit=1000, window_s=60.0, reason=R), False),
+        (
+            {"*.*.ranked": Limit(10, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=10, window_s=60.0, reason=R),
+            False,
+        ),
+        (
+            {"*.*.ranked": Limit(10, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=11, window_s=60.0, reason=R),
+            True,
+        ),
         # As many in a longer time, and so all of them at once.
-        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 20, 120.0, R), True),
-        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 10, 120.0, R), False),
-        ({"*.H100.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), True),
-        ({"*.*.test": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), False),
-        ({"copy.*.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", -1, 60.0, R), True),
+        (
+            {"*.*.ranked": Limit(10, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=20, window_s=120.0, reason=R),
+            True,
+        ),
+        (
+            {"*.*.ranked": Limit(10, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=10, window_s=120.0, reason=R),
+            False,
+        ),
+        (
+            {"*.H100.ranked": Limit(1, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=2, window_s=60.0, reason=R),
+            True,
+        ),
+        (
+            {"*.*.test": Limit(1, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=2, window_s=60.0, reason=R),
+            False,
+        ),
+        (
+            {"copy.*.ranked": Limit(1, 60.0)},
+            QuotaLimitSet(bucket="copy.*.ranked", limit=-1, window_s=60.0, reason=R),
+            True,
+        ),
         # They could not take it back.
-        ({}, SetLimit("copy.*.ranked", 0, 60.0, R), True),
+        ({}, QuotaLimitSet(bucket="copy.*.ranked", limit=0, window_s=60.0, reason=R), True),
     ],
 )
 def test_authors_cannot_raise_quotas(
-    platform: dict[str, Limit], wanted: SetLimit, is_refused: bool
+    platform: dict[str, Limit], wanted: QuotaLimitSet, is_refused: bool
 ) -> None:
     facts = [
         QuotaLimitSet(bucket=bucket, limit=limit.limit, window_s=limit.window_s, reason=R)
@@ -124,7 +152,7 @@ def test_authors_cannot_raise_quotas(
     test = given(quotas.author_decider, *facts).when([wanted])
     if is_refused:
         test.then_refused("scope_missing")
-    assert quotas.decide_all([wanted], {}) != []
+    assert quotas.decide([wanted], {}) != []
 
 
 @pytest.mark.server

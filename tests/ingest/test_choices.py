@@ -11,30 +11,28 @@ from tests.support.examples import example_event
 R = "because"
 RECEIVED = msgspec.structs.replace(example_event(SubmissionReceived), requires=Requires())
 ITEM = example_event(RejudgeRequested).items[0]
+CANARY = agents.CanaryRequest(submission=1, every_s=60, ratio_max=1.2)
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 
 
 @pytest.mark.parametrize("outcome", ["failed", "infra_failed"])
 def test_a_canary_must_have_passed(outcome: str) -> None:
-    request = agents.Canary(RECEIVED.gpu, 60, 1.2)
     ended = SubmissionFinished(outcome=outcome, is_eligible=False, code="c", reason="")
     for history in ([RECEIVED], [RECEIVED, ended]):
         with pytest.raises(Refused, match="must have passed"):
-            agents.canary(request, "s1", history)
+            agents.choose_canary(RECEIVED.gpu, CANARY, "s1", history)
 
 
 def test_a_canary_has_the_gpu_type_of_its_pool() -> None:
-    assert (
-        agents.canary(agents.Canary(RECEIVED.gpu, 60, 1.2), "s1", [RECEIVED, PASSED]).every_s == 60
-    )
+    assert agents.choose_canary(RECEIVED.gpu, CANARY, "s1", [RECEIVED, PASSED]).every_s == 60
     with pytest.raises(Refused, match="but the pool is B200"):
-        agents.canary(agents.Canary("B200", 60, 1.2), "s1", [RECEIVED, PASSED])
+        agents.choose_canary("B200", CANARY, "s1", [RECEIVED, PASSED])
 
 
 def test_a_canary_needs_one_gpu() -> None:
     received = msgspec.structs.replace(RECEIVED, requires=Requires(count=2))
     with pytest.raises(Refused, match="this submission takes 2 GPUs: choose another"):
-        agents.canary(agents.Canary(RECEIVED.gpu, 60, 1.2), "s1", [received, PASSED])
+        agents.choose_canary(RECEIVED.gpu, CANARY, "s1", [received, PASSED])
 
 
 DIGESTS = {1: "a", 2: "b", 3: "c"}

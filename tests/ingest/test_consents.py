@@ -31,16 +31,16 @@ def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) ->
         if action == "publish":
             published = asking(digest)
             continue
-        command: consents.GiveConsent | consents.WithdrawConsent
-        command = consents.WithdrawConsent("copy")
-        if action == "give":
-            command = consents.GiveConsent("copy", digest, published)
         before = dict(state)
-        if action == "give" and consents.consent_digest(published) != digest:
-            with pytest.raises(Refused, match="read it again"):
-                consents.consents.decide(command, state)
-            continue
-        facts = consents.consents.decide(command, state)
+        if action == "withdraw":
+            facts = consents.withdrawals.decide("copy", state)
+        else:
+            command = consents.GiveConsent("copy", digest, published)
+            if consents.consent_digest(published) != digest:
+                with pytest.raises(Refused, match="read it again"):
+                    consents.consents.decide(command, state)
+                continue
+            facts = consents.consents.decide(command, state)
         for fact in facts:
             state = consents.evolve(state, fact)
         assert bool(facts) == (state != before)

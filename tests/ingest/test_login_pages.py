@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from ingest.http.auth import COOKIE
+from shared.events import AccountBanned
 from tests.ingest.logins import (
     BASE,
     PASSWORD,
@@ -247,11 +248,10 @@ async def test_a_cli_id_is_linked_on_the_page(
 async def test_banned_participants_cannot_link(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    from ingest.accounts.rules import Ban
 
     await register_in_browser(browser)
     account = await doorway.logins.people.find("ada")
-    ban = Ban("copied", doorway.clock())
+    ban = AccountBanned(reason="copied")
     await doorway.logins.people.decide(account, ban, "operator:olga")
     answer = await browser.get("/link")
     assert (answer.status_code, "copied" in answer.text) == (403, True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ingest.memory import MemoryAccountStore
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, KERNEL_FILE, Door
 from tests.support.holders import code
+from tests.support.memory_stores import MemoryAccountStore
 
 KEYED = ADA | {"Idempotency-Key": "k1"}
 GRACE = {"Warpboard-Participant": "grace"}

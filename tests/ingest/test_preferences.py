@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.preferences.routes import PreferencesRequest
-from ingest.preferences.rules import SetPreferences, preferences, with_defaults
+from ingest.preferences.rules import preferences, with_defaults
 from shared.api.preferences import Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
@@ -30,9 +30,9 @@ def test_the_last_choice_holds_and_nothing_else_changes(choices: list[dict[str, 
         before = with_defaults(state)
         if any(value not in PREFERENCES[name] for name, value in chosen.items()):
             with pytest.raises(Refused, match="is not one of"):
-                preferences.decide(SetPreferences(chosen), state)
+                preferences.decide(chosen, state)
             continue
-        facts = preferences.decide(SetPreferences(chosen), state)
+        facts = preferences.decide(chosen, state)
         for fact in facts:
             state = preferences.evolve(state, fact)
         assert with_defaults(state) == before | chosen

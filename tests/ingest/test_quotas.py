@@ -7,7 +7,7 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import Quota, SetLimit, balance, fold_uses, limits, take, window_end
+from ingest.quotas.rules import Quota, balance, fold_uses, operator_decider, take, window_end
 from shared.errors import Refused
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
 from tests.support.scenarios import given
@@ -141,24 +141,24 @@ def test_the_buckets_in_use_and_the_limits_are_listed() -> None:
 
 
 def test_the_same_limit_is_recorded_once() -> None:
-    command = SetLimit(BUCKET, 3, DAY_S, "tests")
-    given(limits).when(command).then(limit(BUCKET, 3))
-    given(limits, limit(BUCKET, 3)).when(command).then()
+    command = QuotaLimitSet(bucket=BUCKET, limit=3, window_s=DAY_S, reason="tests")
+    given(operator_decider).when([command]).then(limit(BUCKET, 3))
+    given(operator_decider, limit(BUCKET, 3)).when([command]).then()
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        SetLimit("matmul.H200", 3, DAY_S, "r"),
-        SetLimit("matmul.H200.ranked.x", 3, DAY_S, "r"),
-        SetLimit("matmul.H200.profile", 3, DAY_S, "r"),
-        SetLimit("mat*.H200.ranked", 3, DAY_S, "r"),
-        SetLimit(BUCKET, -2, DAY_S, "r"),
-        SetLimit(BUCKET, 3, 0.5, "r"),
+        QuotaLimitSet(bucket="matmul.H200", limit=3, window_s=DAY_S, reason="r"),
+        QuotaLimitSet(bucket="matmul.H200.ranked.x", limit=3, window_s=DAY_S, reason="r"),
+        QuotaLimitSet(bucket="matmul.H200.profile", limit=3, window_s=DAY_S, reason="r"),
+        QuotaLimitSet(bucket="mat*.H200.ranked", limit=3, window_s=DAY_S, reason="r"),
+        QuotaLimitSet(bucket=BUCKET, limit=-2, window_s=DAY_S, reason="r"),
+        QuotaLimitSet(bucket=BUCKET, limit=3, window_s=0.5, reason="r"),
     ],
 )
-def test_an_invalid_limit_is_refused(command: SetLimit) -> None:
-    given(limits).when(command).then_refused("invalid_request")
+def test_an_invalid_limit_is_refused(command: QuotaLimitSet) -> None:
+    given(operator_decider).when([command]).then_refused("invalid_request")
 
 
 @every(

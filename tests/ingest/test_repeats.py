@@ -6,11 +6,11 @@ import json
 import httpx
 import pytest
 
-from ingest.memory import MemoryIdempotencyStore
 from shared.events import InviteIssued, TokenIssued
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door
 from tests.support.holders import code, token
+from tests.support.memory_stores import MemoryIdempotencyStore
 
 KEY = {"Idempotency-Key": "k1"}
 TOKEN = {"name": "tuner", "scopes": ["submit"]}

@@ -22,7 +22,6 @@ from ingest.bootstrap import Ingest, ingest
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.login.wiring import build_account_resolver
-from ingest.memory import MemoryAccountStore, MemoryIdempotencyStore, MemoryWebhookStore
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.problems.service import Check, Publication
@@ -40,6 +39,11 @@ from shared.wire import EventMetadata, make_envelope
 from tests.support.api_examples import make_example
 from tests.support.examples import clean_report
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
+from tests.support.memory_stores import (
+    MemoryAccountStore,
+    MemoryIdempotencyStore,
+    MemoryWebhookStore,
+)
 from tests.support.waits import eventually
 
 TASK = """

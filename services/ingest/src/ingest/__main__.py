@@ -15,7 +15,6 @@ from psycopg_pool import AsyncConnectionPool
 from ingest import ranker_http
 from ingest.access import callers
 from ingest.access.feed import AccessFeed, AccessSnapshots
-from ingest.accounts.service import accounts_lost_gauge, report_lost_accounts
 from ingest.accounts.tokens import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
@@ -147,13 +146,12 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
 
         repeats = PostgresIdempotencyStore(connections)
         app = _build_app(settings, commands, is_well, Outside(connections, outside, ranker, blobs))
-        report_lost = report_lost_accounts(life.ail, accounts_lost_gauge().set)
         await run_until_first(
             monitor.watch(),
             follow_access(),
             commands.tokens.store_usage_forever(),
             probe.run(life.ail, prepare),
-            commands.account_tables.watch(lambda: probe.register, report_lost),
+            commands.account_tables.watch(lambda: probe.register, life.ail),
             wiring.purge_expired(connections, repeats.purge),
             _serve(app, commands, settings, life),
         )

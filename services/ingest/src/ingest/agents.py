@@ -2,14 +2,14 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -20,27 +20,11 @@ from ingest.http.request_models import (
     decision_response,
 )
 from ingest.ports import Ports
-from ingest.submissions.service import load_submission
-from shared import subjects
+from ingest.submissions.routes import load_submission
+from shared import events, subjects
 from shared.api.platform import DecisionResponse
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    AgentCordoned,
-    AgentDrained,
-    AgentEnrolled,
-    AgentQuarantined,
-    AgentRegistered,
-    AgentReleased,
-    AgentRevoked,
-    CanaryChosen,
-    CanaryRemoved,
-    Fact,
-    PoolPaused,
-    PoolResumed,
-    SubmissionFinished,
-    SubmissionReceived,
-)
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 
@@ -48,7 +32,24 @@ SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400
 RATIO_MAX = 100
 SIGN_KEY_BYTES = 32
-HELD = {AgentCordoned: "cordoned", AgentDrained: "drained", AgentQuarantined: "quarantined"}
+HELD = {
+    events.AgentCordoned: "cordoned",
+    events.AgentDrained: "drained",
+    events.AgentQuarantined: "quarantined",
+}
+
+# Operators propose an event, which is recorded unless it is refused.
+AgentTreatment = (
+    events.AgentCordoned | events.AgentDrained | events.AgentReleased | events.AgentRevoked
+)
+AgentCommand = events.AgentEnrolled | AgentTreatment
+PoolCommand = events.PoolPaused | events.PoolResumed | events.CanaryChosen | events.CanaryRemoved
+TREATMENTS: Mapping[str, type[AgentTreatment]] = {
+    "cordon": events.AgentCordoned,
+    "drain": events.AgentDrained,
+    "release": events.AgentReleased,
+    "revoke": events.AgentRevoked,
+}
 
 
 @dataclass(frozen=True)
@@ -61,111 +62,53 @@ class Agent:
     held: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Enroll:
-    """Accept signatures of an agent with this key."""
-
-    sign_key: str
-    owner: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cordon:
-    """Give an agent canary jobs only."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Drain:
-    """Give an agent no more jobs."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Release:
-    """Let an agent take jobs again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Revoke:
-    """Revoke an agent for ever: no more jobs, no more signatures."""
-
-    reason: str
-
-
-AgentCommand = Enroll | Cordon | Drain | Release | Revoke
-
-
-def decide_agent(command: AgentCommand, state: Agent) -> Sequence[Fact]:
-    """Return the event of a command.
+def decide_agent(command: AgentCommand, state: Agent) -> Sequence[events.Fact]:
+    """Return the event; nothing for the key that an agent has already.
 
     Raises `Refused` if it was done already or cannot be undone.
     """
     if state.is_revoked:
         raise Refused("wrong_state", "this agent is revoked, which is permanent")
-    if isinstance(command, Enroll):
-        return _decide_enrollment(command, state)
+    if isinstance(command, events.AgentEnrolled):
+        _check_key(command.sign_key)
+        return () if state.enrolled == (command.sign_key, command.owner) else (command,)
     if not state.is_known:
-        raise Refused(
-            "unknown_agent", "no agent with this name was ever registered or enrolled", "agent"
-        )
-    match command:
-        case Cordon(reason):
-            return (_check_not_held(AgentCordoned(reason=reason), state),)
-        case Drain(reason):
-            return (_check_not_held(AgentDrained(reason=reason), state),)
-        case Revoke(reason):
-            return (AgentRevoked(reason=reason),)
-    if not state.held:
+        message = "no agent with this name was ever registered or enrolled"
+        raise Refused("unknown_agent", message, "agent")
+    if isinstance(command, events.AgentReleased) and not state.held:
         raise Refused("wrong_state", "this agent is not cordoned, drained or quarantined")
-    return (AgentReleased(reason=command.reason),)
+    if (hold := HELD.get(type(command))) in state.held:
+        raise Refused("wrong_state", f"this agent is already {hold}")
+    return (command,)
 
 
-def evolve_agent(state: Agent, fact: Fact) -> Agent:
+def evolve_agent(state: Agent, fact: events.Fact) -> Agent:
     """Return the agent after one more event."""
     match fact:
-        case AgentRegistered():
+        case events.AgentRegistered():
             return replace(state, is_known=True)
-        case AgentEnrolled():
+        case events.AgentEnrolled():
             return replace(state, is_known=True, enrolled=(fact.sign_key, fact.owner))
-        case AgentRevoked():
+        case events.AgentRevoked():
             return replace(state, is_revoked=True)
-        case AgentReleased():
+        case events.AgentReleased():
             return replace(state, held=frozenset())
-        case AgentCordoned() | AgentDrained() | AgentQuarantined():
+        case events.AgentCordoned() | events.AgentDrained() | events.AgentQuarantined():
             return replace(state, held=state.held | {HELD[type(fact)]})
     return state
 
 
-agents = Decider[AgentCommand, Agent, Fact](Agent(), decide_agent, evolve_agent)
+agents = Decider[AgentCommand, Agent, events.Fact](Agent(), decide_agent, evolve_agent)
 
 
-def _decide_enrollment(command: Enroll, state: Agent) -> Sequence[Fact]:
-    """Return the new key, or nothing if the agent has it already."""
+def _check_key(sign_key: str) -> None:
     try:
-        key = base64.b64decode(command.sign_key, validate=True)
+        key = base64.b64decode(sign_key, validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != SIGN_KEY_BYTES:
         message = f"an Ed25519 key is {SIGN_KEY_BYTES} bytes in base64"
-        raise Refused(
-            "invalid_request", f"{command.sign_key[:80]!r} is not a key: {message}", "sign_key"
-        )
-    if state.enrolled == (command.sign_key, command.owner):
-        return ()
-    return (AgentEnrolled(sign_key=command.sign_key, owner=command.owner, reason=command.reason),)
-
-
-def _check_not_held(fact: AgentCordoned | AgentDrained, state: Agent) -> Fact:
-    hold = HELD[type(fact)]
-    if hold in state.held:
-        raise Refused("wrong_state", f"this agent is already {hold}")
-    return fact
+        raise Refused("invalid_request", f"{sign_key[:80]!r} is not a key: {message}", "sign_key")
 
 
 @dataclass(frozen=True)
@@ -173,145 +116,37 @@ class Pool:
     """The state of a pool."""
 
     is_paused: bool = False
-    canary: CanaryChosen | None = None
+    canary: events.CanaryChosen | None = None
 
 
-@dataclass(frozen=True)
-class Pause:
-    """Stop assigning jobs of this GPU type."""
+def decide_pool(command: PoolCommand, state: Pool) -> Sequence[events.Fact]:
+    """Return the event; nothing for the canary that a pool has already.
 
-    reason: str
-
-
-@dataclass(frozen=True)
-class Resume:
-    """Assign jobs of this GPU type again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class ChooseCanary:
-    """Run this submission on every agent of the pool, repeatedly."""
-
-    canary: CanaryChosen
-
-
-@dataclass(frozen=True)
-class RemoveCanary:
-    """Stop running the canary."""
-
-    reason: str
-
-
-PoolCommand = Pause | Resume | ChooseCanary | RemoveCanary
-
-
-def decide_pool(command: PoolCommand, state: Pool) -> Sequence[Fact]:
-    """Return the event. Raises `Refused` if the pool is in that state already."""
+    Raises `Refused` if the pool is in that state already.
+    """
     match command:
-        case Pause(reason):
-            if state.is_paused:
-                raise Refused("wrong_state", "this pool is already paused")
-            return (PoolPaused(reason=reason),)
-        case Resume(reason):
-            if not state.is_paused:
-                raise Refused("wrong_state", "this pool is not paused")
-            return (PoolResumed(reason=reason),)
-        case RemoveCanary(reason):
-            if state.canary is None:
-                raise Refused("wrong_state", "this pool has no canary")
-            return (CanaryRemoved(reason=reason),)
-    return () if command.canary == state.canary else (command.canary,)
+        case events.PoolPaused() if state.is_paused:
+            raise Refused("wrong_state", "this pool is already paused")
+        case events.PoolResumed() if not state.is_paused:
+            raise Refused("wrong_state", "this pool is not paused")
+        case events.CanaryRemoved() if state.canary is None:
+            raise Refused("wrong_state", "this pool has no canary")
+    return () if command == state.canary else (command,)
 
 
-def evolve_pool(state: Pool, fact: Fact) -> Pool:
+def evolve_pool(state: Pool, fact: events.Fact) -> Pool:
     """Return the pool after one more event."""
     match fact:
-        case PoolPaused():
-            return replace(state, is_paused=True)
-        case PoolResumed():
-            return replace(state, is_paused=False)
-        case CanaryChosen():
+        case events.PoolPaused() | events.PoolResumed():
+            return replace(state, is_paused=isinstance(fact, events.PoolPaused))
+        case events.CanaryChosen():
             return replace(state, canary=fact)
-        case CanaryRemoved():
+        case events.CanaryRemoved():
             return replace(state, canary=None)
     return state
 
 
-pools = Decider[PoolCommand, Pool, Fact](Pool(), decide_pool, evolve_pool)
-
-
-@dataclass(frozen=True)
-class Canary:
-    """A canary that an operator requests."""
-
-    gpu: str
-    every_s: float
-    ratio_max: float
-
-
-def canary(request: Canary, submission: str, history: Iterable[Fact]) -> CanaryChosen:
-    """Return the canary event of a submission.
-
-    Raises `Refused` unless it passed on this GPU type.
-    """
-    facts = list(history)
-    received = next(fact for fact in facts if isinstance(fact, SubmissionReceived))
-    ends = [fact for fact in facts if isinstance(fact, SubmissionFinished)]
-    if received.gpu != request.gpu:
-        message = f"the submission ran on {received.gpu}, but the pool is {request.gpu}"
-        raise Refused("bad_canary", f"{message}: choose another", "submission")
-    if not (ends and ends[-1].outcome == "passed"):
-        raise Refused("bad_canary", "a canary must have passed: choose another", "submission")
-    if (count := received.requires.count) > 1:
-        message = f"a canary runs on one agent, and this submission takes {count} GPUs"
-        raise Refused("bad_canary", f"{message}: choose another", "submission")
-    return CanaryChosen(
-        submission=submission,
-        account=received.account,
-        problem=received.problem,
-        problem_number=received.problem_number,
-        problem_digest=received.problem_digest,
-        source=received.source,
-        name=received.name,
-        every_s=request.every_s,
-        ratio_max=request.ratio_max,
-    )
-
-
-TREATMENTS: Mapping[str, Callable[[str], AgentCommand]] = {
-    "cordon": Cordon,
-    "drain": Drain,
-    "release": Release,
-    "revoke": Revoke,
-}
-
-
-@dataclass(frozen=True)
-class Agents:
-    """Manages agents and pools."""
-
-    ports: Ports
-    decisions: Decisions
-
-    async def decide_agent(
-        self, agent: str, command: AgentCommand, operator: str
-    ) -> DecisionResult:
-        """Enroll, cordon, drain, release or revoke an agent. Raises `Refused` and `Failed`."""
-        agg = subjects.agent(agent)
-        return await self.decisions.make(agg, agents, command, CommandContext(operator, agent))
-
-    async def decide_pool(self, gpu: str, command: PoolCommand, operator: str) -> DecisionResult:
-        """Pause or resume a pool, or remove its canary. Raises `Refused` and `Failed`."""
-        agg = subjects.pool(gpu)
-        return await self.decisions.make(agg, pools, command, CommandContext(operator, gpu))
-
-    async def canary(self, number: int, request: Canary, operator: str) -> DecisionResult:
-        """Make a submission the canary of a pool. Raises `Refused` and `Failed`."""
-        submission = await load_submission(self.ports, number)
-        canary_event = canary(request, submission.id, submission.facts)
-        return await self.decide_pool(request.gpu, ChooseCanary(canary_event), operator)
+pools = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evolve_pool)
 
 
 class EnrollmentRequest(RequestModel):
@@ -330,67 +165,85 @@ class CanaryRequest(RequestModel):
     ratio_max: Annotated[float, Field(gt=1, le=RATIO_MAX)]
 
 
-def agents_router(agents: Agents, auth: Authenticator) -> APIRouter:
+def choose_canary(
+    gpu: str, request: CanaryRequest, submission: str, history: Iterable[events.Fact]
+) -> events.CanaryChosen:
+    """Return the canary event of a submission.
+
+    Raises `Refused` unless it passed on this GPU type.
+    """
+    facts = list(history)
+    received = next(fact for fact in facts if isinstance(fact, events.SubmissionReceived))
+    ends = [fact for fact in facts if isinstance(fact, events.SubmissionFinished)]
+    if received.gpu != gpu:
+        message = f"the submission ran on {received.gpu}, but the pool is {gpu}"
+        raise Refused("bad_canary", f"{message}: choose another", "submission")
+    if not (ends and ends[-1].outcome == "passed"):
+        raise Refused("bad_canary", "a canary must have passed: choose another", "submission")
+    if (count := received.requires.count) > 1:
+        message = f"a canary runs on one agent, and this submission takes {count} GPUs"
+        raise Refused("bad_canary", f"{message}: choose another", "submission")
+    return events.CanaryChosen(
+        submission=submission,
+        account=received.account,
+        problem=received.problem,
+        problem_number=received.problem_number,
+        problem_digest=received.problem_digest,
+        source=received.source,
+        name=received.name,
+        every_s=request.every_s,
+        ratio_max=request.ratio_max,
+    )
+
+
+def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    _agents(router, agents, auth)
-    _pools(router, agents, auth)
-    return router
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
 
-
-def _agents(router: APIRouter, commands: Agents, auth: Authenticator) -> None:
-    operator = auth.operator("admin:operate")
+    async def make_pool(gpu: str, command: PoolCommand, actor: str) -> DecisionResponse:
+        return decision_response(await decisions.make(subjects.pool(gpu), pools, command, actor))
 
     @router.post("/agents/{agent}/enroll")
-    async def enroll(
-        agent: IdInPath, body: EnrollmentRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def enroll(agent: IdInPath, body: EnrollmentRequest, actor: Operator) -> DecisionResponse:
         """Accept signatures of an agent with a key; a later key replaces it."""
-        command = Enroll(body.sign_key, body.owner, body.reason)
-        return decision_response(await commands.decide_agent(agent, command, actor))
+        command = events.AgentEnrolled(**body.model_dump())
+        agg = subjects.agent(agent)
+        return decision_response(await decisions.make(agg, agents, command, actor))
 
     @router.post("/agents/{agent}/{act}")
     async def treat(
         agent: IdInPath,
         act: Literal["cordon", "drain", "release", "revoke"],
         body: ReasonRequest,
-        actor: Annotated[str, Depends(operator)],
+        actor: Operator,
     ) -> DecisionResponse:
         """Cordon, drain, release or revoke an agent."""
-        return decision_response(
-            await commands.decide_agent(agent, TREATMENTS[act](body.reason), actor)
-        )
-
-
-def _pools(router: APIRouter, commands: Agents, auth: Authenticator) -> None:
-    operator = auth.operator("admin:operate")
+        command, agg = TREATMENTS[act](reason=body.reason), subjects.agent(agent)
+        return decision_response(await decisions.make(agg, agents, command, actor))
 
     # No `{act}` here: it would also match POST .../canary.
     @router.post("/pools/{gpu}/pause")
-    async def pause(
-        gpu: IdInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def pause(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop assigning jobs of a GPU type."""
-        return decision_response(await commands.decide_pool(gpu, Pause(body.reason), actor))
+        return await make_pool(gpu, events.PoolPaused(reason=body.reason), actor)
 
     @router.post("/pools/{gpu}/resume")
-    async def resume(
-        gpu: IdInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def resume(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Assign jobs of a GPU type again."""
-        return decision_response(await commands.decide_pool(gpu, Resume(body.reason), actor))
+        return await make_pool(gpu, events.PoolResumed(reason=body.reason), actor)
 
     @router.put("/pools/{gpu}/canary")
-    async def choose(
-        gpu: IdInPath, body: CanaryRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def choose(gpu: IdInPath, body: CanaryRequest, actor: Operator) -> DecisionResponse:
         """Run a submission on every agent of a pool, repeatedly."""
-        canary = Canary(gpu, body.every_s, body.ratio_max)
-        return decision_response(await commands.canary(body.submission, canary, actor))
+        submission = await load_submission(ports, body.submission)
+        return await make_pool(
+            gpu, choose_canary(gpu, body, submission.id, submission.facts), actor
+        )
 
     @router.delete("/pools/{gpu}/canary")
-    async def remove(
-        gpu: IdInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def remove(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop running the canary."""
-        return decision_response(await commands.decide_pool(gpu, RemoveCanary(body.reason), actor))
+        return await make_pool(gpu, events.CanaryRemoved(reason=body.reason), actor)
+
+    return router

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ingest.accounts.routes import accounts_router
+from ingest.accounts.routes import accounts_router, participants_router
 from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
@@ -25,7 +25,6 @@ from ingest.leaderboards import leaderboards_router
 from ingest.login.service import Logins
 from ingest.login.wiring import add_login_routes
 from ingest.moderation.routes import moderation_router
-from ingest.participants import participants_router
 from ingest.platform import platform_router
 from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import Dependencies
@@ -91,11 +90,11 @@ def create_app(
             ingest.people, ingest.tokens, ingest.moderation, ingest.operators, auth
         ),
         consents_router(ingest.consents, auth),
-        agents_router(ingest.agents, auth),
+        agents_router(ingest.ports, ingest.decisions, auth),
         moderation_router(ingest.moderation, auth),
         preferences_router(ingest.preferences, auth),
-        rejudges_router(ingest.rejudges, auth),
-        duels_router(ingest.duels, auth),
+        rejudges_router(ingest.ports, ingest.decisions, auth),
+        duels_router(ingest.ports, ingest.decisions, auth),
         platform_router(ingest.operators, ingest.account_tables, auth),
     ):
         app.include_router(router)

@@ -11,19 +11,18 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends
 from msgspec import structs
 
-from ingest.decisions import CommandContext, Decisions
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import ReasonRequest, SlugInPath
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.rules import QUEUE_WAIT_S_MAX, Cancel, deadline, safe_name, submissions
-from shared import subjects
+from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
+from shared import events, subjects
 from shared.api import baselines as api
 from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import Appender, Conflict
-from shared.events import Baseline, Blob, Fact, ProblemPublished, SubmissionReceived
+from shared.event_log import Conflict
 from shared.ids import BASELINE_ACCOUNT, derive_id
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
@@ -57,8 +56,8 @@ class BaselineTarget(NamedTuple):
 
 
 def baseline_targets(
-    slug: str, published: ProblemPublished
-) -> Sequence[tuple[BaselineTarget, Baseline]]:
+    slug: str, published: events.ProblemPublished
+) -> Sequence[tuple[BaselineTarget, events.Baseline]]:
     """Return each baseline of a version with each GPU type it runs on."""
     return [
         (BaselineTarget(slug, published.number, published.digest, baseline.name, gpu), baseline)
@@ -70,13 +69,16 @@ def baseline_targets(
 
 
 def receive_baseline(
-    place: BaselineTarget, baseline: Baseline, published: ProblemPublished, at: datetime
-) -> SubmissionReceived:
+    place: BaselineTarget,
+    baseline: events.Baseline,
+    published: events.ProblemPublished,
+    at: datetime,
+) -> events.SubmissionReceived:
     """Return the event for a baseline run: without quota, in the lowest priority class."""
     requires = published.requires
     toolchains = dict.fromkeys([*requires.toolchains, *baseline.toolchains])
     extra_wait = timedelta(seconds=WAIT_S_MAX - QUEUE_WAIT_S_MAX)
-    return SubmissionReceived(
+    return events.SubmissionReceived(
         account=BASELINE_ACCOUNT,
         problem=place.slug,
         problem_number=place.number,
@@ -93,15 +95,15 @@ def receive_baseline(
     )
 
 
-def baseline_source(baseline: Compiled) -> Blob:
+def baseline_source(baseline: Compiled) -> events.Blob:
     """Return the blob of a baseline's source."""
     digest = hashlib.sha256(baseline.data).hexdigest()
-    return Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
+    return events.Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
 
 
-def baseline_event(baseline: Compiled) -> Baseline:
+def baseline_event(baseline: Compiled) -> events.Baseline:
     """Return a baseline as its version's event holds it."""
-    return Baseline(
+    return events.Baseline(
         name=baseline.name,
         file=baseline.file,
         note=baseline.note,
@@ -116,13 +118,14 @@ class Baselines:
     """Starts baseline runs; a restart never starts one twice."""
 
     ports: Ports
+    decisions: Decisions
 
-    async def run_new(self, slug: str, facts: Sequence[Fact]) -> list[api.BaselineRun]:
+    async def run_new(self, slug: str, facts: Sequence[events.Fact]) -> list[api.BaselineRun]:
         """Run the newest version's baselines that never ran, and cancel the previous version's.
 
         `facts` is the history of the problem. Raises `Refused` and `Failed`.
         """
-        versions = [fact for fact in facts if isinstance(fact, ProblemPublished)]
+        versions = [fact for fact in facts if isinstance(fact, events.ProblemPublished)]
         for previous in versions[-2:-1]:
             targets = baseline_targets(slug, previous)
             await asyncio.gather(*(self._cancel_open_run(target) for target, _ in targets))
@@ -144,33 +147,32 @@ class Baselines:
     async def _cancel_open_run(self, target: BaselineTarget) -> None:
         """Cancel the open run: nobody compares with a replaced version."""
         for number in range(ROUNDS_MAX):
-            submission = target.submission(number)
-            agg = subjects.submission(submission)
+            agg = subjects.submission(target.submission(number))
             if not await self.ports.log.history(agg):
                 return
-            decisions = Decisions(self.ports.log, self.ports.clock)
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
-                await decisions.make(
-                    agg, submissions, Cancel(SUPERSEDED), CommandContext(PLATFORM, submission)
-                )
+                cancel = events.SubmissionCancelRequested(reason=SUPERSEDED)
+                await self.decisions.make(agg, submissions, cancel, PLATFORM)
 
     async def _start_runs(
-        self, slug: str, facts: Sequence[Fact], actor: str, rounds: int
+        self, slug: str, facts: Sequence[events.Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
         published = problems.newest_version(slug, problems.problems.fold(facts))
         at = self.ports.clock()
-        runs = []
-        for target, baseline in baseline_targets(slug, published):
-            received = receive_baseline(target, baseline, published, at)
-            runs.append(self._start_run(target, received, actor, rounds))
+        runs = [
+            self._start_run(
+                target, receive_baseline(target, baseline, published, at), actor, rounds
+            )
+            for target, baseline in baseline_targets(slug, published)
+        ]
         return list(await asyncio.gather(*runs))
 
     async def _start_run(
-        self, target: BaselineTarget, received: SubmissionReceived, actor: str, rounds: int
+        self, target: BaselineTarget, received: events.SubmissionReceived, actor: str, rounds: int
     ) -> api.BaselineRun:
         """Start the next run, or return the one that is still open."""
-        submission = target.submission(0)
+        submission, is_new = target.submission(0), False
         for number in range(rounds):
             submission = target.submission(number)
             agg = subjects.submission(submission)
@@ -179,16 +181,15 @@ class Baselines:
                 event_id = derive_id(submission, "SubmissionReceived")
                 append = Append(agg, received, 0, "", submission, event_id)
                 try:
-                    await Appender(self.ports.log, actor, self.ports.clock).append(append)
+                    await self.decisions.append(actor, append)
                 except Conflict:
                     break  # Somebody else started it at the same moment.
-                return api.BaselineRun(
-                    name=target.name, gpu=target.gpu, submission=submission, is_new=True
-                )
+                is_new = True
+                break
             if not submissions.fold(event.fact for event in history).is_over:
                 break
         return api.BaselineRun(
-            name=target.name, gpu=target.gpu, submission=submission, is_new=False
+            name=target.name, gpu=target.gpu, submission=submission, is_new=is_new
         )
 
 

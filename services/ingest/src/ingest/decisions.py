@@ -6,28 +6,23 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ingest.access.feed import AccessFeed
 from shared.clock import new_id
 from shared.decider import Append, Decider
 from shared.errors import Failed
 from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
 from shared.events import Fact
+from shared.subjects import last_token
 
 DECISIONS_MAX = 8
 PAUSE_S = 0.005
+KEPT_MAX = 10_000
 
 Command = TypeVar("Command")
 State = TypeVar("State")
-
-KEPT_MAX = 10_000
-
-
-class CommandContext(NamedTuple):
-    """Who acts, and the submission or other thing that the event is about."""
-
-    actor: str
-    corr: str
 
 
 class DecisionResult(NamedTuple):
@@ -55,77 +50,80 @@ class AggregateCommand(NamedTuple):
     history: Sequence[RecordedEvent] | None = None
 
 
-class AggregateDecision(NamedTuple):
-    """The facts decided for an aggregate, and the history they were decided on."""
-
-    agg: str
-    history: Sequence[RecordedEvent]
-    facts: Sequence[Fact]
-
-    @property
-    def version(self) -> int:
-        """Return the version of the history, 0 if it is empty."""
-        return self.history[-1].seq if self.history else 0
-
-
 @dataclass(frozen=True)
 class Decisions:
-    """Makes decisions; each is appended only to the history it was decided on."""
+    """Makes decisions; each is appended only to the history it was decided on.
+
+    With a feed, a decision about access rights applies before `make` returns.
+    """
 
     log: EventLog
     clock: Callable[[], datetime]
+    feed: AccessFeed | None = None
 
     async def make(
         self,
         agg: str,
         decider: Decider[Command, State, Fact],
         command: Command,
-        context: CommandContext,
+        actor: str,
+        corr: str = "",
     ) -> DecisionResult:
-        """Decide one command and append its facts. Raises `Refused` and `Failed`."""
-        return await self.make_all([AggregateCommand(agg, decider, command)], context)
+        """Decide one command and append its facts. Raises `Refused` and `Failed`.
+
+        `corr` is what the decision is about; by default the aggregate's id.
+        """
+        return await self.make_all([AggregateCommand(agg, decider, command)], actor, corr=corr)
 
     async def make_all(
         self,
         commands: Sequence[AggregateCommand],
-        context: CommandContext,
+        actor: str,
         before_append: Callable[[], Awaitable[object]] | None = None,
+        corr: str = "",
     ) -> DecisionResult:
         """Decide several commands and append all of their facts, or none.
 
         `before_append` stores what the facts refer to; a refused command stores nothing. Raises
         `Refused` and `Failed`.
         """
+        corr = corr or last_token(commands[0].agg)
         for attempt in range(DECISIONS_MAX):
-            decisions = [await self._decide(command) for command in commands]
+            decided = [await self._decide(command) for command in commands]
             if before_append is not None and attempt == 0:
                 await before_append()
-            facts = [fact for decision in decisions for fact in decision.facts]
-            before = decisions[0].history
-            if not facts:
-                return DecisionResult(None, (), before)
+            before = decided[0][0]
             appends = [
                 # Of several events of one aggregate in a batch, only the first names a version.
-                http_append(
-                    decision.agg, fact, None if position else decision.version, context.corr
-                )
-                for decision in decisions
-                for position, fact in enumerate(decision.facts)
+                http_append(agg, fact, None if position else _version(history), corr)
+                for (agg, *_), (history, facts) in zip(commands, decided, strict=True)
+                for position, fact in enumerate(facts)
             ]
+            if not appends:
+                return DecisionResult(None, (), before)
             try:
-                return DecisionResult(await self.append(context.actor, *appends), facts, before)
+                seq = await self.append(actor, *appends)
             except Conflict:
                 await back_off(attempt)
                 commands = [command._replace(history=None) for command in commands]
+                continue
+            facts = [append.fact for append in appends]
+            if self.feed is not None:
+                await self.feed.reach(seq, facts)
+            return DecisionResult(seq, facts, before)
         names = " and ".join(command.agg for command in commands)
         raise Failed(f"{names} changed {DECISIONS_MAX} times during the decision: try again")
 
-    async def preview(self, commands: Sequence[AggregateCommand]) -> list[Fact]:
-        """Return what would be decided, without appending it.
+    async def record(
+        self, agg: str, fact: Fact, actor: str, expected: int | None = 0
+    ) -> DecisionResult:
+        """Append a fact that depends on no history. Raises `Failed`."""
+        append = http_append(agg, fact, expected, last_token(agg))
+        return DecisionResult(await self.append(actor, append), [fact])
 
-        Raises `Refused` and `Failed`.
-        """
-        return [fact for command in commands for fact in (await self._decide(command)).facts]
+    async def preview(self, commands: Sequence[AggregateCommand]) -> list[Fact]:
+        """Return what would be decided, without appending it. Raises `Refused` and `Failed`."""
+        return [fact for command in commands for fact in (await self._decide(command))[1]]
 
     async def append(self, actor: str, *appends: Append) -> int:
         """Append all facts or none; return the sequence of the last.
@@ -138,12 +136,17 @@ class Decisions:
         """Return the current state of an aggregate. Raises `Failed`."""
         return decider.fold(event.fact for event in await self.log.history(agg))
 
-    async def _decide(self, command: AggregateCommand) -> AggregateDecision:
+    async def _decide(
+        self, command: AggregateCommand
+    ) -> tuple[Sequence[RecordedEvent], Sequence[Fact]]:
         agg, decider, request, history = command
         if history is None:
             history = await self.log.history(agg)
-        state = decider.fold(event.fact for event in history)
-        return AggregateDecision(agg, history, decider.decide(request, state))
+        return history, decider.decide(request, decider.fold(event.fact for event in history))
+
+
+def _version(history: Sequence[RecordedEvent]) -> int:
+    return history[-1].seq if history else 0
 
 
 def http_append(agg: str, fact: Fact, expected: int | None, corr: str) -> Append:
@@ -193,12 +196,11 @@ class HistoryCache:
     async def state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
         """Return the current state of an aggregate, as its decider folds it."""
 
-        def fold(state: State, facts: Iterable[Fact]) -> State:
-            for fact in facts:
-                state = decider.evolve(state, fact)
-            return state
-
-        return (await self.load(agg, decider.initial, fold)).state
+        return (
+            await self.load(
+                agg, decider.initial, lambda state, facts: reduce(decider.evolve, facts, state)
+            )
+        ).state
 
     async def _read(
         self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
@@ -213,13 +215,10 @@ class HistoryCache:
                 folded = FoldedState(
                     fold(folded.state, [event.fact for event in events]), events[-1].seq
                 )
-            self._store(agg, folded)
+            self._cache[agg] = folded
+            self._cache.move_to_end(agg)
+            if len(self._cache) > self._cached_max:
+                self._cache.popitem(last=False)
             return folded
         finally:
             del self._running[agg]
-
-    def _store(self, agg: str, folded: FoldedState[Any]) -> None:
-        self._cache[agg] = folded
-        self._cache.move_to_end(agg)
-        if len(self._cache) > self._cached_max:
-            self._cache.popitem(last=False)

@@ -1,120 +1,25 @@
 """Duels: two submissions of one leaderboard, timed in alternation."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.decisions import DecisionResult, Decisions, http_append
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, Text, Token, decision_response
 from ingest.ports import Ports
-from ingest.submissions.service import load_submission
+from ingest.submissions.routes import SubmissionHistory, load_submission
 from shared import subjects
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import (
-    DuelRequested,
-    DuelSide,
-    Fact,
-    SubmissionFinished,
-    SubmissionReceived,
-)
+from shared.events import DuelRequested, DuelSide, SubmissionFinished, SubmissionReceived
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 
 # What two submissions of one leaderboard have in common.
 COMMON_FIELDS = {"problem": "problem", "problem_number": "problem version", "gpu": "GPU type"}
-
-
-class Contender(NamedTuple):
-    """A submission with its number and its history."""
-
-    number: int
-    id: str
-    facts: Sequence[Fact]
-
-    @property
-    def received(self) -> SubmissionReceived:
-        """Return the event that received it."""
-        return next(fact for fact in self.facts if isinstance(fact, SubmissionReceived))
-
-
-def request_duel(
-    first: Contender, second: Contender, gpu: str | None, reason: str
-) -> DuelRequested:
-    """Return the duel of two submissions.
-
-    Raises `Refused` unless both passed on the same problem version and GPU type.
-    """
-    first_received, second_received = first.received, second.received
-    _check_passed(first, "first")
-    _check_passed(second, "second")
-    for name, label in COMMON_FIELDS.items():
-        first_value, second_value = getattr(first_received, name), getattr(second_received, name)
-        if first_value != second_value:
-            mismatch = (
-                f"{first.number} is of {label} {first_value}, {second.number} of {second_value}"
-            )
-            raise Refused("bad_duel", f"{mismatch}: choose two of one leaderboard", "second")
-    if gpu is not None and gpu.lower() != first_received.gpu.lower():
-        mismatch = f"both submissions ran on {first_received.gpu}, not on {gpu}"
-        raise Refused("bad_duel", f"{mismatch}: leave gpu out, or choose others", "gpu")
-    if first_received.source.digest == second_received.source.digest:
-        mismatch = f"{first.number} and {second.number} are the same source"
-        raise Refused("bad_duel", f"{mismatch}: choose another", "second")
-    return DuelRequested(
-        problem=first_received.problem,
-        problem_number=first_received.problem_number,
-        problem_digest=first_received.problem_digest,
-        gpu=first_received.gpu,
-        first=_side(first),
-        second=_side(second),
-        reason=reason,
-    )
-
-
-def _check_passed(contender: Contender, field: str) -> None:
-    ends = [fact for fact in contender.facts if isinstance(fact, SubmissionFinished)]
-    if not (ends and ends[-1].outcome == "passed"):
-        message = f"submission {contender.number} has not passed"
-        raise Refused("bad_duel", f"{message}: choose another", field)
-
-
-def _side(contender: Contender) -> DuelSide:
-    received = contender.received
-    return DuelSide(
-        submission=contender.id,
-        number=contender.number,
-        account=received.account,
-        source=received.source,
-        name=received.name,
-    )
-
-
-@dataclass(frozen=True)
-class Duels:
-    """Requests duels."""
-
-    ports: Ports
-    decisions: Decisions
-
-    async def request(
-        self, numbers: tuple[int, int], gpu: str | None, reason: str, operator: str
-    ) -> DecisionResult:
-        """Request a duel of two submissions; it uses no quota. Raises `Refused` and `Failed`."""
-        first, second = [await self._contender(number) for number in numbers]
-        fact = request_duel(first, second, gpu, reason)
-        duel = new_id()
-        append = http_append(subjects.duel(duel), fact, 0, duel)
-        return DecisionResult(await self.decisions.append(operator, append), [fact])
-
-    async def _contender(self, number: int) -> Contender:
-        submission = await load_submission(self.ports, number)
-        return Contender(number, submission.id, submission.facts)
 
 
 class DuelRequest(RequestModel):
@@ -126,17 +31,71 @@ class DuelRequest(RequestModel):
     gpu: Token | None = None
 
 
-def duels_router(duels: Duels, auth: Authenticator) -> APIRouter:
+def request_duel(
+    request: DuelRequest, first: SubmissionHistory, second: SubmissionHistory
+) -> DuelRequested:
+    """Return the duel of two submissions.
+
+    Raises `Refused` unless both passed on the same problem version and GPU type.
+    """
+    (received, first_side), (other, second_side) = (
+        _contender(request.first, first, "first"),
+        _contender(request.second, second, "second"),
+    )
+    for name, label in COMMON_FIELDS.items():
+        if getattr(received, name) != getattr(other, name):
+            mismatch = (
+                f"{request.first} is of {label} {getattr(received, name)}, "
+                f"{request.second} of {getattr(other, name)}"
+            )
+            raise Refused("bad_duel", f"{mismatch}: choose two of one leaderboard", "second")
+    if request.gpu is not None and request.gpu.lower() != received.gpu.lower():
+        mismatch = f"both submissions ran on {received.gpu}, not on {request.gpu}"
+        raise Refused("bad_duel", f"{mismatch}: leave gpu out, or choose others", "gpu")
+    if received.source.digest == other.source.digest:
+        mismatch = f"{request.first} and {request.second} are the same source"
+        raise Refused("bad_duel", f"{mismatch}: choose another", "second")
+    return DuelRequested(
+        problem=received.problem,
+        problem_number=received.problem_number,
+        problem_digest=received.problem_digest,
+        gpu=received.gpu,
+        first=first_side,
+        second=second_side,
+        reason=request.reason,
+    )
+
+
+def _contender(
+    number: int, submission: SubmissionHistory, field: str
+) -> tuple[SubmissionReceived, DuelSide]:
+    """Return a submission and its side. Raises `Refused` unless it passed."""
+    ends = [fact for fact in submission.facts if isinstance(fact, SubmissionFinished)]
+    if not (ends and ends[-1].outcome == "passed"):
+        message = f"submission {number} has not passed"
+        raise Refused("bad_duel", f"{message}: choose another", field)
+    received = next(fact for fact in submission.facts if isinstance(fact, SubmissionReceived))
+    side = DuelSide(
+        submission=submission.id,
+        number=number,
+        account=received.account,
+        source=received.source,
+        name=received.name,
+    )
+    return received, side
+
+
+def duels_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
     """The route, for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    operator = auth.operator("admin:operate")
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
 
     @router.post("/duels", status_code=201)
-    async def request(
-        body: DuelRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def request(body: DuelRequest, actor: Operator) -> DecisionResponse:
         """Time two submissions in alternation; the winner ranks first where they are tied."""
-        numbers = body.first, body.second
-        return decision_response(await duels.request(numbers, body.gpu, body.reason, actor))
+        first = await load_submission(ports, body.first)
+        second = await load_submission(ports, body.second)
+        duel = request_duel(body, first, second)
+        return decision_response(await decisions.record(subjects.duel(new_id()), duel, actor))
 
     return router

@@ -5,7 +5,7 @@ from base64 import b32encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
@@ -15,16 +15,10 @@ from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Invite
 from ingest.accounts.service import Accounts
 from ingest.attempt_limiter import AttemptLimiter
-from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
+from ingest.decisions import Decisions, http_append
 from ingest.http.auth import Authenticator, client_address
-from ingest.http.request_models import (
-    ReasonRequest,
-    RequestModel,
-    Slug,
-    SlugInPath,
-    Text,
-)
-from ingest.ports import InviteStore
+from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
+from ingest.ports import AccountStore
 from shared import subjects
 from shared.api import leaderboards as api
 from shared.clock import new_id
@@ -53,35 +47,28 @@ class InviteState:
     is_revoked: bool = False
 
 
-@dataclass(frozen=True)
-class Redeem:
-    """Redeem an invite."""
+class InviteCommand(NamedTuple):
+    """Redeem or revoke an invite at this time."""
 
-    account: str
+    event: InviteRedeemed | InviteRevoked
     at: datetime
 
 
-@dataclass(frozen=True)
-class Revoke:
-    """Revoke an invite."""
-
-    reason: str
-
-
-def decide_invite(command: Redeem | Revoke, state: InviteState) -> Sequence[Fact]:
+def decide_invite(command: InviteCommand, state: InviteState) -> Sequence[Fact]:
     """Return the event, or nothing if it changes nothing. Raises `Refused` with the reason."""
+    event, at = command
     if state.issued is None or state.is_revoked:
         raise invalid_invite()
-    if isinstance(command, Revoke):
-        return (InviteRevoked(reason=command.reason),)
-    if state.account == command.account:
+    if isinstance(event, InviteRevoked):
+        return (event,)
+    if state.account == event.account:
         return ()
     if state.account is not None:
         raise Refused("invite_claimed", "somebody else has already used this invite", "code")
     ends_at = state.issued.expires_at
-    if ends_at is not None and command.at >= ends_at:
+    if ends_at is not None and at >= ends_at:
         raise Refused("invite_expired", f"this invite was good until {ends_at.isoformat()}", "code")
-    return (InviteRedeemed(account=command.account),)
+    return (event,)
 
 
 def evolve_invite(state: InviteState, fact: Fact) -> InviteState:
@@ -96,21 +83,13 @@ def evolve_invite(state: InviteState, fact: Fact) -> InviteState:
     return state
 
 
-invites = Decider[Redeem | Revoke, InviteState, Fact](InviteState(), decide_invite, evolve_invite)
-
-
-def unknown_invite() -> Refused:
-    """Return the refusal for operators who name a code that does not exist."""
-    return Refused("unknown_invite", "this invite does not exist or is revoked", "code")
+invites = Decider[InviteCommand, InviteState, Fact](InviteState(), decide_invite, evolve_invite)
 
 
 def invalid_invite() -> Refused:
     """Return the refusal for a participant who sends a code that does not exist."""
-    return Refused(
-        "invalid_invite",
-        "this is not a valid invite code: ask the person who gave it to you",
-        "code",
-    )
+    message = "this is not a valid invite code: ask the person who gave it to you"
+    return Refused("invalid_invite", message, "code")
 
 
 class NewInvites(NamedTuple):
@@ -143,7 +122,7 @@ class Invites:
 
     decisions: Decisions
     feed: AccessFeed
-    rows: InviteStore
+    rows: AccountStore
     people: Accounts
     account_attempts: AttemptLimiter
     address_attempts: AttemptLimiter
@@ -155,13 +134,23 @@ class Invites:
             access.leaderboard(slug)
         codes = {new_id(): new_code() for _ in range(request.how_many)}
         await self.rows.add_invites(codes)
-        codes_by_id, seq = list(codes.items()), None
-        for start in range(0, len(codes_by_id), BATCH_MAX):
-            appends = [
-                http_append(subjects.invite(invite), _invite_event(code, request), 0, invite)
-                for invite, code in codes_by_id[start : start + BATCH_MAX]
-            ]
-            seq = await self.decisions.append(actor, *appends)
+        appends = [
+            http_append(
+                subjects.invite(invite),
+                InviteIssued(
+                    code_hash=hash_secret(code),
+                    problems=list(request.problems),
+                    expires_at=request.expires_at,
+                    reason=request.reason,
+                ),
+                0,
+                invite,
+            )
+            for invite, code in codes.items()
+        ]
+        seq = None
+        for start in range(0, len(appends), BATCH_MAX):
+            seq = await self.decisions.append(actor, *appends[start : start + BATCH_MAX])
         await self.feed.reach(seq)
         return list(codes.values())
 
@@ -169,9 +158,19 @@ class Invites:
         """Return the invites to a leaderboard, oldest first. Raises `Refused` and `Failed`."""
         access = self.feed.now()
         access.leaderboard(slug)
-        invites_found = access.invites_to(slug)[:INVITES_MAX]
-        codes = await self.rows.codes([invite.id for invite in invites_found])
-        return [await self._details(invite, codes.get(invite.id, "")) for invite in invites_found]
+        invites = access.invites_to(slug)[:INVITES_MAX]
+        codes = await self.rows.codes([invite.id for invite in invites])
+        return [
+            api.Invite(
+                code=codes.get(invite.id, ""),
+                participant_id=invite.account,
+                participant=await self.people.name_of(invite.account) if invite.account else None,
+                claimed_at=invite.claimed_at,
+                created_at=invite.issued_at,
+                expires_at=invite.expires_at,
+            )
+            for invite in invites
+        ]
 
     async def revoke(self, code: str, reason: str, actor: str) -> bool:
         """Revoke an invite; return whether somebody had used it.
@@ -179,7 +178,7 @@ class Invites:
         Raises `Refused` (`unknown_invite`) and `Failed`.
         """
         invite = self.by_code(code)
-        await self._decide(invite.id, Revoke(reason), actor)
+        await self._decide(invite.id, InviteRevoked(reason=reason), actor)
         return invite.account is not None
 
     async def join(self, account: str, code: str, address: str) -> Sequence[str]:
@@ -194,42 +193,21 @@ class Invites:
             self.account_attempts.take(account)
             self.address_attempts.take(address)
             raise invalid_invite()
-        command = Redeem(account, self.decisions.clock())
-        await self._decide(invite.id, command, f"account:{account}")
+        redeemed = InviteRedeemed(account=account)
+        await self._decide(invite.id, redeemed, f"account:{account}")
         return invite.problems
 
     def by_code(self, code: str) -> Invite:
         """Return an invite. Raises `Refused` (`unknown_invite`) and `Failed`."""
         invite = self.feed.now().invite(hash_secret(code))
         if invite is None:
-            raise unknown_invite()
+            message = "this invite does not exist or is revoked"
+            raise Refused("unknown_invite", message, "code")
         return invite
 
-    async def _decide(self, invite: str, command: Redeem | Revoke, actor: str) -> DecisionResult:
-        agg, by = subjects.invite(invite), CommandContext(actor, invite)
-        result = await self.decisions.make(agg, invites, command, by)
-        await self.feed.reach(result.seq)
-        return result
-
-    async def _details(self, invite: Invite, code: str) -> api.Invite:
-        name = await self.people.name_of(invite.account) if invite.account else None
-        return api.Invite(
-            code=code,
-            participant_id=invite.account,
-            participant=name,
-            claimed_at=invite.claimed_at,
-            created_at=invite.issued_at,
-            expires_at=invite.expires_at,
-        )
-
-
-def _invite_event(code: str, request: NewInvites) -> InviteIssued:
-    return InviteIssued(
-        code_hash=hash_secret(code),
-        problems=list(request.problems),
-        expires_at=request.expires_at,
-        reason=request.reason,
-    )
+    async def _decide(self, invite: str, event: InviteRedeemed | InviteRevoked, actor: str) -> None:
+        command = InviteCommand(event, self.decisions.clock())
+        await self.decisions.make(subjects.invite(invite), invites, command, actor)
 
 
 class InviteRequest(RequestModel):
@@ -250,12 +228,10 @@ class JoinRequest(RequestModel):
 def invites_router(invites: Invites, auth: Authenticator) -> APIRouter:
     """The routes; authors and operators create invites, participants join with them."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    runs = auth.author_or_operator()
+    Author: TypeAlias = Annotated[Caller, Depends(auth.author_or_operator())]
 
     @router.post("/admin/invites", status_code=201)
-    async def issue(
-        body: InviteRequest, caller: Annotated[Caller, Depends(runs)]
-    ) -> api.InviteCodes:
+    async def issue(body: InviteRequest, caller: Author) -> api.InviteCodes:
         """Create invite codes; each lets one participant join closed leaderboards."""
         slugs = list(dict.fromkeys(slug.lower() for slug in body.leaderboards))
         for slug in slugs:
@@ -273,9 +249,7 @@ def invites_router(invites: Invites, auth: Authenticator) -> APIRouter:
         return api.Invites(items=await invites.list_invites(slug.lower()))
 
     @router.delete("/admin/invites/{code}")
-    async def revoke(
-        code: CodeInPath, body: ReasonRequest, caller: Annotated[Caller, Depends(runs)]
-    ) -> api.RevokedInvite:
+    async def revoke(code: CodeInPath, body: ReasonRequest, caller: Author) -> api.RevokedInvite:
         """Revoke an invite; a participant who joined with it is no longer a member."""
         for slug in invites.by_code(code).problems:
             auth.check_manages(caller, slug)

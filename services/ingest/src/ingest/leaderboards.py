@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from fastapi import APIRouter, Depends, Request
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
-from ingest.decisions import AggregateCommand, CommandContext, DecisionResult, Decisions
+from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     ReasonRequest,
@@ -23,14 +23,14 @@ from ingest.http.request_models import (
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX, SetLimit
+from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX
 from shared import subjects
 from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
-from shared.events import ProblemPublished
+from shared.events import LeaderboardArchived, ProblemPublished, QuotaLimitSet
 from shared.json_types import Instant
 from shared.problems.task_yml import Gpus
 from shared.response_types import DocumentedRoute
@@ -44,7 +44,7 @@ class LeaderboardChange:
 
     slug: str
     change: problems.Change
-    quotas: Sequence[SetLimit] = ()
+    quotas: Sequence[QuotaLimitSet] = ()
     is_operator: bool = True
 
     def limits(self, gpus: Sequence[str]) -> list[AggregateCommand]:
@@ -57,14 +57,12 @@ class LeaderboardChange:
 
 
 class _Manifest(msgspec.Struct):
-    """The fields of a manifest that no event holds."""
-
     licence: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Leaderboards:
-    """Reads and changes leaderboard settings."""
+    """Reads and changes leaderboard settings. Methods may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
@@ -72,15 +70,20 @@ class Leaderboards:
     blobs: BlobStore
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
-        """Return the settings of a leaderboard that the caller may see.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the settings of a leaderboard that the caller may see."""
         leaderboard = self.feed.now().leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise problems.unknown_leaderboard(slug)
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         published = problems.newest_version(slug, state)
+        try:
+            manifest = await self.blobs.get(published.manifest.digest)
+        except BlobNotFound as missing:
+            raise Failed(f"the files of the problem are missing: {missing}") from missing
+        # No event holds the licences.
+        licences = msgspec.json.decode(manifest, type=_Manifest).licence
+        everybody = subjects.quota(EVERYBODY)
+        limits = await self.decisions.load_state(everybody, quotas.operator_decider)
         return LeaderboardSettings(
             slug=slug,
             title=published.title,
@@ -90,20 +93,13 @@ class Leaderboards:
             is_archived=state.is_archived,
             gpus=list(state.open_gpus),
             gpus_closed=sorted(state.gpus_ever.difference(state.open_gpus)),
-            quotas=await self.quotas(slug),
+            quotas=quotas.format_quotas(slug, limits),
             ranking_by=published.ranking_by,
             source_visible=published.source_visible,
             publish=published.publish,
-            licence=await self._licence(published),
+            licence=licences,
             consent=published.consent,
         )
-
-    async def _licence(self, published: ProblemPublished) -> dict[str, str]:
-        try:
-            manifest = await self.blobs.get(published.manifest.digest)
-        except BlobNotFound as missing:
-            raise Failed(f"the files of the problem are missing: {missing}") from missing
-        return msgspec.json.decode(manifest, type=_Manifest).licence
 
     async def released_versions(self, slug: str, at: datetime) -> dict[int, ProblemPublished]:
         """Return the versions whose submissions are public.
@@ -114,12 +110,6 @@ class Leaderboards:
         facts = [event.fact for event in history]
         state = problems.problems.fold(facts)
         return problems.released_versions(slug, state, problems.versions(facts), at)
-
-    async def quotas(self, slug: str) -> list[str]:
-        """Return the quotas that a leaderboard gives everybody. Raises `Failed`."""
-        everybody = subjects.quota(EVERYBODY)
-        limits = await self.decisions.load_state(everybody, quotas.operator_decider)
-        return quotas.format_quotas(slug, limits)
 
     async def with_known_effects(
         self,
@@ -156,21 +146,13 @@ class Leaderboards:
                 problems.canonical_gpus(command.gpus or state.open_gpus, sorted(state.gpus_ever))
             ),
         ]
-        return await self._make(slug, commands, actor)
+        return await self.decisions.make_all(commands, actor)
 
     async def archive(self, slug: str, reason: str, actor: str) -> DecisionResult:
         """Archive a leaderboard: it accepts no more submissions. Raises `Refused` and `Failed`."""
         self.feed.now().leaderboard(slug)
-        command = problems.Archive(reason)
-        aggregate_command = AggregateCommand(subjects.problem(slug), problems.problems, command)
-        return await self._make(slug, [aggregate_command], actor)
-
-    async def _make(
-        self, slug: str, commands: Sequence[AggregateCommand], actor: str
-    ) -> DecisionResult:
-        result = await self.decisions.make_all(commands, CommandContext(actor, slug))
-        await self.feed.reach(result.seq, result.facts)
-        return result
+        archived = LeaderboardArchived(reason=reason)
+        return await self.decisions.make(subjects.problem(slug), problems.problems, archived, actor)
 
 
 class LeaderboardChangeRequest(RequestModel):
@@ -198,23 +180,14 @@ class LeaderboardChangeRequest(RequestModel):
         has_deadline = ends_at is not None if is_dated else None
         gpus = None if self.gpus is None else tuple(self.gpus)
         return problems.Change(
-            self.reason,
-            self.visibility,
-            has_deadline,
-            ends_at,
-            gpus=gpus,
-            is_forced=self.force,
+            self.reason, self.visibility, has_deadline, ends_at, gpus=gpus, is_forced=self.force
         )
-
-    def limits(self, slug: str) -> list[SetLimit]:
-        """Return the quotas. Raises `Refused`."""
-        return [quotas.parse_quota(slug, quota, self.reason) for quota in self.quotas]
 
 
 def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIRouter:
     """The routes; authors manage their own leaderboards, operators manage all."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    manager = auth.leaderboard_manager()
+    Manager: TypeAlias = Annotated[Caller, Depends(auth.leaderboard_manager())]
 
     @router.get("/leaderboards/{slug}")
     async def settings(slug: SlugInPath, request: Request) -> LeaderboardSettings:
@@ -227,22 +200,16 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
 
     @router.put("/admin/leaderboards/{slug}")
     async def change(
-        slug: SlugInPath,
-        body: LeaderboardChangeRequest,
-        caller: Annotated[Caller, Depends(manager)],
+        slug: SlugInPath, body: LeaderboardChangeRequest, caller: Manager
     ) -> DecisionResponse:
         """Change the visibility, deadline, GPU types or quotas of a leaderboard."""
         slug = slug.lower()
-        is_operator = caller.may("admin:problems")
-        change_command = LeaderboardChange(
-            slug, body.command(), body.limits(slug), is_operator=is_operator
-        )
-        return decision_response(await leaderboards.change(change_command, caller.actor))
+        limits = [quotas.parse_quota(slug, quota, body.reason) for quota in body.quotas]
+        request = LeaderboardChange(slug, body.command(), limits, caller.may("admin:problems"))
+        return decision_response(await leaderboards.change(request, caller.actor))
 
     @router.post("/admin/leaderboards/{slug}/archive")
-    async def archive(
-        slug: SlugInPath, body: ReasonRequest, caller: Annotated[Caller, Depends(manager)]
-    ) -> DecisionResponse:
+    async def archive(slug: SlugInPath, body: ReasonRequest, caller: Manager) -> DecisionResponse:
         """Archive a leaderboard: it accepts no more submissions and stays readable."""
         return decision_response(
             await leaderboards.archive(slug.lower(), body.reason, caller.actor)

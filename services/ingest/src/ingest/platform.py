@@ -1,14 +1,14 @@
 """Operating the platform: intake, projections, dead letters, and a record of manual actions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.accounts.service import AccountTables
-from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
+from ingest.decisions import DecisionResult, Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -19,16 +19,15 @@ from ingest.http.request_models import (
     decision_response,
 )
 from ingest.ports import Ports
-from ingest.submissions import rules
 from ingest.submissions import rules as submissions
 from ingest.submissions.intake import PLATFORM
 from shared import subjects
 from shared.api import platform as api
 from shared.api.platform import DecisionResponse
-from shared.bus import DeadLetter, redrive_event
+from shared.bus import redrive_event
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import EventSkipped, Fact, OperatorActed
+from shared.events import EventSkipped, Fact, IntakePaused, IntakeResumed, OperatorActed
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 from shared.wire import decode_fact
@@ -38,30 +37,23 @@ Skipped = frozenset[tuple[str, int]]
 PROJECTIONS = "projections"
 OPERATORS = "operators"
 
-SWITCHES: Mapping[str, Callable[[str], rules.PauseIntake | rules.ResumeIntake]] = {
-    "pause": rules.PauseIntake,
-    "resume": rules.ResumeIntake,
-}
 
-
-@dataclass(frozen=True)
-class Skip:
+class Skip(NamedTuple):
     """Let a projection skip an event; `last` is the end of the log."""
 
-    projection: str
-    seq: int
+    event: EventSkipped
     last: int
-    reason: str
 
 
 def decide_skip(command: Skip, state: Skipped) -> Sequence[Fact]:
     """Return the permission to skip. Raises `Refused` for a second one or a future event."""
-    if command.seq > command.last:
-        message = f"the log ends at {command.last}: there is no event {command.seq}"
+    skip = command.event
+    if skip.seq > command.last:
+        message = f"the log ends at {command.last}: there is no event {skip.seq}"
         raise Refused("invalid_request", message, "seq")
-    if (command.projection, command.seq) in state:
-        raise Refused("wrong_state", f"{command.projection} already skips {command.seq}")
-    return (EventSkipped(projection=command.projection, seq=command.seq, reason=command.reason),)
+    if (skip.projection, skip.seq) in state:
+        raise Refused("wrong_state", f"{skip.projection} already skips {skip.seq}")
+    return (skip,)
 
 
 def evolve_skip(state: Skipped, fact: Fact) -> Skipped:
@@ -79,39 +71,20 @@ class Operators:
     ports: Ports
     decisions: Decisions
 
-    async def intake(
-        self, command: submissions.PauseIntake | submissions.ResumeIntake, operator: str
-    ) -> DecisionResult:
+    async def intake(self, command: submissions.IntakeCommand, operator: str) -> DecisionResult:
         """Pause or resume intake. Raises `Refused` and `Failed`."""
-        agg, by = subjects.audit(PLATFORM), CommandContext(operator, PLATFORM)
-        return await self.decisions.make(agg, submissions.intake, command, by)
-
-    async def skip(self, projection: str, seq: int, reason: str, operator: str) -> DecisionResult:
-        """Let a projection skip an event. Raises `Refused` and `Failed`."""
-        command = Skip(projection, seq, await self.ports.log.last(), reason)
-        agg, by = subjects.audit(PROJECTIONS), CommandContext(operator, projection)
-        return await self.decisions.make(agg, skips, command, by)
-
-    async def dead_letters(self) -> Sequence[DeadLetter]:
-        """Return the events that consumers gave up, oldest first. Raises `Failed`."""
-        return await self.ports.dead_letters.list()
+        agg = subjects.audit(PLATFORM)
+        return await self.decisions.make(agg, submissions.intake, command, operator)
 
     async def redrive(self, consumer: str, seq: int, reason: str, operator: str) -> DecisionResult:
         """Deliver a dead letter to its consumer again. Raises `Refused` and `Failed`."""
-        dead_letters = await self.ports.dead_letters.list()
-        dead_letter = next(
-            (
-                candidate
-                for candidate in dead_letters
-                if (candidate.consumer, candidate.seq) == (consumer, seq)
-            ),
-            None,
-        )
-        if dead_letter is None:
-            message = f"{consumer} has no dead letter {seq}: GET /v1/admin/deadletters lists them"
-            raise Refused("unknown_dead_letter", message, "seq")
-        new = redrive_event(dead_letter, reason, operator, self.decisions.clock())
-        return DecisionResult(await self.ports.log.append(new), [decode_fact(new.envelope)])
+        for dead_letter in await self.ports.dead_letters.list():
+            if (dead_letter.consumer, dead_letter.seq) == (consumer, seq):
+                event = redrive_event(dead_letter, reason, operator, self.decisions.clock())
+                seq = await self.ports.log.append(event)
+                return DecisionResult(seq, [decode_fact(event.envelope)])
+        message = f"{consumer} has no dead letter {seq}: GET /v1/admin/deadletters lists them"
+        raise Refused("unknown_dead_letter", message, "seq")
 
     async def record_action(
         self, command: str, target: str, reason: str, operator: str
@@ -119,8 +92,7 @@ class Operators:
         """Record an action that an operator reports. Raises `Failed`."""
         fact = OperatorActed(command=command, target=target, reason=reason)
         # Records are independent: none depends on the version of the one before.
-        append = http_append(subjects.audit(OPERATORS), fact, None, OPERATORS)
-        return DecisionResult(await self.decisions.append(operator, append), [fact])
+        return await self.decisions.record(subjects.audit(OPERATORS), fact, operator, None)
 
 
 class SkipRequest(RequestModel):
@@ -143,67 +115,52 @@ def platform_router(
 ) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    _switches(router, operators, auth)
-    _dead_letters(router, operators, auth)
-    _account_tables(router, account_tables, auth)
-    return router
-
-
-def _account_tables(router: APIRouter, commands: AccountTables, auth: Authenticator) -> None:
-    admin = auth.operator("admin")
-
-    @router.post("/accounts/adopt")
-    async def adopt(body: ReasonRequest, actor: Annotated[str, Depends(admin)]) -> DecisionResponse:
-        """Allow new names after the tables of accounts were lost and not restored."""
-        return decision_response(await commands.adopt(body.reason, actor))
-
-
-def _switches(router: APIRouter, commands: Operators, auth: Authenticator) -> None:
     operator = auth.operator("admin:operate")
+    Operator: TypeAlias = Annotated[str, Depends(operator)]
 
     @router.post("/intake/{act}")
     async def intake(
-        act: Literal["pause", "resume"],
-        body: ReasonRequest,
-        actor: Annotated[str, Depends(operator)],
+        act: Literal["pause", "resume"], body: ReasonRequest, actor: Operator
     ) -> DecisionResponse:
         """Pause or resume intake of submissions."""
-        return decision_response(await commands.intake(SWITCHES[act](body.reason), actor))
+        command = (IntakePaused if act == "pause" else IntakeResumed)(reason=body.reason)
+        return decision_response(await operators.intake(command, actor))
 
     @router.post("/projections/{name}/skip")
-    async def skip(
-        name: IdInPath, body: SkipRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def skip(name: IdInPath, body: SkipRequest, actor: Operator) -> DecisionResponse:
         """Let a projection skip an event that it cannot fold."""
-        return decision_response(await commands.skip(name, body.seq, body.reason, actor))
+        event = EventSkipped(projection=name, seq=body.seq, reason=body.reason)
+        command = Skip(event, await operators.ports.log.last())
+        agg = subjects.audit(PROJECTIONS)
+        return decision_response(await operators.decisions.make(agg, skips, command, actor, name))
 
     @router.post("/acted", status_code=201)
-    async def acted(
-        body: OperatorActionRequest, actor: Annotated[str, Depends(operator)]
-    ) -> DecisionResponse:
+    async def acted(body: OperatorActionRequest, actor: Operator) -> DecisionResponse:
         """Record an action of an operator that has no event of its own."""
         return decision_response(
-            await commands.record_action(body.command, body.target, body.reason, actor)
+            await operators.record_action(body.command, body.target, body.reason, actor)
         )
-
-
-def _dead_letters(router: APIRouter, commands: Operators, auth: Authenticator) -> None:
-    operator = auth.operator("admin:operate")
 
     @router.get("/deadletters", dependencies=[Depends(operator)])
     async def dead_letters() -> api.DeadLetters:
         """The events that consumers gave up, oldest first."""
-        dead_letters = await commands.dead_letters()
+        dead_letters = await operators.ports.dead_letters.list()
         return api.DeadLetters(
             items=[api.DeadLetter(**dead_letter._asdict()) for dead_letter in dead_letters]
         )
 
     @router.post("/deadletters/{consumer}/{seq}/redrive")
     async def redrive(
-        consumer: IdInPath,
-        seq: NumberInPath,
-        body: ReasonRequest,
-        actor: Annotated[str, Depends(operator)],
+        consumer: IdInPath, seq: NumberInPath, body: ReasonRequest, actor: Operator
     ) -> DecisionResponse:
         """Deliver a dead letter to its consumer again."""
-        return decision_response(await commands.redrive(consumer, seq, body.reason, actor))
+        return decision_response(await operators.redrive(consumer, seq, body.reason, actor))
+
+    @router.post("/accounts/adopt")
+    async def adopt(
+        body: ReasonRequest, actor: Annotated[str, Depends(auth.operator("admin"))]
+    ) -> DecisionResponse:
+        """Allow new names after the tables of accounts were lost and not restored."""
+        return decision_response(await account_tables.adopt(body.reason, actor))
+
+    return router

@@ -26,55 +26,12 @@ REPEATS_KEPT_S = 24 * 3600
 LOST_AFTER_S = 60
 
 
-class NameStore(Protocol):
-    """The names of participants; the log knows accounts only. All methods may raise `Failed`."""
-
-    async def account(self, name: str) -> str:
-        """Return the account of a name, opened if the name is new."""
-        ...
-
-    async def known(self, name: str) -> str | None:
-        """Return the account of a name, or None."""
-        ...
-
-    async def name_of(self, account: str) -> str | None:
-        """Return the name of an account, None if it is erased."""
-        ...
-
-    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
-        """Return a page of accounts with their names, in order, after an account."""
-        ...
-
-    async def rename(self, account: str, name: str) -> bool:
-        """Rename an account, which keeps its old name, too; False if another account has the name.
-
-        An account whose name was lost gets a new one.
-        """
-        ...
-
-
 class RegisterRow(NamedTuple):
     """Which database the tables of accounts are in, and whether they are not the log's."""
 
     id: str
     is_lost: bool
     has_participants: bool
-
-
-class AccountTableStore(Protocol):
-    """The tables of accounts as a whole. All methods may raise `Failed`."""
-
-    async def register_row(self) -> RegisterRow:
-        """Return the register of this database."""
-        ...
-
-    async def set_lost(self, *, is_lost: bool) -> None:
-        """Refuse new names, or allow them again."""
-        ...
-
-    def forget_names(self) -> None:
-        """Clear the cached names: the tables may be others."""
-        ...
 
 
 class Identity(NamedTuple):
@@ -87,26 +44,6 @@ class Identity(NamedTuple):
     linked_at: datetime | None = None
 
 
-class IdentityStore(Protocol):
-    """Linked identities; each belongs to one participant. All methods may raise `Failed`."""
-
-    async def identity_of(self, provider: str, subject: str) -> Identity | None:
-        """Return the identity with this provider and subject."""
-        ...
-
-    async def add_identity(self, identity: Identity) -> bool:
-        """Store an identity; False if it belongs to somebody already."""
-        ...
-
-    async def remove_identity(self, identity: str) -> None:
-        """Remove an identity; harmless to repeat."""
-        ...
-
-    async def identities(self, account: str) -> Sequence[Identity]:
-        """Return the identities of an account, oldest first."""
-        ...
-
-
 class TokenRow(NamedTuple):
     """What the database holds of a token, beside the log."""
 
@@ -117,55 +54,11 @@ class TokenRow(NamedTuple):
     last_used_at: datetime | None = None
 
 
-class TokenStore(Protocol):
-    """Names of tokens and when they were used; no decision uses them. All may raise `Failed`."""
-
-    async def add_token(self, row: TokenRow) -> None:
-        """Store the name of a token."""
-        ...
-
-    async def tokens(self, account: str) -> Sequence[TokenRow]:
-        """Return the rows of an account."""
-        ...
-
-    async def used(self, tokens: Mapping[str, datetime]) -> None:
-        """Store when tokens were last used."""
-        ...
-
-
-class InviteStore(Protocol):
-    """The codes of invites, for their creators to see again. All methods may raise `Failed`."""
-
-    async def add_invites(self, codes: Mapping[str, str]) -> None:
-        """Store the codes of invites, by invite."""
-        ...
-
-    async def codes(self, invites: Sequence[str]) -> Mapping[str, str]:
-        """Return the codes of invites, by invite."""
-        ...
-
-
 class Note(NamedTuple):
     """A participant's private note on a submission."""
 
     note: str | None = None
     tag: str | None = None
-
-
-class NoteStore(Protocol):
-    """Notes on submissions, for their authors. All methods may raise `Failed`."""
-
-    async def has_row(self, account: str) -> bool:
-        """Return whether an account is in the tables, which rows that refer to it need."""
-        ...
-
-    async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
-        """Store a first note on each submission that has none."""
-        ...
-
-    async def say_note(self, account: str, submission: str, note: Note) -> None:
-        """Replace a note."""
-        ...
 
 
 class IdempotentRequest(NamedTuple):
@@ -191,21 +84,76 @@ class IdempotencyStore(Protocol):
 
     async def begin(self, request: IdempotentRequest) -> StoredResponse | None:
         """Return None for the first request under its key; it must then be kept or forgotten."""
-        ...
 
     async def keep(self, request: IdempotentRequest, status: int, body: bytes) -> None:
         """Store the response to the first request."""
-        ...
 
     async def forget(self, request: IdempotentRequest) -> None:
         """Free the key of a request that changed nothing."""
-        ...
 
 
-class AccountStore(
-    NameStore, AccountTableStore, IdentityStore, TokenStore, InviteStore, NoteStore, Protocol
-):
-    """Everything that is stored about participants beside the log."""
+class AccountStore(Protocol):
+    """All that is stored about participants beside the log. All methods may raise `Failed`."""
+
+    async def account(self, name: str) -> str:
+        """Return the account of a name, opened if the name is new."""
+
+    async def known(self, name: str) -> str | None:
+        """Return the account of a name, or None."""
+
+    async def name_of(self, account: str) -> str | None:
+        """Return the name of an account, None if it is erased."""
+
+    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Return a page of accounts with their names, in order, after an account."""
+
+    async def rename(self, account: str, name: str) -> bool:
+        """Rename an account or give it a name again; False if another account has or had it."""
+
+    async def register_row(self) -> RegisterRow:
+        """Return the register of this database."""
+
+    async def set_lost(self, *, is_lost: bool) -> None:
+        """Refuse new names, or allow them again."""
+
+    def forget_names(self) -> None:
+        """Clear the cached names: the tables may be others."""
+
+    async def identity_of(self, provider: str, subject: str) -> Identity | None:
+        """Return the identity with this provider and subject."""
+
+    async def add_identity(self, identity: Identity) -> bool:
+        """Store an identity; False if it belongs to somebody already."""
+
+    async def remove_identity(self, identity: str) -> None:
+        """Remove an identity; harmless to repeat."""
+
+    async def identities(self, account: str) -> Sequence[Identity]:
+        """Return the identities of an account, oldest first."""
+
+    async def add_token(self, row: TokenRow) -> None:
+        """Store the name of a token."""
+
+    async def tokens(self, account: str) -> Sequence[TokenRow]:
+        """Return the rows of an account."""
+
+    async def used(self, tokens: Mapping[str, datetime]) -> None:
+        """Store when tokens were last used."""
+
+    async def add_invites(self, codes: Mapping[str, str]) -> None:
+        """Store the codes of invites, by invite."""
+
+    async def codes(self, invites: Sequence[str]) -> Mapping[str, str]:
+        """Return the codes of invites, by invite."""
+
+    async def has_row(self, account: str) -> bool:
+        """Return whether an account is in the tables, which rows that refer to it need."""
+
+    async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
+        """Store a first note on each submission that has none."""
+
+    async def say_note(self, account: str, submission: str, note: Note) -> None:
+        """Replace a note."""
 
 
 @dataclass(frozen=True)
@@ -233,16 +181,11 @@ class ReadProxy(Protocol):
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> ReadResponse:
         """Forward one GET. Raises `Failed` if there is no answer."""
-        ...
 
     def stream(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> AbstractAsyncContextManager[ReadStream]:
-        """Forward one GET, piece by piece.
-
-        Raises `Failed` if there is no answer or it breaks off.
-        """
-        ...
+        """Forward one GET, piece by piece. Raises `Failed`, also if it breaks off."""
 
 
 class Lookups(Protocol):
@@ -250,25 +193,20 @@ class Lookups(Protocol):
 
     async def submission(self, number: int) -> str:
         """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
-        ...
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None
     ) -> list[RejudgeItem]:
         """Return the submissions that may run again. Raises `Failed`."""
-        ...
 
     async def queue(self, gpu: str) -> QueueSnapshot:
         """Return the queue of a GPU type, empty for an unknown one. Raises `Failed`."""
-        ...
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission. Raises `Failed`."""
-        ...
 
     async def gpus_used(self, problem: str) -> frozenset[str]:
         """Return the GPU types on which any version of a problem has entries. Raises `Failed`."""
-        ...
 
 
 class Snapshots(Protocol):
@@ -276,14 +214,13 @@ class Snapshots(Protocol):
 
     async def load(self, name: str) -> bytes | None:
         """Return the newest bytes, complete, or None. Raises `Failed`."""
-        ...
 
     async def save(self, name: str, data: bytes) -> None:
         """Store bytes, completely or not at all. Raises `Failed`."""
-        ...
 
 
-class Ports(NamedTuple):
+@dataclass(frozen=True)
+class Ports:
     """All ports of ingest."""
 
     log: EventLog
@@ -294,7 +231,7 @@ class Ports(NamedTuple):
     clock: Callable[[], datetime] = now
 
 
-async def resolve_account(people: NameStore, log: EventLog, name: str) -> str:
+async def resolve_account(people: AccountStore, log: EventLog, name: str) -> str:
     """Return the account of a participant, by name or by account.
 
     Raises `Refused` (`unknown_participant`) and `Failed`.
@@ -326,24 +263,18 @@ class WebhookStore(Protocol):
 
     async def add(self, account: str, id_: str, webhook: NewWebhook, webhooks_max: int) -> bool:
         """Store a webhook that is not in the log yet; False if the account has too many."""
-        ...
 
     async def keep(self, id_: str, seq: int) -> None:
         """Store that it is in the log; it is notified of later events."""
-        ...
 
     async def forget(self, id_: str) -> None:
         """Remove a webhook and its deliveries; harmless to repeat."""
-        ...
 
     async def listed(self, account: str) -> Sequence[Webhook]:
         """Return the webhooks of an account that are in the log, oldest first."""
-        ...
 
     async def test(self, id_: str, event: str) -> None:
         """Send a test event once."""
-        ...
 
     async def deliveries(self, id_: str, before: int, limit: int) -> Sequence[Delivery]:
         """Return its deliveries before a number, newest first."""
-        ...

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 from psycopg_pool import AsyncConnectionPool
@@ -34,29 +34,46 @@ log = logging.getLogger(__name__)
 ACCOUNTS_MAX = 10_000
 # Clients that submit wait 60 s.
 TURN_S_MAX = 30.0
-# While Postgres is unavailable or read-only: the log line, and the error message.
-ACCOUNTS_AWAY = (
-    "the accounts cannot be reached",
-    "the accounts are unavailable for a moment: try again",
-)
-WEBHOOKS_AWAY = (
-    "the webhooks cannot be reached",
-    "the webhooks are unavailable for a moment: try again",
-)
-REPEATS_AWAY = (
-    "the idempotency keys cannot be reached",
-    "the idempotency keys are unavailable for a moment: try again",
-)
 
 
 @dataclass(frozen=True)
-class PostgresAccountStore:
+class _Store:
+    """Runs the statements of one SQL file; `subject` is what they store."""
+
+    pool: AsyncConnectionPool
+    file: ClassVar[str]
+    subject: ClassVar[str]
+
+    async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
+        """Run statements in one transaction and return the rows of the last one.
+
+        Raises `Failed`, and `Refused` (`name_lost`) for rows of a missing participant.
+        """
+        *first, last = (load_statements("ingest", self.file)[name].encode() for name in names)
+        message = f"the {self.subject} are unavailable for a moment: try again"
+        with check_has_name(values.get("account")):
+            async with (
+                borrow_connection(
+                    self.pool, f"the {self.subject} cannot be reached", message
+                ) as connection,
+                connection.transaction() if first else nullcontext(),
+            ):
+                for statement in first:
+                    await connection.execute(statement, values)
+                cursor = await connection.execute(last, values)
+                return await cursor.fetchall() if cursor.description else []
+
+
+@dataclass(frozen=True)
+class PostgresAccountStore(_Store):
     """Participants in the schema accounts; a name belongs to its account for ever.
 
     Concurrent requests wait for their turn here: the pool would refuse most of them.
     """
 
-    pool: AsyncConnectionPool
+    file = "participants.sql"
+    subject = "accounts"
+
     _turns: asyncio.Semaphore = field(init=False)
     _accounts: dict[str, str] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -129,9 +146,7 @@ class PostgresAccountStore:
 
     async def add_identity(self, identity: Identity) -> bool:
         """Store an identity; False if it belongs to somebody already. Raises `Failed`."""
-        columns = identity._asdict()
-        del columns["linked_at"]
-        return bool(await self._ask("add_identity", **columns))
+        return bool(await self._ask("add_identity", **identity._asdict()))
 
     async def remove_identity(self, identity: str) -> None:
         """Remove an identity; harmless to repeat. Raises `Failed`."""
@@ -143,9 +158,7 @@ class PostgresAccountStore:
 
     async def add_token(self, row: TokenRow) -> None:
         """Store the name of a token. Raises `Failed`."""
-        columns = row._asdict()
-        del columns["last_used_at"]
-        await self._ask("add_token", **columns)
+        await self._ask("add_token", **row._asdict())
 
     async def tokens(self, account: str) -> Sequence[TokenRow]:
         """Return the rows of an account. Raises `Failed`."""
@@ -170,34 +183,23 @@ class PostgresAccountStore:
 
     async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
         """Store a first note on each submission that has none. Raises `Failed`."""
-        values = {"account": account, "submissions": list(submissions)}
-        await self._ask("begin_notes", **values, **note._asdict())
+        ids = list(submissions)
+        await self._ask("begin_notes", account=account, submissions=ids, **note._asdict())
 
     async def say_note(self, account: str, submission: str, note: Note) -> None:
         """Replace a note. Raises `Failed`."""
         await self._ask("say_note", account=account, submission=submission, **note._asdict())
 
-    async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        sql = load_statements("ingest", "participants.sql")[statement]
-        with check_has_name(values.get("account")):
-            async with (
-                self._wait_for_turn(),
-                borrow_connection(self.pool, *ACCOUNTS_AWAY) as connection,
-            ):
-                cursor = await connection.execute(sql.encode(), values)
-                return await cursor.fetchall() if cursor.description else []
-
-    @asynccontextmanager
-    async def _wait_for_turn(self) -> AsyncIterator[None]:
-        """Allow as many at once as there are connections, in order. Raises `Failed`."""
+    async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
+        """Allow as many at once as there are connections, in order."""
         try:
             async with asyncio.timeout(TURN_S_MAX):
                 await self._turns.acquire()
         except TimeoutError as error:
             warn_rarely(log, "turns", "no turn at the accounts within %.0f s", TURN_S_MAX)
-            raise Failed(ACCOUNTS_AWAY[1]) from error
+            raise Failed("the accounts are unavailable for a moment: try again") from error
         try:
-            yield
+            return await super()._ask(*names, **values)
         finally:
             self._turns.release()
 
@@ -220,10 +222,11 @@ def _remember(cache: dict[str, str], key: str, value: str) -> str:
 
 
 @dataclass(frozen=True)
-class PostgresWebhookStore:
+class PostgresWebhookStore(_Store):
     """Webhooks in the schema accounts, which ranker reads, too."""
 
-    pool: AsyncConnectionPool
+    file = "webhooks.sql"
+    subject = "webhooks"
 
     async def add(self, account: str, id_: str, webhook: NewWebhook, webhooks_max: int) -> bool:
         """Store a webhook that is not in the log yet; see the port. Raises `Failed`."""
@@ -242,21 +245,8 @@ class PostgresWebhookStore:
 
     async def listed(self, account: str) -> Sequence[Webhook]:
         """Return the webhooks of an account. Raises `Failed`."""
-        return [
-            Webhook(
-                id=id_,
-                url=url,
-                events=kinds,
-                problems=problems,
-                state="on" if off_at is None else "off",
-                notice=notice,
-                off_at=off_at,
-                created_at=created_at,
-            )
-            for id_, url, kinds, problems, created_at, off_at, notice in await self._ask(
-                "webhooks", account=account
-            )
-        ]
+        rows = await self._ask("webhooks", account=account)
+        return [Webhook(**dict(zip(Webhook.__struct_fields__, row, strict=True))) for row in rows]
 
     async def test(self, id_: str, event: str) -> None:
         """Send a test event. Raises `Failed`."""
@@ -265,43 +255,15 @@ class PostgresWebhookStore:
     async def deliveries(self, id_: str, before: int, limit: int) -> Sequence[Delivery]:
         """Return the deliveries of a webhook. Raises `Failed`."""
         rows = await self._ask("deliveries", id=id_, before=before, limit=limit)
-        return [
-            Delivery(
-                number=number,
-                event_id=event,
-                type=kind,
-                state=state,
-                tries=tries,
-                status=status,
-                error=error,
-                took_ms=took_ms,
-                created_at=created_at,
-                tried_at=tried_at,
-                next_at=next_at,
-            )
-            for number, event, kind, state, tries, *times, took_ms, status, error in rows
-            for created_at, tried_at, next_at in [times]
-        ]
-
-    async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
-        """Run statements in one transaction and return the rows of the last one."""
-        *first, last = (load_statements("ingest", "webhooks.sql")[name].encode() for name in names)
-        with check_has_name(values.get("account")):
-            async with (
-                borrow_connection(self.pool, *WEBHOOKS_AWAY) as connection,
-                connection.transaction(),
-            ):
-                for statement in first:
-                    await connection.execute(statement, values)
-                cursor = await connection.execute(last, values)
-                return await cursor.fetchall() if cursor.description else []
+        return [Delivery(**dict(zip(Delivery.__struct_fields__, row, strict=True))) for row in rows]
 
 
 @dataclass(frozen=True)
-class PostgresIdempotencyStore:
+class PostgresIdempotencyStore(_Store):
     """Requests under Idempotency-Keys, in accounts.idempotency."""
 
-    pool: AsyncConnectionPool
+    file = "idempotency.sql"
+    subject = "idempotency keys"
 
     async def begin(self, request: IdempotentRequest) -> StoredResponse | None:
         """Return None for the first request under its key; see the port. Raises `Failed`."""
@@ -326,12 +288,6 @@ class PostgresIdempotencyStore:
     async def purge(self, at: datetime) -> None:
         """Delete requests that are more than a day old. Raises `Failed`."""
         await self._ask("purge_requests", kept_before=_expiry(at))
-
-    async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
-        sql = load_statements("ingest", "idempotency.sql")[statement].encode()
-        async with borrow_connection(self.pool, *REPEATS_AWAY) as connection:
-            cursor = await connection.execute(sql, values)
-            return await cursor.fetchall() if cursor.description else []
 
 
 def _expiry(at: datetime) -> datetime:

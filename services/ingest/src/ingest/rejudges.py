@@ -1,13 +1,13 @@
 """Rejudges: submissions that run again under another version of their problem."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, Field
 
-from ingest.decisions import CommandContext, DecisionResult, Decisions, http_append
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -19,25 +19,18 @@ from ingest.http.request_models import (
 )
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from shared import subjects
+from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    Fact,
-    RejudgeApplied,
-    RejudgeDiscarded,
-    RejudgeItem,
-    RejudgePreviewed,
-    RejudgeRequested,
-)
 from shared.response_types import DocumentedRoute
 
 REJUDGED_MAX = 400
 
 Version = Annotated[int, Field(ge=1)]
+RejudgeEnd = events.RejudgeApplied | events.RejudgeDiscarded
 
 
 @dataclass(frozen=True)
@@ -49,48 +42,32 @@ class Rejudge:
     end: str = ""
 
 
-@dataclass(frozen=True)
-class Apply:
-    """Apply the results of a rejudge."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Discard:
-    """Discard the results of a rejudge."""
-
-    reason: str
-
-
-def decide_end(command: Apply | Discard, state: Rejudge) -> Sequence[Fact]:
+def decide_end(command: RejudgeEnd, state: Rejudge) -> Sequence[events.Fact]:
     """Return the end of a rejudge. Raises `Refused` without a preview and after the end."""
     if not state.is_known:
         raise Refused("unknown_rejudge", "there is no such rejudge", "id")
     if state.end:
         raise Refused("wrong_state", f"this rejudge was already {state.end}")
-    if isinstance(command, Discard):
-        return (RejudgeDiscarded(reason=command.reason),)
-    if not state.is_previewed:
+    if isinstance(command, events.RejudgeApplied) and not state.is_previewed:
         raise Refused("wrong_state", "this rejudge has no preview yet: wait for all its runs")
-    return (RejudgeApplied(reason=command.reason),)
+    return (command,)
 
 
-def evolve_rejudge(state: Rejudge, fact: Fact) -> Rejudge:
+def evolve_rejudge(state: Rejudge, fact: events.Fact) -> Rejudge:
     """Return the rejudge after one more event."""
     match fact:
-        case RejudgeRequested():
+        case events.RejudgeRequested():
             return replace(state, is_known=True)
-        case RejudgePreviewed():
+        case events.RejudgePreviewed():
             return replace(state, is_previewed=True)
-        case RejudgeApplied():
+        case events.RejudgeApplied():
             return replace(state, end="applied")
-        case RejudgeDiscarded():
+        case events.RejudgeDiscarded():
             return replace(state, end="discarded")
     return state
 
 
-rejudges = Decider[Apply | Discard, Rejudge, Fact](Rejudge(), decide_end, evolve_rejudge)
+rejudges = Decider[RejudgeEnd, Rejudge, events.Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
 class RejudgeRequest(RequestModel):
@@ -126,8 +103,8 @@ def select_versions(selection: RejudgeRequest, digests: Mapping[int, str]) -> tu
 
 
 def request_rejudge(
-    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[RejudgeItem]
-) -> RejudgeRequested:
+    selection: RejudgeRequest, digests: Mapping[int, str], items: Sequence[events.RejudgeItem]
+) -> events.RejudgeRequested:
     """Return the rejudge event. Raises `Refused` for no items, or for too many."""
     from_version, to = select_versions(selection, digests)
     if not items:
@@ -138,7 +115,7 @@ def request_rejudge(
     if len(items) > REJUDGED_MAX:
         message = f"more than {REJUDGED_MAX} submissions are selected: name a gpu, or select best"
         raise Refused("bad_rejudge", message, "select")
-    return RejudgeRequested(
+    return events.RejudgeRequested(
         problem=selection.problem,
         from_number=from_version,
         to_number=to,
@@ -149,65 +126,27 @@ def request_rejudge(
     )
 
 
-@dataclass(frozen=True)
-class Rejudges:
-    """The commands about rejudges."""
-
-    ports: Ports
-    decisions: Decisions
-
-    async def request(
-        self, selection: RejudgeRequest, operator: str
-    ) -> tuple[str, RejudgeRequested]:
-        """Run submissions again under another version. Raises `Refused` and `Failed`."""
-        problem = await self._problem(selection.problem)
-        published = problems.newest_version(selection.problem, problem)
-        # GPU types that were closed still have entries.
-        gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
-        if selection.gpu is not None and selection.gpu.lower() not in gpus:
-            message = f"GPU type {selection.gpu!r} is not one of {', '.join(gpus.values())}"
-            raise Refused("unknown_gpu", message, "gpu")
-        from_version, _ = select_versions(selection, problem.digests)
-        gpu = gpus[selection.gpu.lower()] if selection.gpu else None
-        items = await self.ports.lookups.rejudge_items(
-            selection.problem, selection.select, from_version, gpu
-        )
-        fact = request_rejudge(selection, problem.digests, items)
-        rejudge = new_id()
-        append = http_append(subjects.rejudge(rejudge), fact, 0, rejudge)
-        await self.decisions.append(operator, append)
-        return rejudge, fact
-
-    async def end(self, rejudge: str, command: Apply | Discard, operator: str) -> DecisionResult:
-        """Apply or discard the results of a rejudge. Raises `Refused` and `Failed`."""
-        agg = subjects.rejudge(rejudge)
-        return await self.decisions.make(agg, rejudges, command, CommandContext(operator, rejudge))
-
-    async def _problem(self, slug: str) -> problems.Problem:
-        try:
-            agg = subjects.problem(slug)
-        except ValueError:
-            return problems.Problem()
-        return await self.decisions.load_state(agg, problems.problems)
-
-
-ENDS: Mapping[str, Callable[[str], Apply | Discard]] = {
-    "apply": Apply,
-    "discard": Discard,
-}
-
-
-def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
+def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    operator = auth.operator("admin:problems")
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:problems"))]
 
     @router.post("/rejudges", status_code=201)
-    async def request(
-        body: RejudgeRequest, actor: Annotated[str, Depends(operator)]
-    ) -> RequestedRejudge:
+    async def request(body: RejudgeRequest, actor: Operator) -> RequestedRejudge:
         """Run submissions again under another version; nothing counts until it is applied."""
-        rejudge, fact = await rejudges.request(body, actor)
+        problem = await problems.load_problem(body.problem, decisions.load_state)
+        published = problems.newest_version(body.problem, problem)
+        # GPU types that were closed still have entries.
+        gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
+        if body.gpu is not None and body.gpu.lower() not in gpus:
+            message = f"GPU type {body.gpu!r} is not one of {', '.join(gpus.values())}"
+            raise Refused("unknown_gpu", message, "gpu")
+        from_version, _ = select_versions(body, problem.digests)
+        gpu = gpus[body.gpu.lower()] if body.gpu else None
+        items = await ports.lookups.rejudge_items(body.problem, body.select, from_version, gpu)
+        fact = request_rejudge(body, problem.digests, items)
+        rejudge = new_id()
+        await decisions.record(subjects.rejudge(rejudge), fact, actor)
         return RequestedRejudge(
             id=rejudge,
             count=len(fact.items),
@@ -220,9 +159,14 @@ def rejudges_router(rejudges: Rejudges, auth: Authenticator) -> APIRouter:
         id: IdInPath,  # noqa: A002  (the contract's own word)
         act: Literal["apply", "discard"],
         body: ReasonRequest,
-        actor: Annotated[str, Depends(operator)],
+        actor: Operator,
     ) -> DecisionResponse:
         """Apply or discard the results of a rejudge."""
-        return decision_response(await rejudges.end(id, ENDS[act](body.reason), actor))
+        command = (events.RejudgeApplied if act == "apply" else events.RejudgeDiscarded)(
+            reason=body.reason
+        )
+        return decision_response(
+            await decisions.make(subjects.rejudge(id), rejudges, command, actor)
+        )
 
     return router

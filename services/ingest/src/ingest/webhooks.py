@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Query
 from msgspec import structs
@@ -13,7 +13,7 @@ from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
 from ingest.accounts.routes import Slugs
 from ingest.attempt_limiter import AttemptLimiter
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import DecisionResult, Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import NewWebhook, WebhookStore
@@ -57,15 +57,6 @@ class Webhook:
 
 
 @dataclass(frozen=True)
-class Add:
-    """Notify an address of these kinds of events; an empty `problems` means all."""
-
-    account: str
-    problems: Sequence[str]
-    kinds: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Remove:
     """Remove a webhook."""
 
@@ -73,12 +64,11 @@ class Remove:
     reason: str
 
 
-def decide_webhook(command: Add | Remove, state: Webhook) -> Sequence[Fact]:
+def decide_webhook(command: WebhookAdded | Remove, state: Webhook) -> Sequence[Fact]:
     """Return the event, or nothing if it changes nothing. Raises `Refused` for another owner."""
-    if isinstance(command, Add):
+    if isinstance(command, WebhookAdded):
         assert state.added is None, "webhook ids are unique"
-        problems, kinds = list(command.problems), list(command.kinds)
-        return (WebhookAdded(account=command.account, problems=problems, kinds=kinds),)
+        return (command,)
     if state.added is None or state.added.account != command.account:
         raise unknown_webhook()
     return () if state.is_removed else (WebhookRemoved(reason=command.reason),)
@@ -94,7 +84,7 @@ def evolve_webhook(state: Webhook, fact: Fact) -> Webhook:
     return state
 
 
-webhooks = Decider[Add | Remove, Webhook, Fact](Webhook(), decide_webhook, evolve_webhook)
+webhooks = Decider[WebhookAdded | Remove, Webhook, Fact](Webhook(), decide_webhook, evolve_webhook)
 
 
 def unknown_webhook() -> Refused:
@@ -104,7 +94,10 @@ def unknown_webhook() -> Refused:
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The commands about webhooks; with `is_local` they may point to this machine."""
+    """The commands about webhooks. Methods may raise `Refused` and `Failed`.
+
+    With `is_local` a webhook may point to this machine.
+    """
 
     decisions: Decisions
     feed: AccessFeed
@@ -115,21 +108,19 @@ class Webhooks:
     )
 
     async def add(self, caller: Caller, webhook: NewWebhook) -> tuple[api.Webhook, str]:
-        """Add a webhook and return it with its secret, which cannot be shown again.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Add a webhook and return it with its secret, which cannot be shown again."""
         parse_target(webhook.url, is_local=self.is_local)
         self._check_problems(caller, webhook.problems)
         secret = webhook.secret or SECRET + secrets.token_urlsafe(SECRET_BYTES)
-        id_ = new_id()
-        stored_webhook = webhook._replace(secret=secret)
-        if not await self.rows.add(caller.id, id_, stored_webhook, WEBHOOKS_MAX):
+        id_, webhook = new_id(), webhook._replace(secret=secret)
+        if not await self.rows.add(caller.id, id_, webhook, WEBHOOKS_MAX):
             message = f"you have {WEBHOOKS_MAX} webhooks, which is the limit: remove one"
             raise Refused("too_many_webhooks", message)
-        command = Add(caller.id, webhook.problems, webhook.kinds)
+        added = WebhookAdded(
+            account=caller.id, problems=list(webhook.problems), kinds=list(webhook.kinds)
+        )
         try:
-            result = await self._decide(id_, command, caller.actor)
+            result = await self.decisions.make(subjects.webhook(id_), webhooks, added, caller.actor)
             assert result.seq is not None, "an added webhook is an event"
             await self.rows.keep(id_, result.seq)
         except (Refused, Failed):
@@ -139,10 +130,7 @@ class Webhooks:
         return await self.get_webhook(caller, id_), secret
 
     async def list_webhooks(self, caller: Caller) -> Sequence[api.Webhook]:
-        """Return the caller's webhooks; a limited token sees those of its problems.
-
-        Raises `Failed`.
-        """
+        """Return the caller's webhooks; a limited token sees those of its problems."""
         rows = [] if caller.account is None else await self.rows.listed(caller.account)
         if not caller.problems:
             return rows
@@ -161,7 +149,8 @@ class Webhooks:
     async def remove(self, caller: Caller, id_: str) -> DecisionResult:
         """Remove a webhook and everything stored about it. Raises `Refused` and `Failed`."""
         await self.get_webhook(caller, id_)
-        result = await self._decide(id_, Remove(caller.id, "removed by its owner"), caller.actor)
+        command = Remove(caller.id, "removed by its owner")
+        result = await self.decisions.make(subjects.webhook(id_), webhooks, command, caller.actor)
         await self.rows.forget(id_)
         return result
 
@@ -173,13 +162,6 @@ class Webhooks:
         await self.rows.test(id_, event)
         return event
 
-    async def deliveries(
-        self, caller: Caller, id_: str, before: int, limit: int
-    ) -> Sequence[api.Delivery]:
-        """Return the deliveries of a webhook, newest first. Raises `Refused` and `Failed`."""
-        await self.get_webhook(caller, id_)
-        return await self.rows.deliveries(id_, before, limit)
-
     def _check_problems(self, caller: Caller, problems: Sequence[str]) -> None:
         if caller.problems and not problems:
             message = (
@@ -189,10 +171,6 @@ class Webhooks:
         access = self.feed.now()
         for slug in problems:
             access.check_sees(caller, slug)
-
-    async def _decide(self, id_: str, command: Add | Remove, actor: str) -> DecisionResult:
-        by = CommandContext(actor, id_)
-        return await self.decisions.make(subjects.webhook(id_), webhooks, command, by)
 
 
 class WebhookRequest(RequestModel):
@@ -212,65 +190,47 @@ class WebhookRequest(RequestModel):
 def webhooks_router(service: Webhooks, auth: Authenticator) -> APIRouter:
     """The routes, each for the owner of the webhooks."""
     router = APIRouter(prefix="/v1/webhooks", route_class=DocumentedRoute)
-    _webhook_routes(router, service, auth)
-    _delivery_routes(router, service, auth)
-    return router
-
-
-def _webhook_routes(router: APIRouter, service: Webhooks, auth: Authenticator) -> None:
-    holder = auth.participant("webhooks")
+    Holder: TypeAlias = Annotated[Caller, Depends(auth.participant("webhooks"))]
 
     @router.post("", status_code=201)
-    async def add(
-        body: WebhookRequest, caller: Annotated[Caller, Depends(holder)]
-    ) -> api.CreatedWebhook:
+    async def add(body: WebhookRequest, caller: Holder) -> api.CreatedWebhook:
         """Add a webhook; its secret is shown once."""
         row, secret = await service.add(caller, body.to_new_webhook())
         return api.CreatedWebhook(**structs.asdict(row), secret=secret)
 
     @router.get("")
-    async def listed(caller: Annotated[Caller, Depends(holder)]) -> api.Webhooks:
+    async def listed(caller: Holder) -> api.Webhooks:
         """One's webhooks, oldest first, without their secrets."""
         return api.Webhooks(items=list(await service.list_webhooks(caller)))
 
     @router.get("/{id}")
-    async def one(
-        id: IdInPath,  # noqa: A002  (the contract's own word)
-        caller: Annotated[Caller, Depends(holder)],
-    ) -> api.Webhook:
+    async def one(id: IdInPath, caller: Holder) -> api.Webhook:  # noqa: A002  (the contract's own word)
         """One webhook; if it is off, its notice says why."""
         return await service.get_webhook(caller, id)
 
     @router.delete("/{id}")
-    async def remove(
-        id: IdInPath,  # noqa: A002  (the contract's own word)
-        caller: Annotated[Caller, Depends(holder)],
-    ) -> api.RemovedWebhook:
+    async def remove(id: IdInPath, caller: Holder) -> api.RemovedWebhook:  # noqa: A002  (as above)
         """Remove a webhook and its deliveries."""
         result = await service.remove(caller, id)
         return api.RemovedWebhook(id=id, state="removed", event=result.event, seq=result.seq)
 
-
-def _delivery_routes(router: APIRouter, service: Webhooks, auth: Authenticator) -> None:
-    holder = auth.participant("webhooks")
-
     @router.post("/{id}/test", status_code=202)
-    async def test(
-        id: IdInPath,  # noqa: A002  (the contract's own word)
-        caller: Annotated[Caller, Depends(holder)],
-    ) -> api.WebhookTest:
+    async def test(id: IdInPath, caller: Holder) -> api.WebhookTest:  # noqa: A002  (as above)
         """Send a test event once; a webhook that is off and accepts it is on again."""
         return api.WebhookTest(id=id, event_id=await service.test(caller, id))
 
     @router.get("/{id}/deliveries")
     async def deliveries(
-        id: IdInPath,  # noqa: A002  (the contract's own word)
-        caller: Annotated[Caller, Depends(holder)],
+        id: IdInPath,  # noqa: A002  (as above)
+        caller: Holder,
         cursor: Annotated[int, Query(ge=1, le=NUMBER_MAX)] = NUMBER_MAX,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
     ) -> api.Deliveries:
         """The deliveries of a webhook with their responses, newest first."""
-        rows = await service.deliveries(caller, id, cursor, limit + 1)
+        await service.get_webhook(caller, id)
+        rows = await service.rows.deliveries(id, cursor, limit + 1)
         page = rows[:limit]
         after = str(page[-1].number) if len(rows) > limit else None
         return api.Deliveries(items=list(page), next_cursor=after)
+
+    return router

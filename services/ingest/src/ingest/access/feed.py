@@ -9,6 +9,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
@@ -20,7 +21,7 @@ from ingest.ports import Snapshots
 from ingest.preferences.rules import PreferenceIndex
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Branch, BranchSource, RecordedEvent
+from shared.event_log import Branch, BranchSource
 from shared.events import Fact
 
 SNAPSHOT_NAME = "ingest"
@@ -36,6 +37,7 @@ STUCK_S_MIN = 20.0
 # A start folds at most this many events after a snapshot.
 SNAPSHOT_EVENTS = 5_000
 SWEEP_EVENTS, SWEEP_S = 20_000, 3600.0
+STARTING = "ingest is starting: access rights are not loaded yet"
 
 
 @dataclass
@@ -65,11 +67,23 @@ class AccessSnapshots:
     async def load(self) -> AccessState:
         """Return the state of the newest snapshot, or an empty one if none can be used."""
         try:
-            state = await self._load()
+            data = await self.snapshots.load(SNAPSHOT_NAME)
+            if data is None:
+                return AccessState()
+            snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
+            if snapshot.code != self.code:
+                log.info("the snapshot is another version's, reading the log from event 1")
+                return AccessState()
+            state = msgspec.msgpack.decode(snapshot.state, type=AccessState)
+            seq = state.access.seq
+            if await self.log.fingerprint(seq) == snapshot.fingerprint:
+                return state
+            log.warning("the snapshot at event %d is not of this log, reading it from event 1", seq)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log.warning("the snapshot is damaged, reading the log from event 1: %s", error)
         except Failed as failed:
             log.warning("the snapshot cannot be loaded, reading the log from event 1: %s", failed)
-            state = None
-        return state or AccessState()
+        return AccessState()
 
     async def save(self, state: AccessState) -> None:
         """Store a snapshot of the state as it is now. Raises `Failed`."""
@@ -79,25 +93,6 @@ class AccessSnapshots:
             raise Failed(f"the log has no event {seq}, which was folded")
         snapshot = _Snapshot(self.code, fingerprint, msgspec.Raw(data))
         await self.snapshots.save(SNAPSHOT_NAME, msgspec.msgpack.encode(snapshot))
-
-    async def _load(self) -> AccessState | None:
-        data = await self.snapshots.load(SNAPSHOT_NAME)
-        if data is None:
-            return None
-        try:
-            snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-            if snapshot.code != self.code:
-                log.info("the snapshot is another version's, reading the log from event 1")
-                return None
-            state = msgspec.msgpack.decode(snapshot.state, type=AccessState)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.warning("the snapshot is damaged, reading the log from event 1: %s", error)
-            return None
-        seq = state.access.seq
-        if await self.log.fingerprint(seq) != snapshot.fingerprint:
-            log.warning("the snapshot at event %d is not of this log, reading it from event 1", seq)
-            return None
-        return state
 
 
 def hash_secret(secret: str) -> str:
@@ -147,11 +142,13 @@ class AccessFeed:
                 await asyncio.wait({take_task}, timeout=limit_s)
                 if take_task.done():
                     self._taken_at = time.monotonic()
-                    self._fold(take_task.result())
+                    for event in take_task.result():
+                        self._state.choices.take(event)
+                        evolve(self._state.access, event)
+                        self.folded += 1
                     take_task = asyncio.create_task(branch.take())
                 self._is_ready = self._is_ready or branch.behind == 0
-                self._sweep()
-                self._save_now_and_then()
+                self._tidy_up()
                 self._grown.set()
                 self._grown = asyncio.Event()
         finally:
@@ -173,20 +170,13 @@ class AccessFeed:
             log.warning("cannot store a snapshot at event %d: %s", seq, failed)
         self._saved = folded
 
-    def _fold(self, events: Sequence[RecordedEvent]) -> None:
-        for event in events:
-            self._state.choices.take(event)
-            evolve(self._state.access, event)
-        self.folded += len(events)
-
-    def _sweep(self) -> None:
-        """Forget ended tokens from time to time, also while a long log is being read."""
+    def _tidy_up(self) -> None:
+        """Forget ended tokens and store a snapshot from time to time."""
         is_due = time.monotonic() - self._swept_at >= SWEEP_S
+        # Also while a long log is being read.
         if is_due or self.folded - self._swept >= SWEEP_EVENTS:
             self._state.access.drop_ended(self._clock())
             self._swept, self._swept_at = self.folded, time.monotonic()
-
-    def _save_now_and_then(self) -> None:
         is_saving = self._saving is not None and not self._saving.done()
         if not is_saving and self._is_ready and self.folded - self._saved >= SNAPSHOT_EVENTS:
             # In the background: revocations must not wait for it.
@@ -204,24 +194,19 @@ class AccessFeed:
         """
         if damage := self._damage():
             return damage
-        if self._branch is None:
-            return "ingest is starting: access rights are not loaded yet"
-        if not self._is_ready:
-            return self._starting(self._branch)
-        silent_s = self._branch.silent_s
-        if silent_s > self._silent_s_max:
-            return f"the log has been silent for {silent_s:.0f} s: access rights are uncertain"
-        return ""
-
-    def _starting(self, branch: Branch) -> str:
-        """Return why the first fold is not done; a server never sends an unreadable event."""
-        still_s = time.monotonic() - self._taken_at
+        branch, still_s = self._branch, time.monotonic() - self._taken_at
+        if branch is None:
+            return STARTING
+        if self._is_ready:
+            message = f"the log has been silent for {branch.silent_s:.0f} s"
+            is_silent = branch.silent_s > self._silent_s_max
+            return f"{message}: access rights are uncertain" if is_silent else ""
         if still_s < STUCK_S_MIN or branch.silent_s > STUCK_S_MIN:
-            return "ingest is starting: access rights are not loaded yet"
-        seq = self._state.access.seq
+            return STARTING
+        # The server is connected, and never sends an event that it cannot read.
         return (
-            f"ingest cannot read {branch.behind} of the log's events after {seq}: "
-            "compare the log with its archive (warpboard server scrub)"
+            f"ingest cannot read {branch.behind} of the log's events after "
+            f"{self._state.access.seq}: compare the log with its archive (warpboard server scrub)"
         )
 
     def now(self) -> Access:
@@ -247,10 +232,8 @@ class AccessFeed:
         if seq is None or (batch and len(trailing) == len(batch)):
             return
         seq -= len(trailing)
-        try:
+        # After the timeout the event is in the log all the same, and every ingest will fold it.
+        with suppress(TimeoutError):
             async with asyncio.timeout(REACH_S_MAX):
                 while self._state.access.seq < seq:
                     await self._grown.wait()
-        except TimeoutError:
-            # The event is in the log all the same, and every ingest will fold it.
-            return

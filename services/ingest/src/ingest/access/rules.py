@@ -94,9 +94,8 @@ class Access:
     def drop_ended(self, at: datetime) -> None:
         """Forget the tokens that expired or were revoked more than a day ago."""
         before = at - timedelta(days=ENDED_KEPT_DAYS)
-        for token in [
-            candidate for candidate in self.tokens.values() if not candidate.is_live(before)
-        ]:
+        ended_tokens = [token for token in self.tokens.values() if not token.is_live(before)]
+        for token in ended_tokens:
             del self.tokens[token.hash]
             self.forget_hash(token.account, token.id)
         for id_ in [id_ for id_, ends_at in self.named.items() if ends_at and ends_at <= before]:
@@ -183,13 +182,11 @@ class Access:
         if ban is None:
             owned = frozenset(self.owned.get(account, ()))
             return replace(caller, boards=self.boards_of(account), owned=owned)
+        appeal = self.appeals.get(account, APPEAL)
         return replace(
             caller,
             scopes=caller.scopes & BANNED_SCOPES,
-            ban=(
-                f"you are banned, {format_ban_end(ban)}: {ban.reason}; "
-                f"{self.appeals.get(account, APPEAL)}"
-            ),
+            ban=f"you are banned, {format_ban_end(ban)}: {ban.reason}; {appeal}",
             wait_s=None if ban.until_at is None else (ban.until_at - at).total_seconds(),
         )
 
@@ -217,13 +214,9 @@ class Access:
         """Refuse a caller who is neither the owner of a leaderboard nor an operator."""
         check_problem(caller, slug)
         leaderboard = self.boards.get(slug)
-        is_seen = (
-            caller.is_staff
-            or leaderboard is None
-            or not leaderboard.is_closed
-            or slug in caller.boards
-        )
-        if leaderboard is None or not leaderboard.is_published or not is_seen:
+        if leaderboard is None or not leaderboard.is_published:
+            raise unknown_leaderboard(slug)
+        if leaderboard.is_closed and not caller.is_staff and slug not in caller.boards:
             raise unknown_leaderboard(slug)
         if not caller.may("admin:problems"):
             check_scope(caller, "author")
@@ -286,20 +279,14 @@ def _on_token_revoked(
         access.named[fact.token] = at
 
 
-def _on_role_event(
-    access: Access,
-    _event: RecordedEvent,
-    fact: events.RoleGranted | events.RoleRevoked,
-    account: str,
+def _on_account_event(
+    access: Access, _event: RecordedEvent, fact: events.Fact, account: str
 ) -> None:
-    if isinstance(fact, events.RoleGranted):
-        access.roles.setdefault(account, set()).add(fact.role)
-    else:
-        access.roles.get(account, set()).discard(fact.role)
-
-
-def _on_ban_event(access: Access, _event: RecordedEvent, fact: events.Fact, account: str) -> None:
     match fact:
+        case events.RoleGranted():
+            access.roles.setdefault(account, set()).add(fact.role)
+        case events.RoleRevoked():
+            access.roles.get(account, set()).discard(fact.role)
         case events.AccountBanned():
             access.bans[account] = fact
             access.appeals.pop(account, None)
@@ -311,36 +298,22 @@ def _on_ban_event(access: Access, _event: RecordedEvent, fact: events.Fact, acco
             access.appeals[account] = f"your appeal was answered: {fact.reason}"
 
 
-def _on_invite_issued(
-    access: Access, event: RecordedEvent, fact: events.InviteIssued, invite: str
-) -> None:
-    access.codes[fact.code_hash] = invite
-    access.invites[invite] = Invite(
-        id=invite,
-        code_hash=fact.code_hash,
-        problems=tuple(fact.problems),
-        issued_at=event.envelope.at,
-        expires_at=fact.expires_at,
-    )
-
-
-def _on_invite_redeemed(
-    access: Access, event: RecordedEvent, fact: events.InviteRedeemed, invite: str
-) -> None:
-    redeemed = access.invites.get(invite)
-    if redeemed is not None:
-        at = event.envelope.at
-        access.invites[invite] = redeemed._replace(account=fact.account, claimed_at=at)
-        access.redeemed.setdefault(fact.account, set()).add(invite)
-
-
-def _on_invite_revoked(access: Access, _event: RecordedEvent, _fact: object, invite: str) -> None:
-    revoked = access.invites.pop(invite, None)
-    if revoked is None:
-        return
-    access.codes.pop(revoked.code_hash, None)
-    if revoked.account is not None:
-        access.redeemed[revoked.account].discard(invite)
+def _on_invite_event(access: Access, event: RecordedEvent, fact: events.Fact, invite: str) -> None:
+    at, known = event.envelope.at, access.invites.get(invite)
+    match fact:
+        case events.InviteIssued():
+            access.codes[fact.code_hash] = invite
+            access.invites[invite] = Invite(
+                invite, fact.code_hash, tuple(fact.problems), at, fact.expires_at
+            )
+        case events.InviteRedeemed() if known is not None:
+            access.invites[invite] = known._replace(account=fact.account, claimed_at=at)
+            access.redeemed.setdefault(fact.account, set()).add(invite)
+        case events.InviteRevoked() if known is not None:
+            del access.invites[invite]
+            access.codes.pop(known.code_hash, None)
+            if known.account is not None:
+                access.redeemed[known.account].discard(invite)
 
 
 def _on_leaderboard_event(access: Access, event: RecordedEvent, _fact: object, slug: str) -> None:
@@ -353,15 +326,15 @@ def _on_leaderboard_event(access: Access, event: RecordedEvent, _fact: object, s
 _HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], None]] = {
     "TokenIssued": _on_token_issued,
     "TokenRevoked": _on_token_revoked,
-    "RoleGranted": _on_role_event,
-    "RoleRevoked": _on_role_event,
-    "AccountBanned": _on_ban_event,
-    "AccountUnbanned": _on_ban_event,
-    "BanAppealFiled": _on_ban_event,
-    "BanAppealDecided": _on_ban_event,
-    "InviteIssued": _on_invite_issued,
-    "InviteRedeemed": _on_invite_redeemed,
-    "InviteRevoked": _on_invite_revoked,
+    "RoleGranted": _on_account_event,
+    "RoleRevoked": _on_account_event,
+    "AccountBanned": _on_account_event,
+    "AccountUnbanned": _on_account_event,
+    "BanAppealFiled": _on_account_event,
+    "BanAppealDecided": _on_account_event,
+    "InviteIssued": _on_invite_event,
+    "InviteRedeemed": _on_invite_event,
+    "InviteRevoked": _on_invite_event,
     "ProblemPublished": _on_leaderboard_event,
     "LeaderboardChanged": _on_leaderboard_event,
     "LeaderboardArchived": _on_leaderboard_event,

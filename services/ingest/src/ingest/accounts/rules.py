@@ -4,29 +4,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ingest.access.callers import ALLOWED, STAFF_SCOPES, allowed_scopes
 from ingest.consents import rules as consents
 from ingest.consents.rules import Consents
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    SCOPES,
-    AccountBanned,
-    AccountOpened,
-    AccountTablesAdopted,
-    AccountUnbanned,
-    ConsentGiven,
-    ConsentWithdrawn,
-    Fact,
-    IdentityLinked,
-    IdentityUnlinked,
-    RoleGranted,
-    RoleRevoked,
-    TokenIssued,
-    TokenRevoked,
-)
 
 ACTOR = "account:"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
@@ -53,194 +38,140 @@ class Account:
     provider. `consents` holds what was accepted for each problem.
     """
 
-    ban: AccountBanned | None = None
+    ban: events.AccountBanned | None = None
     is_opened: bool = False
     roles: frozenset[str] = frozenset()
-    tokens: Mapping[str, TokenIssued] = field(default_factory=dict)
+    tokens: Mapping[str, events.TokenIssued] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     consents: Consents = field(default_factory=dict)
 
-    def ban_at(self, at: datetime) -> AccountBanned | None:
+    def ban_at(self, at: datetime) -> events.AccountBanned | None:
         """Return the ban in force at a time, or None."""
         ban = self.ban
         return ban if ban and (ban.until_at is None or at < ban.until_at) else None
 
 
-@dataclass(frozen=True)
-class Ban:
-    """Ban a participant, until a time or for ever."""
-
-    reason: str
-    at: datetime
-    until_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Unban:
-    """Lift a ban."""
-
-    reason: str
-    at: datetime
+AccountEvent = (
+    events.AccountBanned
+    | events.AccountUnbanned
+    | events.AccountOpened
+    | events.IdentityLinked
+    | events.IdentityUnlinked
+    | events.TokenIssued
+    | events.TokenRevoked
+    | events.RoleGranted
+    | events.RoleRevoked
+)
 
 
-@dataclass(frozen=True)
-class Open:
-    """Open an account; `via` is how the participant came."""
+class AccountCommand(NamedTuple):
+    """An event to record at this time, unless it is refused."""
 
-    via: str
-
-
-@dataclass(frozen=True)
-class Link:
-    """Link an identity of another provider to a participant."""
-
-    identity: str
-    provider: str
-
-
-@dataclass(frozen=True)
-class Unlink:
-    """Remove an identity from a participant."""
-
-    identity: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Issue:
-    """Issue a token."""
-
-    fact: TokenIssued
+    event: AccountEvent
     at: datetime
 
 
-@dataclass(frozen=True)
-class Revoke:
-    """Revoke a token."""
-
-    token: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Grant:
-    """Give a participant a role."""
-
-    role: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class TakeRole:
-    """Take a role from a participant."""
-
-    role: str
-    reason: str
-
-
-AccountCommand = Ban | Unban | Open | Link | Unlink | Issue | Revoke | Grant | TakeRole
-
-
-def decide(command: AccountCommand, state: Account) -> Sequence[Fact]:
+def decide(command: AccountCommand, state: Account) -> Sequence[events.Fact]:
     """Return the new events; nothing if the account is in that state already. Raises `Refused`."""
-    match command:
-        case Ban() | Unban():
-            return _decide_ban(command, state)
-        case Open(via):
-            return () if state.is_opened else (AccountOpened(via=via),)
-        case Link() | Unlink():
-            return _decide_identity(command, state)
-        case Issue(fact, at):
-            _check_new_token(fact, at, state)
-            return (fact,)
-        case Revoke(token, reason):
-            if token not in state.tokens:
+    event, at = command
+    is_change = True
+    match event:
+        case events.AccountBanned() | events.AccountUnbanned():
+            _check_ban_change(event, at, state)
+        case events.AccountOpened():
+            is_change = not state.is_opened
+        case events.IdentityLinked() | events.IdentityUnlinked():
+            is_change = _check_identity(event, state)
+        case events.TokenIssued():
+            _check_new_token(event, at, state)
+        case events.TokenRevoked():
+            if event.token not in state.tokens:
                 raise Refused("unknown_token", "there is no such token, or it is revoked", "id")
-            return (TokenRevoked(token=token, reason=reason),)
-    return _decide_role(command, state)
+        case events.RoleGranted() | events.RoleRevoked():
+            is_change = _check_role(event, state)
+    return (event,) if is_change else ()
 
 
-def evolve(state: Account, fact: Fact) -> Account:
+def evolve(state: Account, fact: events.Fact) -> Account:
     """Return the account after one more event."""
     match fact:
-        case AccountBanned():
+        case events.AccountBanned():
             return replace(state, ban=fact)
-        case AccountUnbanned():
+        case events.AccountUnbanned():
             return replace(state, ban=None)
-        case AccountOpened():
+        case events.AccountOpened():
             return replace(state, is_opened=True)
-        case RoleGranted():
+        case events.RoleGranted():
             return replace(state, roles=state.roles | {fact.role})
-        case RoleRevoked():
+        case events.RoleRevoked():
             return replace(state, roles=state.roles - {fact.role})
     return _evolve_holdings(state, fact)
 
 
-def _evolve_holdings(state: Account, fact: Fact) -> Account:
+def _evolve_holdings(state: Account, fact: events.Fact) -> Account:
     match fact:
-        case IdentityLinked():
+        case events.IdentityLinked():
             return replace(state, identities={**state.identities, fact.identity: fact.provider})
-        case IdentityUnlinked():
+        case events.IdentityUnlinked():
             return replace(state, identities=_without(state.identities, fact.identity))
-        case TokenIssued():
+        case events.TokenIssued():
             return replace(state, tokens={**state.tokens, fact.token: fact})
-        case TokenRevoked():
+        case events.TokenRevoked():
             return replace(state, tokens=_without(state.tokens, fact.token))
-        case ConsentGiven() | ConsentWithdrawn():
+        case events.ConsentGiven() | events.ConsentWithdrawn():
             return replace(state, consents=consents.evolve(state.consents, fact))
     return state
 
 
-accounts = Decider[AccountCommand, Account, Fact](Account(), decide, evolve)
+accounts = Decider[AccountCommand, Account, events.Fact](Account(), decide, evolve)
 
 
 def _without(table: Mapping[str, Held], key: str) -> dict[str, Held]:
     return {name: value for name, value in table.items() if name != key}
 
 
-def _decide_ban(command: Ban | Unban, state: Account) -> Sequence[Fact]:
-    ban = state.ban_at(command.at)
-    if isinstance(command, Unban):
+def _check_ban_change(
+    event: events.AccountBanned | events.AccountUnbanned, at: datetime, state: Account
+) -> None:
+    ban = state.ban_at(at)
+    if isinstance(event, events.AccountUnbanned):
         if ban is None:
             raise Refused("wrong_state", "this participant is not banned")
-        return (AccountUnbanned(reason=command.reason),)
+        return
     if ban is not None:
         raise Refused("wrong_state", f"this participant is already banned, {format_ban_end(ban)}")
-    if command.until_at is not None and command.until_at <= command.at:
-        raise Refused("invalid_request", f"{command.until_at} is not in the future", "until_at")
-    return (AccountBanned(reason=command.reason, until_at=command.until_at),)
+    if event.until_at is not None and event.until_at <= at:
+        raise Refused("invalid_request", f"{event.until_at} is not in the future", "until_at")
 
 
-def _decide_identity(command: Link | Unlink, state: Account) -> Sequence[Fact]:
-    is_linked = command.identity in state.identities
-    if isinstance(command, Unlink):
+def _check_identity(event: events.IdentityLinked | events.IdentityUnlinked, state: Account) -> bool:
+    """Return whether the event changes anything. Raises `Refused`."""
+    is_linked = event.identity in state.identities
+    if isinstance(event, events.IdentityUnlinked):
         if not is_linked:
             raise Refused("unknown_identity", "there is no such identity", "identity")
-        return (IdentityUnlinked(identity=command.identity, reason=command.reason),)
-    if is_linked:
-        return ()
-    if len(state.identities) >= IDENTITIES_MAX:
+        return True
+    if not is_linked and len(state.identities) >= IDENTITIES_MAX:
         message = f"a participant has at most {IDENTITIES_MAX} identities: unlink one first"
         raise Refused("invalid_request", message, "provider")
-    return (IdentityLinked(identity=command.identity, provider=command.provider),)
+    return not is_linked
 
 
-def _decide_role(command: Grant | TakeRole, state: Account) -> Sequence[Fact]:
-    if command.role not in GRANTABLE:
-        message = f"role {command.role!r} is none of {', '.join(GRANTABLE)}"
+def _check_role(event: events.RoleGranted | events.RoleRevoked, state: Account) -> bool:
+    """Return whether the event changes anything. Raises `Refused`."""
+    if event.role not in GRANTABLE:
+        message = f"role {event.role!r} is none of {', '.join(GRANTABLE)}"
         raise Refused("invalid_request", message, "role")
-    has_role = command.role in state.roles
-    if isinstance(command, TakeRole):
-        if not has_role:
-            raise Refused("wrong_state", f"this participant is not a {command.role}")
-        return (RoleRevoked(role=command.role, reason=command.reason),)
-    return () if has_role else (RoleGranted(role=command.role, reason=command.reason),)
+    has_role = event.role in state.roles
+    if isinstance(event, events.RoleRevoked) and not has_role:
+        raise Refused("wrong_state", f"this participant is not a {event.role}")
+    return isinstance(event, events.RoleRevoked) or not has_role
 
 
-def _check_new_token(fact: TokenIssued, at: datetime, state: Account) -> None:
-    unknown = [scope for scope in fact.scopes if scope not in SCOPES]
+def _check_new_token(fact: events.TokenIssued, at: datetime, state: Account) -> None:
+    unknown = [scope for scope in fact.scopes if scope not in events.SCOPES]
     if unknown or not fact.scopes:
-        message = f"scopes: {', '.join(unknown) or 'none'} is none of {', '.join(SCOPES)}"
+        message = f"scopes: {', '.join(unknown) or 'none'} is none of {', '.join(events.SCOPES)}"
         raise Refused("invalid_request", message, "scopes")
     disallowed = [scope for scope in fact.scopes if scope not in allowed_scopes(state.roles)]
     if disallowed:
@@ -286,36 +217,30 @@ def check_ban(state: Account, at: datetime) -> None:
         )
 
 
-def format_ban_end(ban: AccountBanned) -> str:
+def format_ban_end(ban: events.AccountBanned) -> str:
     """Return how long a ban lasts, in words.
 
-    >>> format_ban_end(AccountBanned(reason="copied"))
+    >>> format_ban_end(events.AccountBanned(reason="copied"))
     'for ever'
     """
     return "for ever" if ban.until_at is None else f"until {ban.until_at.isoformat()}"
 
 
-@dataclass(frozen=True)
-class Adopt:
-    """Accept the tables of this register as the ones of the log."""
-
-    register: str
-    reason: str
-
-
-def decide_adoption(command: Adopt, state: str | None) -> Sequence[Fact]:
+def decide_adoption(
+    command: events.AccountTablesAdopted, state: str | None
+) -> Sequence[events.Fact]:
     """Return the adoption, or nothing if this register is adopted already."""
-    if state == command.register:
-        return ()
-    return (AccountTablesAdopted(register=command.register, reason=command.reason),)
+    return () if state == command.register else (command,)
 
 
-def evolve_register(state: str | None, fact: Fact) -> str | None:
+def evolve_register(state: str | None, fact: events.Fact) -> str | None:
     """Return the register that was adopted last."""
-    return fact.register if isinstance(fact, AccountTablesAdopted) else state
+    return fact.register if isinstance(fact, events.AccountTablesAdopted) else state
 
 
-tables = Decider[Adopt, str | None, Fact](None, decide_adoption, evolve_register)
+tables = Decider[events.AccountTablesAdopted, str | None, events.Fact](
+    None, decide_adoption, evolve_register
+)
 
 
 def accounts_lost() -> Refused:

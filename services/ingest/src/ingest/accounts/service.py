@@ -6,16 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from prometheus_client import REGISTRY, CollectorRegistry, Gauge
+from prometheus_client import Gauge
 
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules
 from ingest.accounts.rules import LOST
-from ingest.decisions import CommandContext, DecisionResult, Decisions
-from ingest.ports import AccountStore, AccountTableStore, Identity, resolve_account
+from ingest.decisions import DecisionResult, Decisions
+from ingest.ports import AccountStore, Identity, resolve_account
 from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.events import AccountOpened, AccountTablesAdopted, IdentityLinked, IdentityUnlinked
 from shared.metrics import metric_prefix
 from shared.outages import HealthReporter, warn_rarely
 
@@ -27,31 +28,35 @@ TABLES_START_S = 0.05
 _log = logging.getLogger(__name__)
 
 
+async def decide_account(
+    decisions: Decisions, account: str, event: rules.AccountEvent, actor: str
+) -> DecisionResult:
+    """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
+    command = rules.AccountCommand(event, decisions.clock())
+    return await decisions.make(subjects.account(account), rules.accounts, command, actor)
+
+
 @dataclass(frozen=True)
 class Accounts:
-    """The commands about accounts."""
+    """The commands about accounts. Methods may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
     register: AccountStore
 
     async def open(self, name: str, via: str, by: str) -> tuple[str, DecisionResult]:
-        """Return the account of a participant, opened if the name is new.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the account of a participant, opened if the name is new."""
         account = await self.register.account(rules.check_name(name))
-        return account, await self.decide(account, rules.Open(via), by or f"account:{account}")
+        return account, await self.decide(
+            account, AccountOpened(via=via), by or f"account:{account}"
+        )
 
     async def find(self, name: str) -> str:
         """Return the account of a participant by name or account. Raises `Refused` and `Failed`."""
         return await resolve_account(self.register, self.decisions.log, name)
 
     async def name_of(self, account: str) -> str:
-        """Return the name of an account; the account itself once the name is erased.
-
-        Raises `Failed`.
-        """
+        """Return the name of an account; the account itself once the name is erased."""
         return await self.register.name_of(account) or account
 
     async def rename(self, name: str, new_name: str, by: str) -> str:
@@ -84,28 +89,19 @@ class Accounts:
                 message = f"this {provider} identity belongs to another participant"
                 raise Refused("identity_taken", message, "subject")
             identity = existing
-        return await self.decide(account, rules.Link(identity.id, provider), by)
+        linked = IdentityLinked(identity=identity.id, provider=provider)
+        return await self.decide(account, linked, by)
 
     async def unlink(self, account: str, identity: str, reason: str, by: str) -> DecisionResult:
         """Remove an identity from a participant. Raises `Refused` and `Failed`."""
-        result = await self.decide(account, rules.Unlink(identity, reason), by)
+        unlinked = IdentityUnlinked(identity=identity, reason=reason)
+        result = await self.decide(account, unlinked, by)
         await self.register.remove_identity(identity)
         return result
 
-    async def role(
-        self, name: str, command: rules.Grant | rules.TakeRole, operator: str
-    ) -> DecisionResult:
-        """Give a participant a role, or take it. Raises `Refused` and `Failed`."""
-        return await self.decide(await self.find(name), command, operator)
-
-    async def decide(self, account: str, command: rules.AccountCommand, by: str) -> DecisionResult:
+    async def decide(self, account: str, event: rules.AccountEvent, by: str) -> DecisionResult:
         """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
-        agg = subjects.account(account)
-        result = await self.decisions.make(
-            agg, rules.accounts, command, CommandContext(by, account)
-        )
-        await self.feed.reach(result.seq)
-        return result
+        return await decide_account(self.decisions, account, event, by)
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class AccountTables:
 
     decisions: Decisions
     feed: AccessFeed
-    tables: AccountTableStore
+    tables: AccountStore
 
     async def settle(self) -> bool:
         """Check whether the names are lost, and refuse new names while they are; return whether.
@@ -122,8 +118,7 @@ class AccountTables:
         The first tables of a log are adopted if the log has no accounts. Raises `Failed`.
         """
         row = await self.tables.register_row()
-        agg = subjects.audit(ACCOUNTS)
-        adopted = await self.decisions.load_state(agg, rules.tables)
+        adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
         if adopted is None and self.feed.ill():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.
@@ -148,11 +143,14 @@ class AccountTables:
         await self.tables.set_lost(is_lost=False)
         return result
 
-    async def watch(self, register: Callable[[], str], report_lost: Callable[[bool], None]) -> None:
+    async def watch(self, register: Callable[[], str], set_problem: HealthReporter) -> None:
         """Settle at the start and whenever the database changes; never returns.
 
-        `register` returns the register that was found last, "" before the first look.
+        `register` returns the register that was found last, "" before the first look. Lost names
+        are reported to /healthz and the metrics.
         """
+        name = f"{metric_prefix('ingest')}_accounts_lost"
+        gauge = Gauge(name, "1 while the names of participants are lost")
         settled_register = ""
         while True:
             current_register = register()
@@ -163,29 +161,12 @@ class AccountTables:
                     warn_rarely(_log, ACCOUNTS, "cannot tell whether names are lost: %s", failed)
                 else:
                     settled_register = current_register
-                    report_lost(is_lost)
+                    set_problem(ACCOUNTS, LOST if is_lost else None)
+                    gauge.set(is_lost)
                     if is_lost:
                         warn_rarely(_log, "accounts lost", LOST)
             await asyncio.sleep(TABLES_LOOK_S if settled_register else TABLES_START_S)
 
     async def _adopt(self, register: str, reason: str, by: str) -> DecisionResult:
-        agg, command = subjects.audit(ACCOUNTS), rules.Adopt(register, reason)
-        return await self.decisions.make(agg, rules.tables, command, CommandContext(by, ACCOUNTS))
-
-
-def report_lost_accounts(
-    set_problem: HealthReporter, gauge: Callable[[float], None]
-) -> Callable[[bool], None]:
-    """Return a function that reports lost names to /healthz and the metric."""
-
-    def report(is_lost: bool) -> None:
-        set_problem(ACCOUNTS, LOST if is_lost else None)
-        gauge(float(is_lost))
-
-    return report
-
-
-def accounts_lost_gauge(registry: CollectorRegistry = REGISTRY) -> Gauge:
-    """Return the gauge that is 1 while the tables of accounts are lost."""
-    name = f"{metric_prefix('ingest')}_accounts_lost"
-    return Gauge(name, "1 while the names of participants are lost", registry=registry)
+        adoption = AccountTablesAdopted(register=register, reason=reason)
+        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, by)

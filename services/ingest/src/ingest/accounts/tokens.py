@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -17,13 +17,12 @@ from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Token
 from ingest.accounts import rules
-from ingest.accounts.service import Accounts
-from ingest.decisions import CommandContext, DecisionResult, Decisions
-from ingest.ports import TokenRow, TokenStore
-from shared import subjects
+from ingest.accounts.service import Accounts, decide_account
+from ingest.decisions import DecisionResult, Decisions
+from ingest.ports import AccountStore, TokenRow
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.events import TokenIssued
+from shared.events import TokenIssued, TokenRevoked
 
 log = logging.getLogger(__name__)
 
@@ -81,11 +80,11 @@ def csrf_token(secret: str) -> str:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The commands about tokens; the caller checks who may use them."""
+    """The commands about tokens; callers check rights. They may raise `Refused` and `Failed`."""
 
     decisions: Decisions
     feed: AccessFeed
-    rows: TokenStore
+    rows: AccountStore
     _used: dict[str, datetime] = field(default_factory=dict)
 
     async def issue(self, account: str, new: NewToken, by: str) -> IssuedToken:
@@ -106,7 +105,7 @@ class Tokens:
         prefix = text[:PREFIX_LENGTH]
         # The name first, so that every token in the log has one in the lists.
         await self.rows.add_token(TokenRow(fact.token, account, new.name, prefix))
-        result = await self._decide(account, rules.Issue(fact, self.decisions.clock()), by)
+        result = await decide_account(self.decisions, account, fact, by)
         assert result.seq is not None, "an issued token is an event"
         existing = self.feed.now().tokens.get(fact.token_hash)
         if existing is not None and existing.id != fact.token:
@@ -114,18 +113,11 @@ class Tokens:
         return IssuedToken(result.seq, fact.token, text, prefix, new.expires_at)
 
     async def issue_own(self, caller: Caller, new: NewToken) -> IssuedToken:
-        """Issue a token for the caller; it may do no more than their current token.
-
-        Raises `Refused` and `Failed`.
-        """
-        missing_scopes = sorted(set(new.scopes) - caller.scopes)
-        if missing_scopes:
-            message = (
-                f"you cannot grant {', '.join(missing_scopes)}: your own token does not have it"
-            )
+        """Issue a token for the caller; it may do no more than their current token."""
+        if missing := sorted(set(new.scopes) - caller.scopes):
+            message = f"you cannot grant {', '.join(missing)}: your own token does not have it"
             raise Refused("scope_missing", message, "scopes")
-        is_wider = not new.problems or set(new.problems) - caller.problems
-        if caller.problems and is_wider:
+        if caller.problems and (not new.problems or set(new.problems) - caller.problems):
             message = f"your own token is limited to {', '.join(sorted(caller.problems))}"
             raise Refused("scope_missing", message, "problems")
         for slug in new.problems:
@@ -134,20 +126,20 @@ class Tokens:
 
     async def revoke_any(self, number: int, reason: str, by: str) -> DecisionResult:
         """Revoke any token, for an operator. Raises `Refused` (`unknown_token`) and `Failed`."""
-        all_tokens = self.feed.now().tokens.values()
-        token = next((candidate for candidate in all_tokens if candidate.number == number), None)
-        if token is None:
-            raise Refused("unknown_token", f"there is no token {number}", "id")
-        rules.check_over(self.feed.now().roles, by, token.account)
-        return await self._decide(token.account, rules.Revoke(token.id, reason), by)
+        access = self.feed.now()
+        token = _find(access.tokens.values(), number, f"there is no token {number}")
+        rules.check_over(access.roles, by, token.account)
+        return await self._revoke(token, reason, by)
 
     async def revoke(self, account: str, number: int, reason: str, by: str) -> DecisionResult:
         """Revoke a token of an account. Raises `Refused` (`unknown_token`) and `Failed`."""
         own_tokens = self.feed.now().tokens_of(account)
-        token = next((candidate for candidate in own_tokens if candidate.number == number), None)
-        if token is None:
-            raise Refused("unknown_token", f"you have no token {number}", "id")
-        return await self._decide(account, rules.Revoke(token.id, reason), by)
+        token = _find(own_tokens, number, f"you have no token {number}")
+        return await self._revoke(token, reason, by)
+
+    async def _revoke(self, token: Token, reason: str, by: str) -> DecisionResult:
+        revoked = TokenRevoked(token=token.id, reason=reason)
+        return await decide_account(self.decisions, token.account, revoked, by)
 
     async def list_tokens(self, account: str) -> list[TokenDetails]:
         """Return the tokens of an account that are not revoked, oldest first. Raises `Failed`."""
@@ -182,13 +174,12 @@ class Tokens:
             except Failed as failed:
                 log.warning("cannot store when tokens were used: %s", failed)
 
-    async def _decide(self, account: str, command: rules.AccountCommand, by: str) -> DecisionResult:
-        agg = subjects.account(account)
-        result = await self.decisions.make(
-            agg, rules.accounts, command, CommandContext(by, account)
-        )
-        await self.feed.reach(result.seq)
-        return result
+
+def _find(tokens: Iterable[Token], number: int, message: str) -> Token:
+    for token in tokens:
+        if token.number == number:
+            return token
+    raise Refused("unknown_token", message, "id")
 
 
 @dataclass(frozen=True)
@@ -219,11 +210,6 @@ class CliIdLinking:
     async def link(self, account: str, cli_id: str, scopes: Sequence[str] = CLI_SCOPES) -> None:
         """Let an id act for a participant. Raises `Refused` (`cli_id_taken`) and `Failed`."""
         at = self.tokens.decisions.clock()
-        new = NewToken(
-            "cli",
-            f"popcorn-cli {at:%Y-%m-%d}",
-            scopes,
-            at + timedelta(days=CLI_LIFE_DAYS),
-            secret=cli_id,
-        )
+        ends_at, name = at + timedelta(days=CLI_LIFE_DAYS), f"popcorn-cli {at:%Y-%m-%d}"
+        new = NewToken("cli", name, scopes, ends_at, secret=cli_id)
         await self.tokens.issue(account, new, f"account:{account}")

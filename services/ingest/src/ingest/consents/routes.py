@@ -1,7 +1,7 @@
 """The consent a problem requires before submitting: read, give and withdraw."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
@@ -9,7 +9,7 @@ from pydantic import Field
 from ingest.access.callers import Caller, check_scope
 from ingest.access.feed import AccessFeed
 from ingest.consents import rules
-from ingest.decisions import CommandContext, DecisionResult, Decisions
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, SlugInPath, decision_response
 from ingest.ports import Ports
@@ -25,7 +25,7 @@ from shared.response_types import DocumentedRoute
 
 @dataclass(frozen=True)
 class Consents:
-    """Shows, gives and withdraws consents."""
+    """Shows, gives and withdraws consents. Methods may raise `Refused` and `Failed`."""
 
     ports: Ports
     decisions: Decisions
@@ -33,7 +33,7 @@ class Consents:
 
     async def status(self, caller: Caller, slug: str) -> Consent:
         """Return the consent a problem requires. Raises `Refused` and `Failed`."""
-        published = await self._published(caller, slug)
+        published = await self.published(caller, slug)
         digest, text, is_given = rules.consent_digest(published), "", False
         if digest is not None:
             account = subjects.account(caller.id)
@@ -58,32 +58,11 @@ class Consents:
         history = await self.ports.log.history(subjects.account(account))
         return problems.accepted_consents((event.fact for event in history), slug)
 
-    async def give(self, caller: Caller, slug: str, digest: str) -> DecisionResult:
-        """Accept the text with this digest; repeating changes nothing.
-
-        Raises `Refused` and `Failed`.
-        """
-        published = await self._published(caller, slug)
-        return await self._decide(caller, slug, rules.GiveConsent(slug, digest, published))
-
-    async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
-        """Withdraw a consent; the participant can no longer submit.
-
-        Raises `Refused` and `Failed`.
-        """
-        await self._published(caller, slug)
-        return await self._decide(caller, slug, rules.WithdrawConsent(slug))
-
-    async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
+    async def published(self, caller: Caller, slug: str) -> ProblemPublished:
+        """Return the current version of a problem that the caller may see."""
         self.feed.now().check_sees(caller, slug)
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         return problems.newest_version(slug, state)
-
-    async def _decide(
-        self, caller: Caller, slug: str, command: rules.GiveConsent | rules.WithdrawConsent
-    ) -> DecisionResult:
-        agg, by = subjects.account(caller.id), CommandContext(caller.actor, slug)
-        return await self.decisions.make(agg, rules.consents, command, by)
 
 
 class ConsentRequest(RequestModel):
@@ -95,21 +74,23 @@ class ConsentRequest(RequestModel):
 def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
     """The routes, each for the participants themselves."""
     router = APIRouter(prefix="/v1/problems/{slug}/consent", route_class=DocumentedRoute)
-    submitter = auth.participant("submit")
+    Submitter: TypeAlias = Annotated[Caller, Depends(auth.participant("submit"))]
+    decisions = consents.decisions
 
     @router.get("")
-    async def consent_status(
-        slug: SlugInPath, caller: Annotated[Caller, Depends(submitter)]
-    ) -> Consent:
+    async def consent_status(slug: SlugInPath, caller: Submitter) -> Consent:
         """The text to accept before submitting, and whether it is accepted."""
         return await consents.status(caller, slug.lower())
 
     @router.post("")
-    async def give(
-        slug: SlugInPath, body: ConsentRequest, caller: Annotated[Caller, Depends(submitter)]
-    ) -> DecisionResponse:
+    async def give(slug: SlugInPath, body: ConsentRequest, caller: Submitter) -> DecisionResponse:
         """Accept the text with this digest, for every version that requires the same text."""
-        return decision_response(await consents.give(caller, slug.lower(), body.digest))
+        slug = slug.lower()
+        published = await consents.published(caller, slug)
+        agg, command = subjects.account(caller.id), rules.GiveConsent(slug, body.digest, published)
+        return decision_response(
+            await decisions.make(agg, rules.consents, command, caller.actor, slug)
+        )
 
     @router.delete("")
     async def withdraw(
@@ -121,6 +102,11 @@ def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
         """
         if not caller.ban:
             check_scope(caller, "submit")
-        return decision_response(await consents.withdraw(caller, slug.lower()))
+        slug = slug.lower()
+        await consents.published(caller, slug)
+        agg = subjects.account(caller.id)
+        return decision_response(
+            await decisions.make(agg, rules.withdrawals, slug, caller.actor, slug)
+        )
 
     return router

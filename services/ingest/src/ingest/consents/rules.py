@@ -1,7 +1,7 @@
 """Consents: which text of which problem a participant accepted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared.decider import Decider
 from shared.errors import Refused
@@ -11,20 +11,12 @@ from shared.events import ConsentGiven, ConsentWithdrawn, Fact, ProblemPublished
 Consents = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class GiveConsent:
+class GiveConsent(NamedTuple):
     """Accept the text with this digest; `published` is the current version of the problem."""
 
     problem: str
     digest: str
     published: ProblemPublished
-
-
-@dataclass(frozen=True)
-class WithdrawConsent:
-    """Withdraw the consent for a problem."""
-
-    problem: str
 
 
 def consent_digest(published: ProblemPublished) -> str | None:
@@ -35,22 +27,21 @@ def consent_digest(published: ProblemPublished) -> str | None:
     return published.files[published.consent].digest if published.consent else None
 
 
-def decide(command: GiveConsent | WithdrawConsent, state: Consents) -> Sequence[Fact]:
+def decide_consent(command: GiveConsent, state: Consents) -> Sequence[Fact]:
     """Return the event, or nothing if it changes nothing. Raises `Refused` for another text."""
-    accepted = state.get(command.problem)
-    if isinstance(command, WithdrawConsent):
-        if accepted is None:
-            return ()
-        return (ConsentWithdrawn(problem=command.problem, digest=accepted),)
-    if command.digest != consent_digest(command.published):
-        message = (
-            f"{command.problem} does not ask for consent to a text with this digest: read it again"
-        )
+    slug, digest, published = command
+    if digest != consent_digest(published):
+        message = f"{slug} does not ask for consent to a text with this digest: read it again"
         raise Refused("wrong_state", message, "digest")
-    if accepted == command.digest:
+    if state.get(slug) == digest:
         return ()
-    number = command.published.number
-    return (ConsentGiven(problem=command.problem, number=number, digest=command.digest),)
+    return (ConsentGiven(problem=slug, number=published.number, digest=digest),)
+
+
+def decide_withdrawal(slug: str, state: Consents) -> Sequence[Fact]:
+    """Return the event, or nothing if there is no consent."""
+    digest = state.get(slug)
+    return () if digest is None else (ConsentWithdrawn(problem=slug, digest=digest),)
 
 
 def evolve(state: Consents, fact: Fact) -> Consents:
@@ -63,15 +54,16 @@ def evolve(state: Consents, fact: Fact) -> Consents:
     return state
 
 
-consents = Decider[GiveConsent | WithdrawConsent, Consents, Fact]({}, decide, evolve)
+consents = Decider[GiveConsent, Consents, Fact]({}, decide_consent, evolve)
+withdrawals = Decider[str, Consents, Fact]({}, decide_withdrawal, evolve)
 
 
 def check(state: Consents, slug: str, published: ProblemPublished) -> None:
     """Refuse a participant who has not accepted the text of a problem."""
     required = consent_digest(published)
     if required is not None and state.get(slug) != required:
-        command_hint = (
+        message = (
+            f"{slug} requires your consent to {published.consent} to submit: read and accept it by "
             f"`warpboard problem consent {slug}`, or GET and then POST /v1/problems/{slug}/consent"
         )
-        message = f"{slug} requires your consent to {published.consent} to submit: read and accept"
-        raise Refused("consent_missing", f"{message} it by {command_hint}", "problem")
+        raise Refused("consent_missing", message, "problem")

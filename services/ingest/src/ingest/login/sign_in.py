@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ingest.access.feed import hash_secret
-from ingest.accounts.rules import NAME, Open, accounts_lost, check_name
+from ingest.accounts.rules import NAME, accounts_lost, check_name
 from ingest.accounts.service import Accounts
 from ingest.attempt_limiter import AttemptLimiter
 from ingest.login.oauth_http import OAuthProvider
@@ -28,6 +28,7 @@ from ingest.login.secrets import Argon2Hasher, new_secret, pkce_challenge
 from ingest.ports import Identity
 from shared.clock import new_id
 from shared.errors import Refused
+from shared.events import AccountOpened
 
 WEB = "web"
 LOGIN, CLI = "login", "cli"
@@ -128,7 +129,7 @@ class SignIn:
     async def _record_in_log(self, account: str, provider: str, subject: str) -> str:
         """Record account and identity in the log, where they mostly are already."""
         by = f"account:{account}"
-        await self.people.decide(account, Open(provider), by)
+        await self.people.decide(account, AccountOpened(via=provider), by)
         await self.people.link(account, provider, subject, by)
         return account
 

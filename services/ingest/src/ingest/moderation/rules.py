@@ -3,26 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from ingest.accounts.rules import Account, accounts
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    AccountBanned,
-    AccountUnbanned,
-    AppealDecided,
-    AppealFiled,
-    BanAppealDecided,
-    BanAppealFiled,
-    Blob,
-    Fact,
-    SubmissionDisqualified,
-    SubmissionFinished,
-    SubmissionHeld,
-    SubmissionReleased,
-    SubmissionRestored,
-    SubmissionWithdrawn,
-)
+
+APPEAL_OPEN = "your appeal is already filed: wait for the answer"
+APPEAL_DECIDED = "your appeal was decided: you cannot appeal again"
 
 
 @dataclass(frozen=True)
@@ -39,111 +28,70 @@ class ModerationState:
     is_withdrawn: bool = False
 
 
-@dataclass(frozen=True)
-class Hold:
-    """Hold a submission off its leaderboard until somebody reviews it."""
-
-    rule: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Release:
-    """Release a held submission."""
-
-    reason: str
+Judgement = (
+    events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+)
+ModerationCommand = (
+    Judgement | events.AppealFiled | events.AppealDecided | events.SubmissionWithdrawn
+)
 
 
-@dataclass(frozen=True)
-class Disqualify:
-    """Take a submission off its leaderboard."""
-
-    rule: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Restore:
-    """Lift a disqualification."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Appeal:
-    """Appeal against a hold or a disqualification."""
-
-    text: Blob
-
-
-@dataclass(frozen=True)
-class DecideAppeal:
-    """Answer an appeal; accepting it lifts the hold and the disqualification."""
-
-    is_accepted: bool
-    reason: str
-
-
-@dataclass(frozen=True)
-class Withdraw:
-    """Take a submission off its leaderboard for ever, for its owner."""
-
-    reason: str
-
-
-Judgement = Hold | Release | Disqualify | Restore
-ModerationCommand = Judgement | Appeal | DecideAppeal | Withdraw
-
-
-def decide(command: ModerationCommand, state: ModerationState) -> Sequence[Fact]:
-    """Return the events of a command. Raises `Refused` if it changes nothing."""
+def decide(command: ModerationCommand, state: ModerationState) -> Sequence[events.Fact]:
+    """Return the event of a command. Raises `Refused` if it changes nothing."""
     match command:
-        case Appeal(text):
-            _check_appeal(state)
-            return (AppealFiled(text=text),)
-        case DecideAppeal(is_accepted, reason):
+        case events.AppealFiled():
+            is_sanctioned = state.is_held or state.is_disqualified
+            message = "there is nothing to appeal: this submission is not held or disqualified"
+            _require(is_sanctioned, message)
+            _require(state.appeal != "open", APPEAL_OPEN)
+            _require(state.appeal != "decided", APPEAL_DECIDED)
+        case events.AppealDecided():
             _require(state.appeal == "open", "there is no open appeal for this submission")
-            return (AppealDecided(is_accepted=is_accepted, reason=reason),)
-        case Withdraw(reason):
+        case events.SubmissionWithdrawn():
             if state.is_held:
                 message = "this submission is held for review: you can withdraw it after the review"
                 raise Refused("under_review", message)
-            return () if state.is_withdrawn else (SubmissionWithdrawn(reason=reason),)
-    return (_decide_judgement(command, state),)
+            return () if state.is_withdrawn else (command,)
+        case _:
+            _check_judgement(command, state)
+    return (command,)
 
 
-def evolve(state: ModerationState, fact: Fact) -> ModerationState:
+def evolve(state: ModerationState, fact: events.Fact) -> ModerationState:
     """Return the state after one more event of the submission or its moderation."""
     match fact:
-        case SubmissionFinished() | SubmissionHeld():
-            state = _hold(state, fact)
-        case SubmissionDisqualified():
+        case events.SubmissionFinished(is_held=True):
+            state = replace(state, is_held=True)
+        case events.SubmissionHeld():
+            state = _reopen_appeal(replace(state, is_held=True))
+        case events.SubmissionDisqualified():
             state = _reopen_appeal(replace(state, is_disqualified=True))
-        case SubmissionReleased():
+        case events.SubmissionReleased():
             state = replace(state, is_held=False)
-        case SubmissionRestored():
+        case events.SubmissionRestored():
             state = replace(state, is_disqualified=False)
-        case AppealFiled():
-            state = replace(state, appeal="open")
-        case AppealDecided():
-            state = _answer_appeal(state, fact.is_accepted)
-        case SubmissionWithdrawn():
+        case events.AppealFiled() | events.AppealDecided():
+            state = _evolve_appeal(state, fact)
+        case events.SubmissionWithdrawn():
             state = replace(state, is_withdrawn=True)
     return state
 
 
-moderation = Decider[ModerationCommand, ModerationState, Fact](ModerationState(), decide, evolve)
+moderation = Decider[ModerationCommand, ModerationState, events.Fact](
+    ModerationState(), decide, evolve
+)
 
 
-def _hold(state: ModerationState, fact: SubmissionFinished | SubmissionHeld) -> ModerationState:
-    if isinstance(fact, SubmissionHeld):
-        return _reopen_appeal(replace(state, is_held=True))
-    return replace(state, is_held=state.is_held or fact.is_held)
-
-
-def _answer_appeal(state: ModerationState, is_accepted: bool) -> ModerationState:
+def _evolve_appeal(
+    state: ModerationState, fact: events.AppealFiled | events.AppealDecided
+) -> ModerationState:
+    if isinstance(fact, events.AppealFiled):
+        return replace(state, appeal="open")
     lifted = ModerationState(is_withdrawn=state.is_withdrawn)
-    return replace(lifted if is_accepted else state, appeal="decided")
+    return replace(lifted if fact.is_accepted else state, appeal="decided")
 
 
 def _reopen_appeal(state: ModerationState) -> ModerationState:
@@ -151,31 +99,18 @@ def _reopen_appeal(state: ModerationState) -> ModerationState:
     return state if state.appeal == "open" else replace(state, appeal="")
 
 
-def _decide_judgement(command: Judgement, state: ModerationState) -> Fact:
+def _check_judgement(command: Judgement, state: ModerationState) -> None:
     match command:
-        case Hold(rule, reason):
-            _require(
-                not state.is_disqualified, "this submission is disqualified: it cannot be held"
-            )
+        case events.SubmissionHeld():
+            message = "this submission is disqualified: it cannot be held"
+            _require(not state.is_disqualified, message)
             _require(not state.is_held, "this submission is already held")
-            return SubmissionHeld(rule=rule, reason=reason)
-        case Release(reason):
+        case events.SubmissionReleased():
             _require(state.is_held, "this submission is not held")
-            return SubmissionReleased(reason=reason)
-        case Disqualify(rule, reason):
+        case events.SubmissionDisqualified():
             _require(not state.is_disqualified, "this submission is already disqualified")
-            return SubmissionDisqualified(rule=rule, reason=reason)
-    _require(state.is_disqualified, "this submission is not disqualified")
-    return SubmissionRestored(reason=command.reason)
-
-
-def _check_appeal(state: ModerationState) -> None:
-    is_sanctioned = state.is_held or state.is_disqualified
-    _require(
-        is_sanctioned, "there is nothing to appeal: this submission is not held or disqualified"
-    )
-    _require(state.appeal != "open", "your appeal is already filed: wait for the answer")
-    _require(state.appeal != "decided", "your appeal was decided: you cannot appeal again")
+        case events.SubmissionRestored():
+            _require(state.is_disqualified, "this submission is not disqualified")
 
 
 def _require(holds: bool, message: str) -> None:
@@ -188,56 +123,45 @@ class BanAppealState:
     """An account with its ban and appeal; `answer` is None while the appeal is open."""
 
     account: Account = field(default_factory=Account)
-    filed: BanAppealFiled | None = None
-    answer: BanAppealDecided | None = None
+    filed: events.BanAppealFiled | None = None
+    answer: events.BanAppealDecided | None = None
 
 
-@dataclass(frozen=True)
-class AppealBan:
-    """Appeal against one's own ban."""
+class BanAppealCommand(NamedTuple):
+    """An appeal against a ban, or its answer, at this time; accepting it lifts the ban."""
 
-    text: Blob
+    event: events.BanAppealFiled | events.BanAppealDecided
     at: datetime
 
 
-@dataclass(frozen=True)
-class AnswerAppeal:
-    """Answer an appeal against a ban; accepting it lifts the ban."""
-
-    is_accepted: bool
-    reason: str
-    at: datetime
-
-
-def decide_ban_appeal(command: AppealBan | AnswerAppeal, state: BanAppealState) -> Sequence[Fact]:
+def decide_ban_appeal(command: BanAppealCommand, state: BanAppealState) -> Sequence[events.Fact]:
     """Return the appeal or its answer. Raises `Refused` for a second appeal or a missing one."""
-    ban = state.account.ban_at(command.at)
-    if isinstance(command, AppealBan):
+    event, ban = command.event, state.account.ban_at(command.at)
+    if isinstance(event, events.BanAppealFiled):
         if ban is None:
             raise not_banned()
-        _require(state.answer is None, "your appeal was decided: you cannot appeal again")
-        _require(state.filed is None, "your appeal is already filed: wait for the answer")
-        return (BanAppealFiled(text=command.text),)
+        _require(state.answer is None, APPEAL_DECIDED)
+        _require(state.filed is None, APPEAL_OPEN)
+        return (event,)
     is_open = state.filed is not None and state.answer is None
     _require(is_open, "there is no open appeal against a ban of this participant")
-    decision = BanAppealDecided(is_accepted=command.is_accepted, reason=command.reason)
-    is_over = command.is_accepted and ban is not None
-    return (decision, AccountUnbanned(reason=command.reason)) if is_over else (decision,)
+    is_lifted = event.is_accepted and ban is not None
+    return (event, events.AccountUnbanned(reason=event.reason)) if is_lifted else (event,)
 
 
-def evolve_ban_appeal(state: BanAppealState, fact: Fact) -> BanAppealState:
+def evolve_ban_appeal(state: BanAppealState, fact: events.Fact) -> BanAppealState:
     """Return the appeal state after one more event; a new ban starts over."""
     match fact:
-        case AccountBanned():
+        case events.AccountBanned():
             state = BanAppealState()
-        case BanAppealFiled():
+        case events.BanAppealFiled():
             state = replace(state, filed=fact, answer=None)
-        case BanAppealDecided():
+        case events.BanAppealDecided():
             state = replace(state, answer=fact)
     return replace(state, account=accounts.evolve(state.account, fact))
 
 
-ban_appeals = Decider[AppealBan | AnswerAppeal, BanAppealState, Fact](
+ban_appeals = Decider[BanAppealCommand, BanAppealState, events.Fact](
     BanAppealState(), decide_ban_appeal, evolve_ban_appeal
 )
 

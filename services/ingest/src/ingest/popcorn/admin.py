@@ -9,7 +9,6 @@ from pydantic import Field
 
 from ingest.invites import NewInvites
 from ingest.leaderboards import LeaderboardChange
-from ingest.moderation import rules as moderation
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
 from ingest.popcorn.dependencies import (
@@ -30,10 +29,10 @@ from ingest.popcorn.response_models import AcceptedSubmission, Category, Deleted
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
 from ingest.problems.rules import Change
 from ingest.quotas import rules as quotas
-from ingest.submissions import rules as submissions
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.fields import Visibility
 from shared.errors import Refused
+from shared.events import IntakePaused, IntakeResumed, QuotaLimitSet, SubmissionHeld
 from shared.json_types import Instant, JsonInt
 
 HOUR_S = 3600.0
@@ -85,8 +84,8 @@ def add_intake_routes(router: APIRouter, deps: Dependencies) -> None:
 
     async def switch_intake(actor: str, *, is_open: bool) -> response_models.IntakeSwitch:
         if (await deps.ingest.intake.paused() is None) != is_open:
-            command_type = submissions.ResumeIntake if is_open else submissions.PauseIntake
-            await deps.ingest.operators.intake(command_type(NO_REASON), actor)
+            command_type = IntakeResumed if is_open else IntakePaused
+            await deps.ingest.operators.intake(command_type(reason=NO_REASON), actor)
         return {"status": "ok", "accepts_jobs": is_open}
 
     @router.post("/admin/start")
@@ -144,7 +143,8 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         submission = await submit_file(deps, request, target, actor)
         if submission.mode == RANKED and not rank and not submission.receipts.replayed:
             # It is ranked once somebody releases it.
-            hold = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
+            reason = "sent in by an operator, not to be ranked"
+            hold = SubmissionHeld(rule=VOUCHED, reason=reason)
             await deps.read_client.wait_until(submission.receipt.number)
             await deps.ingest.moderation.judge(submission.receipt.number, hold, actor)
         response.headers.update(rate_limit_headers(submission.receipts))
@@ -234,7 +234,9 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
             message = f"a category is {' or '.join(CATEGORIES)}, not {category[:20]!r}"
             raise Refused("bad_query", message, "mode_category")
         await deps.ingest.intake.published(slug)
-        command = quotas.SetLimit(f"{slug}.*.{our_category}", limit, HOUR_S, NO_REASON)
+        command = QuotaLimitSet(
+            bucket=f"{slug}.*.{our_category}", limit=limit, window_s=HOUR_S, reason=NO_REASON
+        )
         await deps.ingest.quotas.limit(None, command, actor)
 
     @router.put(path)

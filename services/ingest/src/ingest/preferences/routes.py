@@ -1,8 +1,7 @@
 """Preferences for notifications on Discord, for participants and for the Discord edge."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from fastapi import APIRouter, Depends, Query
@@ -10,7 +9,7 @@ from msgspec import structs
 
 from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
-from ingest.decisions import CommandContext, Decisions
+from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import Ports
@@ -36,27 +35,16 @@ DISCORD = "discord"
 
 @dataclass(frozen=True)
 class PreferenceCommands:
-    """Reads and sets preferences, for participants and the Discord edge."""
+    """What participants and the Discord edge read. Methods may raise `Refused` and `Failed`."""
 
     ports: Ports
     decisions: Decisions
     feed: AccessFeed
 
     def of(self, account: str | None) -> Preferences:
-        """Return the preferences of an account; None is a participant without one.
-
-        Raises `Failed`.
-        """
+        """Return the preferences of an account; None is a participant without one."""
         self.feed.now()
         return msgspec.convert(self.feed.choices.of(account or ""), Preferences)
-
-    async def choose(self, caller: Caller, changes: Mapping[str, str]) -> Preferences:
-        """Set preferences and return all of them. Raises `Refused` and `Failed`."""
-        agg, by = subjects.account(caller.id), CommandContext(caller.actor, caller.id)
-        command = rules.SetPreferences(changes)
-        result = await self.decisions.make(agg, rules.preferences, command, by)
-        await self.feed.reach(result.seq)
-        return self.of(caller.id)
 
     async def load_participant(self, account: str) -> DiscordParticipant:
         """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
@@ -67,12 +55,6 @@ class PreferenceCommands:
             discord=discord_ids[0] if discord_ids else None,
             preferences=self.of(account),
         )
-
-    async def list_interested(self, preference: str) -> list[DiscordParticipant]:
-        """Return the participants who chose something other than the default. Raises `Failed`."""
-        self.feed.now()
-        accounts = self.feed.choices.who(preference)
-        return [await self.load_participant(account) for account in accounts]
 
     async def owner(self, submission: str) -> SubmissionOwner:
         """Return the owner of a submission, by its id.
@@ -128,34 +110,30 @@ class PreferencesRequest(RequestModel):
 def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> APIRouter:
     """The routes for participants' own preferences, and those for the Discord edge."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _own_routes(router, preferences, auth)
-    _edge_routes(router, preferences, auth)
-    return router
+    TokenManager: TypeAlias = Annotated[Caller, Depends(auth.token_manager())]
+    edge = [Depends(auth.edge)]
 
-
-def _own_routes(router: APIRouter, preferences: PreferenceCommands, auth: Authenticator) -> None:
     @router.get("/me/preferences")
-    async def chosen(caller: Annotated[Caller, Depends(auth.token_manager())]) -> Preferences:
+    async def chosen(caller: TokenManager) -> Preferences:
         """One's own preferences; nothing is sent that was not asked for."""
         return preferences.of(caller.account)
 
     @router.put("/me/preferences")
-    async def choose(
-        body: PreferencesRequest, caller: Annotated[Caller, Depends(auth.token_manager())]
-    ) -> Preferences:
+    async def choose(body: PreferencesRequest, caller: TokenManager) -> Preferences:
         """Change preferences: direct message, the submission's thread, or off."""
         check_unlimited(caller)
-        changes = body.model_dump(exclude_none=True)
-        return await preferences.choose(caller, changes)
-
-
-def _edge_routes(router: APIRouter, preferences: PreferenceCommands, auth: Authenticator) -> None:
-    edge = [Depends(auth.edge)]
+        agg, changes = subjects.account(caller.id), body.model_dump(exclude_none=True)
+        await preferences.decisions.make(agg, rules.preferences, changes, caller.actor)
+        return preferences.of(caller.id)
 
     @router.get("/edge/participants", dependencies=edge)
     async def interested(wish: Annotated[Notice, Query()]) -> DiscordParticipants:
         """Participants who want this notification, for the Discord edge only."""
-        return DiscordParticipants(items=await preferences.list_interested(wish))
+        preferences.feed.now()
+        accounts = preferences.feed.choices.who(wish)
+        return DiscordParticipants(
+            items=[await preferences.load_participant(account) for account in accounts]
+        )
 
     @router.get("/edge/participants/{id}", dependencies=edge)
     async def participant(id: IdInPath) -> DiscordParticipant:  # noqa: A002  (the contract's own word)
@@ -171,3 +149,5 @@ def _edge_routes(router: APIRouter, preferences: PreferenceCommands, auth: Authe
     async def rejudge(id: IdInPath) -> RejudgeSummary:  # noqa: A002  (the contract's own word)
         """A rejudge, for the Discord edge only."""
         return await preferences.rejudge(id)
+
+    return router

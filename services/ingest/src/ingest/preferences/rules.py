@@ -15,26 +15,19 @@ Chosen = Mapping[str, str]
 DEFAULTS = {name: values[0] for name, values in PREFERENCES.items()}
 
 
-@dataclass(frozen=True)
-class SetPreferences:
-    """Set preferences; preferences that `wanted` does not name stay as they are."""
-
-    wanted: Mapping[str, str]
-
-
-def decide(command: SetPreferences, state: Chosen) -> Sequence[Fact]:
+def decide(changes: Mapping[str, str], state: Chosen) -> Sequence[Fact]:
     """Return the changes; unchanged preferences are omitted.
 
     Raises `Refused` if a preference or value does not exist.
     """
-    for name, value in command.wanted.items():
+    for name, value in changes.items():
         if value not in PREFERENCES.get(name, ()):
             known = ", ".join(PREFERENCES.get(name, PREFERENCES))
             raise Refused("invalid_request", f"{value!r} is not one of {known}", name)
     now = with_defaults(state)
     return [
         PreferenceSet(preference=name, value=value)
-        for name, value in command.wanted.items()
+        for name, value in changes.items()
         if now[name] != value
     ]
 
@@ -46,7 +39,7 @@ def evolve(state: Chosen, fact: Fact) -> Chosen:
     return state
 
 
-preferences = Decider[SetPreferences, Chosen, Fact]({}, decide, evolve)
+preferences = Decider[Mapping[str, str], Chosen, Fact]({}, decide, evolve)
 
 
 def with_defaults(chosen: Chosen) -> dict[str, str]:

@@ -66,12 +66,7 @@ class PublicationForm(FormModel):
         licence = {name: value for name, value in licences.items() if value is not None}
         consent = None if self.consent is None else self.consent.encode()
         return PublishSettings(
-            self.title,
-            self.ranking_by,
-            self.source_visible,
-            self.publish,
-            licence or None,
-            consent,
+            self.title, self.ranking_by, self.source_visible, self.publish, licence or None, consent
         )
 
     def change(self, ends_at: datetime | None) -> Change:

@@ -1,6 +1,6 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
@@ -8,16 +8,10 @@ from functools import reduce
 from msgspec import structs
 
 from ingest.consents.rules import consent_digest
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    ConsentGiven,
-    ConsentWithdrawn,
-    Fact,
-    LeaderboardArchived,
-    LeaderboardChanged,
-    ProblemPublished,
-)
+from shared.subjects import problem as problem_aggregate
 
 PUBLIC = "public"
 # First path segments of the public API: a leaderboard with such a name could not be reached.
@@ -42,7 +36,7 @@ class Problem:
     ever open.
     """
 
-    published: ProblemPublished | None = None
+    published: events.ProblemPublished | None = None
     digests: Mapping[int, str] = field(default_factory=dict)
     visibility: str = PUBLIC
     deadline_at: datetime | None = None
@@ -88,23 +82,16 @@ class Publish:
     publishing makes the author the owner. An `objection` refuses a new version.
     """
 
-    version: ProblemPublished
+    version: events.ProblemPublished
     change: Change = DEFAULT_CHANGE
     is_first: bool = False
     objection: Refused | None = None
 
 
-@dataclass(frozen=True)
-class Archive:
-    """Stop accepting submissions for ever."""
-
-    reason: str
+ProblemCommand = Publish | Change | events.LeaderboardArchived
 
 
-ProblemCommand = Publish | Change | Archive
-
-
-def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
+def decide(command: ProblemCommand, state: Problem) -> Sequence[events.Fact]:
     """Return the events; nothing if nothing changes. Raises `Refused`."""
     match command:
         case Publish():
@@ -119,10 +106,10 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
             return (*versions, *changes) if is_there else (*changes, *versions)
         case Change():
             return _decide_change(command, state, state.open_gpus)
-    return () if state.is_archived else (LeaderboardArchived(reason=command.reason),)
+    return () if state.is_archived else (command,)
 
 
-def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
+def _decide_version(command: Publish, state: Problem) -> Sequence[events.Fact]:
     """Return a new version if the digest differs from the newest one."""
     newest = state.published
     if newest is not None and newest.digest == command.version.digest:
@@ -132,7 +119,9 @@ def _decide_version(command: Publish, state: Problem) -> Sequence[Fact]:
     return (structs.replace(command.version, number=newest.number + 1 if newest else 1),)
 
 
-def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequence[Fact]:
+def _decide_change(
+    command: Change, state: Problem, open_before: Sequence[str]
+) -> Sequence[events.Fact]:
     """Return the change if there is one; `open_before` are the GPU types open until now."""
     gpus = None if command.gpus is None else canonical_gpus(command.gpus, sorted(state.gpus_ever))
     if state.gpus is None and gpus == state.open_gpus:
@@ -150,7 +139,7 @@ def _decide_change(command: Change, state: Problem, open_before: Sequence[str]) 
         raise Refused("scope_missing", f"{message} (scope admin:problems)", "deadline_at")
     _check_deadline_ahead(command, state.deadline_at)
     return (
-        LeaderboardChanged(
+        events.LeaderboardChanged(
             visibility=command.visibility,
             has_deadline=command.has_deadline,
             deadline_at=command.deadline_at,
@@ -173,9 +162,8 @@ def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str])
     dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
     if dropped and not command.is_forced:
         message = f"{', '.join(dropped)} would be closed although it has entries"
-        raise Refused(
-            "gpu_has_entries", f"{message}; they stay readable: confirm with force", "gpus"
-        )
+        message += "; they stay readable: confirm with force"
+        raise Refused("gpu_has_entries", message, "gpus")
 
 
 def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
@@ -184,12 +172,11 @@ def _check_deadline_ahead(command: Change, before: datetime | None) -> None:
     if until is None or at is None or until > at or until == before or command.is_forced:
         return
     message = f"the deadline {until:%Y-%m-%d %H:%M} UTC has passed, so nothing could be submitted"
-    raise Refused(
-        "invalid_request", f"{message}: choose a later one, or confirm with force", "deadline_at"
-    )
+    message += ": choose a later one, or confirm with force"
+    raise Refused("invalid_request", message, "deadline_at")
 
 
-def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Problem:
+def _apply_change(state: Problem, change: Change | events.LeaderboardChanged) -> Problem:
     if change.visibility is not None:
         state = replace(state, visibility=change.visibility)
     if change.gpus is not None:
@@ -199,15 +186,15 @@ def _apply_change(state: Problem, change: Change | LeaderboardChanged) -> Proble
     return state
 
 
-def evolve(state: Problem, fact: Fact) -> Problem:
+def evolve(state: Problem, fact: events.Fact) -> Problem:
     """Return the problem after one more event."""
     match fact:
-        case ProblemPublished():
+        case events.ProblemPublished():
             digests = {**state.digests, fact.number: fact.digest}
             return _remember_gpus(replace(state, published=fact, digests=digests))
-        case LeaderboardChanged():
+        case events.LeaderboardChanged():
             return _remember_gpus(_apply_change(state, fact))
-        case LeaderboardArchived():
+        case events.LeaderboardArchived():
             return replace(state, is_archived=True)
     return state
 
@@ -216,7 +203,19 @@ def _remember_gpus(state: Problem) -> Problem:
     return replace(state, gpus_ever=state.gpus_ever | frozenset(state.open_gpus))
 
 
-problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
+problems = Decider[ProblemCommand, Problem, events.Fact](Problem(), decide, evolve)
+
+
+async def load_problem(
+    slug: str,
+    load: Callable[[str, Decider[ProblemCommand, Problem, events.Fact]], Awaitable[Problem]],
+) -> Problem:
+    """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
+    try:
+        agg = problem_aggregate(slug)
+    except ValueError:
+        return Problem()
+    return await load(agg, problems)
 
 
 def check_slug(slug: str) -> None:
@@ -226,7 +225,7 @@ def check_slug(slug: str) -> None:
         raise Refused("bad_problem", message, "slug")
 
 
-def newest_version(slug: str, state: Problem) -> ProblemPublished:
+def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     """Return the newest version of a problem, with the GPU types that are open.
 
     Raises `Refused` (`unknown_leaderboard`).
@@ -245,23 +244,27 @@ def unknown_leaderboard(slug: str) -> Refused:
 def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
     """Return the refusal for a submission after the deadline; None if it is in time."""
     if state.is_archived:
-        return Refused(
-            "deadline_passed", f"{slug} is archived: it accepts no submissions", "problem"
-        )
+        message = f"{slug} is archived: it accepts no submissions"
+        return Refused("deadline_passed", message, "problem")
     if state.deadline_at is not None and at >= state.deadline_at:
         message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
         return Refused("deadline_passed", message, "problem")
     return None
 
 
-def versions(facts: Iterable[Fact]) -> dict[int, ProblemPublished]:
+def versions(facts: Iterable[events.Fact]) -> dict[int, events.ProblemPublished]:
     """Return every version of a problem, by number."""
-    return {version.number: version for version in facts if isinstance(version, ProblemPublished)}
+    return {
+        version.number: version for version in facts if isinstance(version, events.ProblemPublished)
+    }
 
 
 def released_versions(
-    slug: str, state: Problem, versions_by_number: Mapping[int, ProblemPublished], at: datetime
-) -> dict[int, ProblemPublished]:
+    slug: str,
+    state: Problem,
+    versions_by_number: Mapping[int, events.ProblemPublished],
+    at: datetime,
+) -> dict[int, events.ProblemPublished]:
     """Return the versions whose submissions are public.
 
     Raises `Refused` (`private_only`) if there are none, saying when there will be.
@@ -286,19 +289,19 @@ def released_versions(
     raise Refused("private_only", f"{message}; {PRIVATE}", "private")
 
 
-def accepted_consents(facts: Iterable[Fact], slug: str) -> frozenset[str]:
+def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:
     """Return the digests of the texts that a participant accepts; withdrawing removes all."""
     digests: set[str] = set()
     for fact in facts:
         match fact:
-            case ConsentGiven() if fact.problem == slug:
+            case events.ConsentGiven() if fact.problem == slug:
                 digests.add(fact.digest)
-            case ConsentWithdrawn() if fact.problem == slug:
+            case events.ConsentWithdrawn() if fact.problem == slug:
                 digests.clear()
     return frozenset(digests)
 
 
-def allows_release(texts: frozenset[str], version: ProblemPublished) -> bool:
+def allows_release(texts: frozenset[str], version: events.ProblemPublished) -> bool:
     """Return whether a participant who accepts these texts allows publication."""
     required = consent_digest(version)
     return required is None or required in texts

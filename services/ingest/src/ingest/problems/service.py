@@ -8,16 +8,15 @@ from functools import partial
 from ingest.access.feed import AccessFeed
 from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
-from ingest.decisions import AggregateCommand, CommandContext, Decisions
+from ingest.decisions import AggregateCommand, Decisions
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules
-from ingest.quotas.rules import SetLimit
 from shared import subjects
 from shared.api.problems import PublishedVersion
 from shared.blobs import describe_blob
 from shared.errors import Refused
-from shared.events import Fact, ProblemPublished, Requires, Roof
+from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
 from shared.problems.roofline import floors_us
@@ -75,7 +74,7 @@ class Publication:
     check: Check = Check()
     settings: PublishSettings = NO_SETTINGS
     change: rules.Change = rules.DEFAULT_CHANGE
-    quotas: tuple[SetLimit, ...] = ()
+    quotas: tuple[QuotaLimitSet, ...] = ()
     is_operator: bool = False
 
     @property
@@ -102,9 +101,7 @@ class Problems:
         slug = publication.slug
         version, commands = await self._prepare(publication, actor)
         store_blobs = partial(self._store_blobs, version, publication.check)
-        context = CommandContext(actor, slug)
-        result = await self.decisions.make_all(commands, context, store_blobs)
-        await self.feed.reach(result.seq, result.facts)
+        result = await self.decisions.make_all(commands, actor, store_blobs)
         facts = [*(event.fact for event in result.before), *result.facts]
         # If the process dies here, publishing the same files again runs the baselines.
         await self.baselines.run_new(slug, facts)

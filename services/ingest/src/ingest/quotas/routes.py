@@ -18,6 +18,7 @@ from ingest.submissions.intake import Intake
 from shared.api.platform import DecisionResponse
 from shared.api.submissions import Balance, Balances
 from shared.clock import now
+from shared.events import QuotaLimitSet
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
 from shared.response_types import DocumentedRoute
@@ -64,7 +65,9 @@ def quotas_router(quotas: Quotas, intake: Intake, auth: Authenticator) -> APIRou
     ) -> DecisionResponse:
         """Set the quota limit of a participant in a window, or of everybody."""
         limit = rules.UNLIMITED if body.limit is None else body.limit
-        command = rules.SetLimit(body.bucket, limit, body.window_s, body.reason)
+        command = QuotaLimitSet(
+            bucket=body.bucket, limit=limit, window_s=body.window_s, reason=body.reason
+        )
         return decision_response(await quotas.limit(body.participant, command, actor))
 
     return router

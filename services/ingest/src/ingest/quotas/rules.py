@@ -11,8 +11,10 @@ Authors and operators set quotas for everybody on a leaderboard. Such a quota is
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+
+from msgspec import structs
 
 from shared.api.submissions import Balance
 from shared.decider import Decider
@@ -35,8 +37,6 @@ PARTS = (
 QUOTAS_MAX = 32
 NONE = "none"
 WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
-# The rate of a limit that lifts all others.
-BOUNDLESS = math.inf
 
 _QUOTA = re.compile(
     r"(?:(?P<gpu>[A-Za-z0-9][A-Za-z0-9_-]{0,39})\.)?(?P<category>test|ranked)"
@@ -77,16 +77,6 @@ class QuotaExceeded(Refused):
         self.balance = balance
 
 
-@dataclass(frozen=True)
-class SetLimit:
-    """Limit a bucket or a pattern of buckets; UNLIMITED lifts every wider limit."""
-
-    bucket: str
-    limit: int
-    window_s: float
-    reason: str
-
-
 def bucket_name(problem: str, gpu: str, mode: str) -> str:
     """Return the bucket that a submission uses.
 
@@ -96,8 +86,7 @@ def bucket_name(problem: str, gpu: str, mode: str) -> str:
     return f"{problem}.{gpu}.{CATEGORIES[mode]}"
 
 
-def decide(command: SetLimit, state: Mapping[str, Limit]) -> Sequence[Fact]:
-    """Return the limit if it differs from the current one. Raises `Refused` if it is invalid."""
+def _check_limit(command: QuotaLimitSet) -> None:
     parts = command.bucket.split(".")
     fits = len(parts) == len(PARTS) and all(
         pattern.fullmatch(part) for pattern, part in zip(PARTS, parts, strict=True)
@@ -110,16 +99,17 @@ def decide(command: SetLimit, state: Mapping[str, Limit]) -> Sequence[Fact]:
     if not WINDOW_S_MIN <= command.window_s <= WINDOW_S_MAX:
         message = f"a window is {WINDOW_S_MIN:.0f} to {WINDOW_S_MAX:.0f} seconds long"
         raise Refused("invalid_request", message, "window_s")
-    if state.get(command.bucket) == Limit(command.limit, command.window_s):
-        return ()
-    return (
-        QuotaLimitSet(
-            bucket=command.bucket,
-            limit=command.limit,
-            window_s=command.window_s,
-            reason=command.reason,
-        ),
-    )
+
+
+def decide(commands: Sequence[QuotaLimitSet], state: Mapping[str, Limit]) -> Sequence[Fact]:
+    """Return the limits that differ from the current ones. Raises `Refused` for an invalid one."""
+    for command in commands:
+        _check_limit(command)
+    return [
+        command
+        for command in commands
+        if state.get(command.bucket) != Limit(command.limit, command.window_s)
+    ]
 
 
 def evolve(state: Mapping[str, Limit], fact: Fact) -> Mapping[str, Limit]:
@@ -127,9 +117,6 @@ def evolve(state: Mapping[str, Limit], fact: Fact) -> Mapping[str, Limit]:
     if not isinstance(fact, QuotaLimitSet):
         return state
     return {**state, fact.bucket: Limit(fact.limit, fact.window_s)}
-
-
-limits = Decider[SetLimit, Mapping[str, Limit], Fact]({}, decide, evolve)
 
 
 def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -> Quota:
@@ -239,7 +226,7 @@ def _specificity(pattern: str) -> tuple[int, list[bool]]:
     return sum(named_parts), named_parts
 
 
-def parse_quota(slug: str, text: str, reason: str) -> SetLimit:
+def parse_quota(slug: str, text: str, reason: str) -> QuotaLimitSet:
     """Parse a quota. Raises `Refused`, showing the expected form.
 
     >>> parse_quota("copy", "H100.ranked=10/day", "r").bucket
@@ -249,13 +236,13 @@ def parse_quota(slug: str, text: str, reason: str) -> SetLimit:
     if match is None or not (match["none"] or _window_s(match["window"])):
         windows = ", ".join(WINDOWS_S)
         message = f"{text[:60]!r} is not a quota: write ranked=10/day or H100.test=60/hour"
-        raise Refused(
-            "invalid_request", f"{message}; windows are {windows} or seconds (600s)", "quotas"
-        )
+        message += f"; windows are {windows} or seconds (600s)"
+        raise Refused("invalid_request", message, "quotas")
     bucket = f"{slug}.{match['gpu'] or '*'}.{match['category']}"
-    if match["none"]:
-        return SetLimit(bucket, UNLIMITED, WINDOWS_S["day"], reason)
-    return SetLimit(bucket, int(match["limit"]), _window_s(match["window"]), reason)
+    limit, window_s = UNLIMITED, WINDOWS_S["day"]
+    if not match["none"]:
+        limit, window_s = int(match["limit"]), _window_s(match["window"])
+    return QuotaLimitSet(bucket=bucket, limit=limit, window_s=window_s, reason=reason)
 
 
 def _window_s(text: str) -> float:
@@ -291,28 +278,23 @@ def _amount(limit: Limit) -> str:
     return f"{limit.limit}/{names.get(limit.window_s, f'{limit.window_s:.0f}s')}"
 
 
-def decide_all(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence[Fact]:
-    """Return the limits that differ from the current ones. Raises `Refused`."""
-    return [fact for command in commands for fact in decide(command, state)]
-
-
-def decide_tighter(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence[Fact]:
+def decide_tighter(commands: Sequence[QuotaLimitSet], state: Mapping[str, Limit]) -> Sequence[Fact]:
     """Decide as an author, who may only lower what participants have. Raises `Refused`."""
     for command in commands:
         requested = Limit(command.limit, command.window_s)
         if requested.limit == 0:
             message = (
-                f"a limit of 0 for {command.bucket} closes it, and you could not raise it again"
+                f"a limit of 0 for {command.bucket} closes it, and you could not raise it again: "
+                "set a deadline instead, or ask an operator (scope admin:problems)"
             )
-            advice = "set a deadline instead, or ask an operator"
-            raise Refused("scope_missing", f"{message}: {advice} (scope admin:problems)", "quotas")
+            raise Refused("scope_missing", message, "quotas")
         # Each of these limits applies to some bucket that the new one would override.
         for bucket, limit in state.items():
             if _overlaps(bucket, command.bucket) and _exceeds(requested, limit):
                 message = f"{command.bucket} would get more than {bucket} allows: {_amount(limit)}"
                 how = "ask an operator (scope admin:problems)"
                 raise Refused("scope_missing", f"{message}; {how}", "quotas")
-    return decide_all(commands, state)
+    return decide(commands, state)
 
 
 def _exceeds(requested: Limit, existing: Limit) -> bool:
@@ -321,17 +303,10 @@ def _exceeds(requested: Limit, existing: Limit) -> bool:
     >>> _exceeds(Limit(70, 7 * 86400.0), Limit(10, 86400.0))
     True
     """
-    return _rate_per_s(requested) > _rate_per_s(existing) or _limit_count(requested) > _limit_count(
-        existing
+    more, less = (
+        math.inf if limit.limit == UNLIMITED else limit.limit for limit in (requested, existing)
     )
-
-
-def _rate_per_s(limit: Limit) -> float:
-    return _limit_count(limit) / limit.window_s
-
-
-def _limit_count(limit: Limit) -> float:
-    return BOUNDLESS if limit.limit == UNLIMITED else limit.limit
+    return more / requested.window_s > less / existing.window_s or more > less
 
 
 def _overlaps(first: str, second: str) -> bool:
@@ -344,12 +319,14 @@ def _overlaps(first: str, second: str) -> bool:
     return all("*" in pair or pair[0] == pair[1] for pair in pairs)
 
 
-def check_quotas(commands: Sequence[SetLimit], gpus: Sequence[str]) -> tuple[SetLimit, ...]:
+def check_quotas(
+    commands: Sequence[QuotaLimitSet], gpus: Sequence[str]
+) -> tuple[QuotaLimitSet, ...]:
     """Return the quotas with GPU types spelled as on the leaderboard. Raises `Refused`."""
     if len(commands) > QUOTAS_MAX:
         raise Refused("invalid_request", f"at most {QUOTAS_MAX} quotas at once", "quotas")
     spelling = {gpu.lower(): gpu for gpu in gpus} | {"*": "*"}
-    checked_commands: list[SetLimit] = []
+    checked_commands: list[QuotaLimitSet] = []
     for command in commands:
         problem, gpu, category = command.bucket.split(".")
         if gpu.lower() not in spelling:
@@ -358,9 +335,11 @@ def check_quotas(commands: Sequence[SetLimit], gpus: Sequence[str]) -> tuple[Set
         bucket = f"{problem}.{spelling[gpu.lower()]}.{category}"
         if any(other.bucket == bucket for other in checked_commands):
             raise Refused("invalid_request", f"two quotas for {bucket}: send one", "quotas")
-        checked_commands.append(replace(command, bucket=bucket))
+        checked_commands.append(structs.replace(command, bucket=bucket))
     return tuple(checked_commands)
 
 
-operator_decider = Decider[Sequence[SetLimit], Mapping[str, Limit], Fact]({}, decide_all, evolve)
-author_decider = Decider[Sequence[SetLimit], Mapping[str, Limit], Fact]({}, decide_tighter, evolve)
+operator_decider = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact]({}, decide, evolve)
+author_decider = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact](
+    {}, decide_tighter, evolve
+)

@@ -8,12 +8,13 @@ from functools import partial
 from typing import NamedTuple
 
 from ingest.access.callers import Caller
-from ingest.decisions import CommandContext, DecisionResult, Decisions, HistoryCache
+from ingest.decisions import DecisionResult, Decisions, HistoryCache
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import EVERYBODY, Quota, SetLimit
+from ingest.quotas.rules import EVERYBODY, Quota
 from shared import subjects
 from shared.api.submissions import Balance
+from shared.events import QuotaLimitSet
 
 
 class QuotaState(NamedTuple):
@@ -55,17 +56,15 @@ class Quotas:
         return [balance for balance in limited if balance is not None]
 
     async def limit(
-        self, participant: str | None, command: SetLimit, operator: str
+        self, participant: str | None, command: QuotaLimitSet, operator: str
     ) -> DecisionResult:
         """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
-        account = EVERYBODY
-        if participant is not None:
-            # A limit may be set before its participant exists.
-            is_account = ACCOUNT.match(participant) is not None
-            account = await (
-                resolve_account(self.ports.people, self.ports.log, participant)
-                if is_account
-                else self.ports.people.account(participant)
-            )
-        by = CommandContext(operator, account)
-        return await self.decisions.make(subjects.quota(account), rules.limits, command, by)
+        people = self.ports.people
+        if participant is None:
+            account = EVERYBODY
+        elif ACCOUNT.match(participant):
+            account = await resolve_account(people, self.ports.log, participant)
+        else:  # A limit may be set before its participant exists.
+            account = await people.account(participant)
+        agg = subjects.quota(account)
+        return await self.decisions.make(agg, rules.operator_decider, [command], operator)

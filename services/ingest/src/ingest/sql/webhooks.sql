@@ -23,8 +23,11 @@ update accounts.webhook set seq = %(seq)s where webhook = %(id)s;
 delete from accounts.webhook where webhook = %(id)s;
 
 -- name: webhooks
--- The webhooks of a participant, oldest first.
-select webhook, url, kinds, problems, created_at, off_at, notice
+-- The webhooks of a participant, oldest first; the columns are the fields of `Webhook`.
+select
+    webhook, url, kinds, problems,
+    case when off_at is null then 'on' else 'off' end,
+    notice, off_at, created_at
 from accounts.webhook
 where account = %(account)s and seq is not null
 order by seq
@@ -36,10 +39,10 @@ insert into accounts.webhook_delivery (webhook, event, kind, problem, data, at)
 values (%(id)s, %(event)s, 'test', '', '{}', now());
 
 -- name: deliveries
--- The deliveries of a webhook, newest first.
+-- The deliveries of a webhook, newest first; the columns are the fields of `Delivery`.
 select
-    delivery, event, kind, state, tries, created_at, tried_at,
-    case when state = 'pending' then next_at end, took_ms, status, error
+    delivery, event, kind, state, tries, status, error, took_ms, created_at, tried_at,
+    case when state = 'pending' then next_at end
 from accounts.webhook_delivery
 where webhook = %(id)s and delivery < %(before)s
 order by delivery desc

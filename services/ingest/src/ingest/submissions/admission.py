@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -59,17 +59,6 @@ class AdmissionQueue:
     @asynccontextmanager
     async def admit(self, account: str) -> AsyncIterator[None]:
         """Wait for a slot and hold it. Raises `Refused` (`queue_full`)."""
-        with self._reserve_for_account(account):
-            await self._wait_for_slot()
-            self.under_way += 1
-            try:
-                yield
-            finally:
-                self.under_way -= 1
-                self._slots.release()
-
-    @contextmanager
-    def _reserve_for_account(self, account: str) -> Iterator[None]:
         if self._per_account[account] >= self._per_account_max:
             self.turned_away += 1
             message = (
@@ -78,7 +67,13 @@ class AdmissionQueue:
             raise Refused("queue_full", message, retry_after_s=RETRY_S)
         self._per_account[account] += 1
         try:
-            yield
+            await self._wait_for_slot()
+            self.under_way += 1
+            try:
+                yield
+            finally:
+                self.under_way -= 1
+                self._slots.release()
         finally:
             self._per_account[account] -= 1
             if not self._per_account[account]:
@@ -121,8 +116,8 @@ class GpuQueues:
         for gpu in gpus:
             if (waiting := await self._waiting_count(gpu)) >= self._queued_max:
                 message = f"{waiting:,} submissions are waiting for {gpu}, which is the limit"
-                text = f"{message}: send yours again when some have finished"
-                return Refused("queue_full", text, "gpu", QUEUE_RETRY_S)
+                message += ": send yours again when some have finished"
+                return Refused("queue_full", message, "gpu", QUEUE_RETRY_S)
         return None
 
     def last_snapshot(self, gpu: str) -> QueueSnapshot | None:
@@ -159,18 +154,14 @@ class AdmissionMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the current counts."""
-        prefix_ = f"{metric_prefix('ingest')}_submissions"
-        yield GaugeMetricFamily(
-            f"{prefix_}_under_way", "Submissions being taken in", value=self._admission.under_way
-        )
-        yield GaugeMetricFamily(
-            f"{prefix_}_waiting",
-            "Submissions that wait to be taken in",
-            value=self._admission.waiting,
-        )
+        prefix_, admission = f"{metric_prefix('ingest')}_submissions", self._admission
+        help_text = "Submissions being taken in"
+        yield GaugeMetricFamily(f"{prefix_}_under_way", help_text, admission.under_way)
+        help_text = "Submissions that wait to be taken in"
+        yield GaugeMetricFamily(f"{prefix_}_waiting", help_text, admission.waiting)
         refused = CounterMetricFamily(
             f"{prefix_}_turned_away", "Submissions refused as queue_full", labels=["for_want_of"]
         )
-        refused.add_metric(["room"], self._admission.turned_away)
+        refused.add_metric(["room"], admission.turned_away)
         refused.add_metric(["queue"], self._queues.turned_away)
         yield refused

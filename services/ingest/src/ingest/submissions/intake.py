@@ -30,7 +30,7 @@ from shared.blobs import describe_blob
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
-from shared.events import Blob, ProblemPublished, QuotaTaken, SubmissionReceived
+from shared.events import Blob, ProblemPublished, SubmissionReceived
 from shared.ids import derive_id
 from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
 
@@ -58,11 +58,6 @@ class Upload(NamedTuple):
         """Return the note on the submissions, if there is one."""
         note, tag = self.request.note or None, self.request.tag or None
         return Note(note, tag) if note or tag else None
-
-    @property
-    def blob(self) -> Blob:
-        """Return the blob of the source."""
-        return describe_blob(self.request.source, MEDIA[suffix(self.request.name)])
 
     def scope(self) -> str:
         """Return the scope that the submission ids are derived from.
@@ -105,7 +100,7 @@ class SubmissionBatch:
     upload: Upload
     scope: str
     problem: str
-    wanted: Sequence[SubmissionReceived]
+    requested: Sequence[SubmissionReceived]
     at: datetime
     full: Refused | None = None
     use: int = 0
@@ -124,7 +119,7 @@ class SubmissionBatch:
     def facts(self) -> Mapping[str, SubmissionReceived]:
         """Return the events by submission id."""
         scope = f"{self.scope} {self.use}" if self.use else self.scope
-        return {derive_id(scope, str(index)): fact for index, fact in enumerate(self.wanted)}
+        return {derive_id(scope, str(index)): fact for index, fact in enumerate(self.requested)}
 
     @property
     def buckets(self) -> dict[str, str]:
@@ -136,7 +131,7 @@ class SubmissionBatch:
 
 
 class Intake:
-    """Accepts submissions from every client."""
+    """Accepts submissions from every client. Methods may raise `Refused` and `Failed`."""
 
     def __init__(
         self, ports: Ports, quotas: Quotas, feed: AccessFeed, limits: AdmissionLimits
@@ -169,10 +164,7 @@ class Intake:
         return structs.replace(receipts, submissions=with_queues)
 
     async def _prepare(self, upload: Upload) -> SubmissionBatch:
-        """Return the batch of a request; refusals come in the order of the API contract.
-
-        Raises `Refused` and `Failed`.
-        """
+        """Return the batch of a request; refusals come in the order of the API contract."""
         request, caller = upload.request, upload.caller
         slug = request.problem.lower()
         account, at = caller.id, self._ports.clock()
@@ -195,8 +187,7 @@ class Intake:
         gpus = upload.gpus_of(directives, published)
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
-        source = upload.blob
-        name = rules.safe_name(request.name)
+        source = describe_blob(request.source, MEDIA[suffix(request.name)])
         received = SubmissionReceived(
             account=account,
             problem=slug,
@@ -205,12 +196,12 @@ class Intake:
             gpu="",
             mode=request.mode,
             source=source,
-            name=name,
+            name=rules.safe_name(request.name),
             deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
             case=rules.check_case(request.case, request.mode, published),
-            requires=rules.required(name, text, published.requires),
+            requires=rules.required(rules.safe_name(request.name), text, published.requires),
         )
         facts = [structs.replace(received, gpu=gpu) for gpu in gpus]
         full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
@@ -218,12 +209,11 @@ class Intake:
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused. Raises `Refused` and `Failed`."""
-        rules.check_intake(await self._histories.state(subjects.audit(PLATFORM), rules.intake))
+        rules.check_intake(await self.paused())
 
     async def paused(self) -> str | None:
         """Return why no submissions are accepted, None if they are. Raises `Failed`."""
-        state = await self._histories.state(subjects.audit(PLATFORM), rules.intake)
-        return state.paused
+        return await self._histories.state(subjects.audit(PLATFORM), rules.intake)
 
     async def published(self, slug: str) -> ProblemPublished:
         """Return the newest version of a problem.
@@ -233,11 +223,7 @@ class Intake:
         return problems.newest_version(slug, await self._problem(slug))
 
     async def _problem(self, slug: str) -> problems.Problem:
-        try:
-            agg = subjects.problem(slug)
-        except ValueError:
-            return problems.Problem()
-        return await self._histories.state(agg, problems.problems)
+        return await problems.load_problem(slug, self._histories.state)
 
     async def _take_in(self, batch: SubmissionBatch) -> SubmissionReceipts:
         """Decide on the quota and append, until the decision holds.
@@ -271,9 +257,9 @@ class Intake:
     async def _try_append(
         self, batch: SubmissionBatch, quotas_now: QuotaState
     ) -> SubmissionReceipts:
-        """Append the batch once.
+        """Append the batch once, all of its events or none.
 
-        Raises `Refused`, and `Conflict` if somebody used the quota meanwhile.
+        Raises `Refused`, `Failed`, and `Conflict` if somebody used the quota meanwhile.
         """
         if not batch.upload.vouched_by:
             # The time of the event decides, however long the upload took.
@@ -281,40 +267,31 @@ class Intake:
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
         if batch.full is not None:
             raise batch.full
-        await self._ports.blobs.put(batch.upload.request.source, batch.wanted[0].source.media)
-        last = await self._append(batch, uses, quotas_now.version)
+        await self._ports.blobs.put(batch.upload.request.source, batch.requested[0].source.media)
+        appends = [
+            # Of several events of one aggregate in a batch, only the first names a version.
+            http_append(
+                subjects.quota(batch.account),
+                use,
+                None if position else quotas_now.version,
+                use.submission,
+            )
+            for position, use in enumerate(uses)
+        ]
+        uses_by_submission = {use.submission: use for use in uses}
+        for submission, received in batch.facts.items():
+            use = uses_by_submission.get(submission)
+            fact = structs.replace(received, bucket=use.bucket, cost=use.cost) if use else received
+            appends.append(http_append(subjects.submission(submission), fact, 0, submission))
+        appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
+        first = await appender.append(*appends) - len(batch.facts) + 1
         quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, uses))
-        first = last - len(batch.facts) + 1
         receipts = [
             _receipt(quotas_left, submission, first + position, fact, batch.at)
             for position, (submission, fact) in enumerate(batch.facts.items())
         ]
-        version = batch.wanted[0].problem_number
+        version = batch.requested[0].problem_number
         return SubmissionReceipts(submissions=receipts, problem_version=version, replayed=False)
-
-    async def _append(
-        self, batch: SubmissionBatch, uses: Sequence[QuotaTaken], version: int
-    ) -> int:
-        """Append all events or none; return the sequence of the last.
-
-        Raises `Conflict` and `Failed`.
-        """
-        quota_agg = subjects.quota(batch.account)
-        appends = [
-            # Of several events of one aggregate in a batch, only the first names a version.
-            http_append(quota_agg, use, None if position else version, use.submission)
-            for position, use in enumerate(uses)
-        ]
-        received = dict(batch.facts)
-        for use in uses:
-            fact = received[use.submission]
-            received[use.submission] = structs.replace(fact, bucket=use.bucket, cost=use.cost)
-        appends += [
-            http_append(subjects.submission(submission), fact, 0, submission)
-            for submission, fact in received.items()
-        ]
-        appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
-        return await appender.append(*appends)
 
     async def _find_replay(
         self, batch: SubmissionBatch, quotas_now: QuotaState

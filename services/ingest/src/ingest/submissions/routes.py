@@ -1,11 +1,17 @@
 """Submissions: submitting, cancelling, withdrawing, appeals and notes."""
 
-from typing import Annotated
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
-from ingest.access.callers import Caller
+from ingest.access.callers import Caller, check_problem
+from ingest.access.feed import AccessFeed
+from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.idempotency import idempotency_key
 from ingest.http.request_models import (
@@ -19,10 +25,12 @@ from ingest.http.request_models import (
     Tag,
     decision_response,
 )
-from ingest.ports import Note
+from ingest.moderation import rules as moderation
+from ingest.ports import Note, Ports
 from ingest.quotas.routes import quota_headers
+from ingest.submissions import rules
 from ingest.submissions.intake import Intake, Upload
-from ingest.submissions.service import Submissions
+from shared import events, subjects
 from shared.api.platform import DecisionResponse
 from shared.api.queues import IntakeStatus
 from shared.api.submissions import (
@@ -32,9 +40,122 @@ from shared.api.submissions import (
     SubmissionRequest,
     WithdrawnSubmission,
 )
+from shared.blobs import describe_blob
+from shared.errors import Failed, Refused
 from shared.response_types import DocumentedRoute
 
+TEXT_MEDIA = "text/plain"
 CASE = "The timed case to profile, counted from 1; 0 means all."
+
+
+class SubmissionHistory(NamedTuple):
+    """A submission with its events."""
+
+    id: str
+    account: str
+    problem: str
+    facts: Sequence[events.Fact]
+
+
+async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
+    """Load the submission with this number.
+
+    Raises `Refused` (`unknown_submission`) and `Failed`.
+    """
+    submission_id = await ports.lookups.submission(number)
+    history = await ports.log.history(subjects.submission(submission_id))
+    if not history or history[0].seq != number:
+        raise Failed(f"the read models and the log disagree on submission {number}: try again")
+    first = history[0].fact
+    assert isinstance(first, events.SubmissionReceived), (
+        "a number is the sequence of the first event"
+    )
+    return SubmissionHistory(
+        submission_id, first.account, first.problem, [event.fact for event in history]
+    )
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """The commands about accepted submissions."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+
+    async def cancel(self, number: int, caller: Caller, reason: str) -> DecisionResult:
+        """Cancel one's own submission; operators may cancel any. Raises `Refused` and `Failed`."""
+        return await self._cancel(await self._load_managed(number, caller), caller.actor, reason)
+
+    async def withdraw(self, number: int, caller: Caller, reason: str) -> DecisionResult:
+        """Withdraw one's own submission for ever, and cancel it; operators may withdraw any.
+
+        Raises `Refused` (`under_review` while it is held) and `Failed`.
+        """
+        return await self._withdraw(await self._load_managed(number, caller), caller.actor, reason)
+
+    async def withdraw_as_operator(self, operator: str, number: int, reason: str) -> DecisionResult:
+        """Withdraw a submission for an operator. Raises `Refused` and `Failed`."""
+        return await self._withdraw(await load_submission(self.ports, number), operator, reason)
+
+    async def appeal(self, number: int, caller: Caller, text: str) -> DecisionResult:
+        """Appeal against a decision about one's own submission. Raises `Refused` and `Failed`."""
+        submission = await self.load_own(number, caller)
+        data = text.encode()
+        command = events.AppealFiled(text=describe_blob(data, TEXT_MEDIA))
+        return await self.decisions.make_all(
+            [moderation_command(submission, command)],
+            f"account:{submission.account}",
+            partial(self.ports.blobs.put, data, TEXT_MEDIA),
+        )
+
+    async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:
+        """Load the caller's own submission. Raises `Refused` (such as `not_yours`) and `Failed`.
+
+        Submissions on a leaderboard that the caller may not see do not exist for them.
+        """
+        submission = await load_submission(self.ports, number)
+        if submission.account == caller.account:
+            check_problem(caller, submission.problem)
+            return submission
+        try:
+            self.feed.now().check_sees(caller, submission.problem)
+        except Refused as refused:
+            message = f"there is no submission {number}"
+            raise Refused("unknown_submission", message, "number") from refused
+        raise Refused("not_yours", f"submission {number} belongs to another participant", "number")
+
+    async def _load_managed(self, number: int, caller: Caller) -> SubmissionHistory:
+        if caller.may("admin:submissions"):
+            return await load_submission(self.ports, number)
+        return await self.load_own(number, caller)
+
+    async def _withdraw(
+        self, submission: SubmissionHistory, actor: str, reason: str
+    ) -> DecisionResult:
+        command = moderation_command(submission, events.SubmissionWithdrawn(reason=reason))
+        # Decide first, so that a refused withdrawal cancels nothing.
+        await self.decisions.preview([command])
+        if not rules.submissions.fold(submission.facts).is_over:
+            with contextlib.suppress(Refused):
+                await self._cancel(submission, actor, reason)
+        return await self.decisions.make_all([command], actor)
+
+    async def _cancel(
+        self, submission: SubmissionHistory, actor: str, reason: str
+    ) -> DecisionResult:
+        command = events.SubmissionCancelRequested(reason=reason)
+        agg = subjects.submission(submission.id)
+        return await self.decisions.make(agg, rules.submissions, command, actor)
+
+
+def moderation_command(
+    submission: SubmissionHistory, command: moderation.ModerationCommand
+) -> AggregateCommand:
+    """Return a command that is decided on a submission's own history and its moderation's."""
+    decider = moderation.moderation
+    moderation_decider = replace(decider, initial=decider.fold(submission.facts))
+    return AggregateCommand(subjects.moderation(submission.id), moderation_decider, command)
 
 
 class CancelRequest(RequestModel):
@@ -71,13 +192,7 @@ class SubmissionForm(FormModel):
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
     """The routes of participants."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
-    _submit_routes(router, intake, auth)
-    _end_routes(router, submissions, auth)
-    _follow_up_routes(router, submissions, auth)
-    return router
 
-
-def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> None:
     @router.post("/submissions", status_code=202)
     async def submit(
         caller: Annotated[Caller, Depends(auth.participant())],
@@ -106,16 +221,20 @@ def _submit_routes(router: APIRouter, intake: Intake, auth: Authenticator) -> No
         """Why no submissions are accepted now; null if they are."""
         return IntakeStatus(paused=await intake.paused())
 
+    _follow_up_routes(router, submissions, auth)
+    return router
 
-def _end_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+
+def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
+    Submitter: TypeAlias = Annotated[Caller, Depends(auth.participant("submit"))]
+
     @router.post("/submissions/{number}/cancel", status_code=202)
     async def cancel(
         number: NumberInPath, request: Request, body: CancelRequest | None = None
     ) -> CancelledSubmission:
         """Cancel a submission, as its owner or an operator."""
-        reason = body.reason if body else ""
         caller = await auth.participant_or_staff(request, "submit", "admin:submissions")
-        result = await submissions.cancel(number, caller, reason)
+        result = await submissions.cancel(number, caller, body.reason if body else "")
         return CancelledSubmission(
             number=number, state="cancelling", event=result.event, seq=result.seq
         )
@@ -129,32 +248,24 @@ def _end_routes(router: APIRouter, submissions: Submissions, auth: Authenticator
         Its history stays, and its quota is not refunded.
         """
         caller = await auth.participant_or_staff(request, "delete:own", "admin:submissions")
-        reason = body.reason if body else ""
-        result = await submissions.withdraw(number, caller, reason)
+        result = await submissions.withdraw(number, caller, body.reason if body else "")
         return WithdrawnSubmission(
             number=number, state="withdrawn", event=result.event, seq=result.seq
         )
 
-
-def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authenticator) -> None:
     @router.post("/submissions/{number}/appeal", status_code=201)
     async def appeal(
-        number: NumberInPath,
-        body: AppealRequest,
-        caller: Annotated[Caller, Depends(auth.participant("submit"))],
+        number: NumberInPath, body: AppealRequest, caller: Submitter
     ) -> DecisionResponse:
         """Appeal against a decision about one's own submission."""
         return decision_response(await submissions.appeal(number, caller, body.text))
 
     @router.put("/submissions/{number}/note")
-    async def note(
-        number: NumberInPath,
-        body: NoteRequest,
-        caller: Annotated[Caller, Depends(auth.participant("submit"))],
-    ) -> SubmissionNote:
+    async def note(number: NumberInPath, body: NoteRequest, caller: Submitter) -> SubmissionNote:
         """Replace the private note on one's own submission."""
+        submission = await submissions.load_own(number, caller)
         new_note = Note(body.note or None, body.tag or None)
-        await submissions.set_note(number, caller, new_note)
+        await submissions.ports.people.say_note(submission.account, submission.id, new_note)
         return SubmissionNote(number=number, note=new_note.note, tag=new_note.tag)
 
 

@@ -6,30 +6,18 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from shared import events
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import (
-    MODES,
-    Fact,
-    IntakePaused,
-    IntakeResumed,
-    ProblemPublished,
-    Requires,
-    SubmissionCancelRequested,
-    SubmissionFinished,
-    SubmissionReceived,
-    SubmissionRejected,
-)
 from shared.problems.submission_file import Directives, suffixes, toolchains
 
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
-
 PAUSE_RETRY_S = 60.0
 
 
-def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
+def file_text(name: str, source: bytes, published: events.ProblemPublished) -> str:
     """Return the text of a submitted file. Raises `Refused`, naming what is wrong with it."""
     ends, bytes_max = suffixes(published.languages), published.source_bytes_max
     if name.endswith(ARCHIVES):
@@ -38,17 +26,13 @@ def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
         message = f"{name!r} does not end in {' or '.join(ends)}, which this problem takes"
         raise Refused("bad_extension", message, "file")
     if len(source) > bytes_max:
-        raise Refused(
-            "file_too_large",
-            f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}",
-            "file",
-        )
+        message = f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}"
+        raise Refused("file_too_large", message, "file")
     try:
         text = source.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(
-            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
-        ) from error
+        message = f"the file is not UTF-8 text: byte {error.start} cannot be read"
+        raise Refused("not_utf8", message, "file") from error
     if "\0" in text:
         raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
     if not text.strip():
@@ -58,11 +42,13 @@ def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
 
 def check_mode(mode: str) -> None:
     """Refuse an unknown mode."""
-    if mode not in MODES:
-        raise Refused("unknown_mode", f"mode {mode!r} is not one of {', '.join(MODES)}", "mode")
+    if mode not in events.MODES:
+        raise Refused(
+            "unknown_mode", f"mode {mode!r} is not one of {', '.join(events.MODES)}", "mode"
+        )
 
 
-def check_case(case: int, mode: str, published: ProblemPublished) -> int:
+def check_case(case: int, mode: str, published: events.ProblemPublished) -> int:
     """Return the case to profile, 0 for all. Raises `Refused` if it does not exist."""
     if not case:
         return 0
@@ -79,7 +65,7 @@ def check_case(case: int, mode: str, published: ProblemPublished) -> int:
 
 
 def choose_gpu(
-    requested_gpu: str | None, directives: Directives, published: ProblemPublished
+    requested_gpu: str | None, directives: Directives, published: events.ProblemPublished
 ) -> str:
     """Return the GPU type to run on: the requested one, else the only one of file or problem."""
     candidates = [requested_gpu] if requested_gpu else list(directives.gpus) or published.gpus
@@ -87,22 +73,17 @@ def choose_gpu(
         raise Refused("unknown_gpu", f"choose a GPU type: one of {', '.join(candidates)}", "gpu")
     spellings = {gpu.lower(): gpu for gpu in published.gpus}
     if candidates[0].lower() not in spellings:
-        raise Refused(
-            "unknown_gpu",
-            f"GPU type {candidates[0]!r} is not on this leaderboard: {', '.join(published.gpus)}",
-            "gpu",
-        )
+        known = ", ".join(published.gpus)
+        message = f"GPU type {candidates[0]!r} is not on this leaderboard: {known}"
+        raise Refused("unknown_gpu", message, "gpu")
     return spellings[candidates[0].lower()]
 
 
 def check_directives(slug: str, directives: Directives) -> None:
     """Refuse a file that names another leaderboard than the request."""
     if directives.leaderboard and directives.leaderboard.lower() != slug:
-        raise Refused(
-            "leaderboard_mismatch",
-            f"the file names leaderboard {directives.leaderboard!r}, the request {slug!r}",
-            "problem",
-        )
+        message = f"the file names leaderboard {directives.leaderboard!r}, the request {slug!r}"
+        raise Refused("leaderboard_mismatch", message, "problem")
 
 
 def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
@@ -117,7 +98,7 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
-def required(name: str, text: str, requires: Requires) -> Requires:
+def required(name: str, text: str, requires: events.Requires) -> events.Requires:
     """Return what an agent needs for a file: the problem's requirements and its compiler."""
     combined = dict.fromkeys([*requires.toolchains, *toolchains(name, text)])
     return structs.replace(requires, toolchains=list(combined))
@@ -139,91 +120,66 @@ def safe_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """The state of a submission; `account` is its owner."""
+    """The state of a submission."""
 
-    account: str = ""
     is_cancelled: bool = False
     is_over: bool = False
 
 
-@dataclass(frozen=True)
-class Cancel:
-    """Cancel a submission."""
-
-    reason: str
-
-
-def decide_cancel(command: Cancel, state: Submission) -> Sequence[Fact]:
+def decide_cancel(
+    command: events.SubmissionCancelRequested, state: Submission
+) -> Sequence[events.Fact]:
     """Return the cancel request, once. Raises `Refused` (`already_ended`)."""
     if state.is_over:
         raise Refused("already_ended", "this submission has ended: there is nothing to cancel")
-    return () if state.is_cancelled else (SubmissionCancelRequested(reason=command.reason),)
+    return () if state.is_cancelled else (command,)
 
 
-def evolve_submission(state: Submission, fact: Fact) -> Submission:
+def evolve_submission(state: Submission, fact: events.Fact) -> Submission:
     """Return the submission after one more event."""
     match fact:
-        case SubmissionReceived():
-            return replace(state, account=fact.account)
-        case SubmissionCancelRequested():
+        case events.SubmissionCancelRequested():
             return replace(state, is_cancelled=True)
-        case SubmissionFinished() | SubmissionRejected():
+        case events.SubmissionFinished() | events.SubmissionRejected():
             return replace(state, is_over=True)
     return state
 
 
-submissions = Decider[Cancel, Submission, Fact](Submission(), decide_cancel, evolve_submission)
-
-
-@dataclass(frozen=True)
-class PauseIntake:
-    """Stop accepting submissions."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class ResumeIntake:
-    """Accept submissions again."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class IntakeState:
-    """Whether submissions are accepted; `paused` is the reason if not."""
-
-    paused: str | None = None
-
-
-def decide_intake(command: PauseIntake | ResumeIntake, state: IntakeState) -> Sequence[Fact]:
-    """Return the event. Raises `Refused` if intake is in that state already."""
-    if isinstance(command, PauseIntake):
-        if state.paused is not None:
-            raise Refused("wrong_state", f"intake is already paused: {state.paused}")
-        return (IntakePaused(reason=command.reason),)
-    if state.paused is None:
-        raise Refused("wrong_state", "intake is not paused")
-    return (IntakeResumed(reason=command.reason),)
-
-
-def evolve_intake(state: IntakeState, fact: Fact) -> IntakeState:
-    """Return the intake state after one more event."""
-    match fact:
-        case IntakePaused():
-            return IntakeState(fact.reason)
-        case IntakeResumed():
-            return IntakeState()
-    return state
-
-
-intake = Decider[PauseIntake | ResumeIntake, IntakeState, Fact](
-    IntakeState(), decide_intake, evolve_intake
+submissions = Decider[events.SubmissionCancelRequested, Submission, events.Fact](
+    Submission(), decide_cancel, evolve_submission
 )
 
 
-def check_intake(state: IntakeState) -> None:
+IntakeCommand = events.IntakePaused | events.IntakeResumed
+
+
+def decide_intake(command: IntakeCommand, reason: str | None) -> Sequence[events.Fact]:
+    """Return the event. Raises `Refused` if intake is in that state already.
+
+    The state is the reason why intake is paused, None if it is not.
+    """
+    if isinstance(command, events.IntakePaused) and reason is not None:
+        raise Refused("wrong_state", f"intake is already paused: {reason}")
+    if isinstance(command, events.IntakeResumed) and reason is None:
+        raise Refused("wrong_state", "intake is not paused")
+    return (command,)
+
+
+def evolve_intake(reason: str | None, fact: events.Fact) -> str | None:
+    """Return the intake state after one more event."""
+    match fact:
+        case events.IntakePaused():
+            return fact.reason
+        case events.IntakeResumed():
+            return None
+    return reason
+
+
+intake = Decider[IntakeCommand, str | None, events.Fact](None, decide_intake, evolve_intake)
+
+
+def check_intake(reason: str | None) -> None:
     """Refuse a submission while intake is paused, with the reason."""
-    if state.paused is not None:
-        message = f"submissions are paused: {state.paused}"
+    if reason is not None:
+        message = f"submissions are paused: {reason}"
         raise Refused("submissions_paused", message, retry_after_s=PAUSE_RETRY_S)
