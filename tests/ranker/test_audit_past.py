@@ -16,7 +16,7 @@ from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.http.leaderboard_pages import ArchivedLeaderboards, make_entries
+from ranker.http.leaderboards import ArchivedLeaderboards, make_entries
 from ranker.live import Live
 from ranker.postgres import Reader
 from ranker.replay.runner import SilentMetrics

@@ -9,10 +9,9 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
 from ranker.postgres import ReadModels
 from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
 from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from shared.event_log import EventLog

@@ -21,10 +21,9 @@ from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, open_read_models
 from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
 from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.settings import Settings, load

@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 from ranker.archive.postgres import Archive, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
-from ranker.service.append import ACTOR
+from ranker.service.decisions import ACTOR
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
@@ -38,11 +38,9 @@ class Metrics(Protocol):
 
     def archived(self, seq: int, behind: int) -> None:
         """Everything up to `seq` is archived; `behind` events are still waiting."""
-        ...
 
     def sealed(self) -> None:
         """The chain was sealed."""
-        ...
 
 
 async def run_archiver(

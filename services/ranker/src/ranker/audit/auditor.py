@@ -42,11 +42,9 @@ class LogCopy(Protocol):
 
     def events(self) -> AsyncIterator[StoredEvent]:
         """Every event, in order."""
-        ...
 
     def findings(self) -> Sequence[Finding]:
         """What is wrong with the copy as a whole, after all events were read."""
-        ...
 
 
 class LiveLeaderboard(NamedTuple):

@@ -5,7 +5,7 @@ from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from ranker.domain.attestation import Fault, RunOrigin, find_fault
-from ranker.domain.confirmation import compare_repetition
+from ranker.domain.conclusion import compare_repetition
 from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
 from ranker.domain.stored_log import Verify

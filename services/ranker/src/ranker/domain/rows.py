@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ranker.domain.projection import Step
 from shared.event_log import RecordedEvent
 from shared.events import Fact
 
@@ -20,6 +19,13 @@ GIVEN_UP = "given_up"
 Raw = msgspec.Raw
 # Sequence, type, instant, note and actor.
 Line = tuple[int, str, datetime, str, str]
+
+
+class Step(NamedTuple):
+    """One named statement of sql/project.sql and its values."""
+
+    statement: str
+    values: dict[str, Any]
 
 
 class LeaderboardKey(NamedTuple):
@@ -319,7 +325,9 @@ class RowCache:
             if submission.job is not None:
                 _put(self.jobs, submission.job, submission if is_short else None)
         for run in rows.runs.values():
-            _put(self.runs, run.id, run if _run_bytes(run) <= RUN_BYTES_MAX else None)
+            raw = (run.cases, run.environment, run.files, run.usage)
+            size = sum(map(len, map(bytes, raw))) + len(run.log_head) + len(run.log_tail)
+            _put(self.runs, run.id, run if size <= RUN_BYTES_MAX else None)
         for known in (self.submissions, self.runs, self.jobs):
             for id_ in list(known)[: max(0, len(known) - SUBMISSIONS_MAX)]:
                 del known[id_]
@@ -330,9 +338,3 @@ def _put(rows: dict[str, Any], id_: str, row: Submission | Run | None) -> None:
     rows.pop(id_, None)
     if row is not None:
         rows[id_] = row
-
-
-def _run_bytes(run: Run) -> int:
-    return sum(len(bytes(raw)) for raw in (run.cases, run.environment, run.files, run.usage)) + (
-        len(run.log_head) + len(run.log_tail)
-    )

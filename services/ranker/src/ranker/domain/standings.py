@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from msgspec.structs import replace
 
-from ranker.domain.confirmation import confirmation_text
+from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import PooledScore, pool_results

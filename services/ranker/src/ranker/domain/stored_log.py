@@ -58,7 +58,6 @@ class Verify(Protocol):
 
     def __call__(self, sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
         """The key, the event's aggregate, token and raw data, and its signature."""
-        ...
 
 
 class SealInterval(NamedTuple):

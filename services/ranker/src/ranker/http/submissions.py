@@ -22,9 +22,8 @@ from ranker.http.access import (
     safe_progress,
     unknown_submission,
 )
-from ranker.http.cases import make_public_cases
+from ranker.http.cases import add_speedups, make_public_cases
 from ranker.http.downloads import source_text
-from ranker.http.goals import add_speedups
 from ranker.http.queues import describe_wait
 from ranker.http.ranking import describe_ranking
 from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots

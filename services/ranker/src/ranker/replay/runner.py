@@ -13,7 +13,7 @@ from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, open_archive
 from ranker.postgres import PROJECTION, open_read_models
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
-from ranker.service.append import ACTOR
+from ranker.service.decisions import ACTOR
 from ranker.service.ports import Unfoldable
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project

@@ -4,10 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ranker.domain import records
-from ranker.domain.records import AnnouncedRecord, AnnouncedState, Leader
+from ranker.domain.records import (
+    PODIUM_SIZE,
+    AnnouncedRecord,
+    Leader,
+    find_podium_change,
+    find_record,
+)
 from ranker.domain.rows import LeaderboardKey
-from ranker.service.append import EventCause, append_event
+from ranker.service.decisions import EventCause, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values, read_top
 from ranker.service.podium_jobs import PodiumJobs
 from ranker.service.ports import Reads
@@ -48,20 +53,20 @@ class Announcements:
 
     async def _announce(self, board: LeaderboardKey, at: datetime) -> bool:
         """Announce what is new on a leaderboard; False if another appended meanwhile."""
-        placed = await read_top(self.reads, board, records.PODIUM_SIZE, at)
+        placed = await read_top(self.reads, board, PODIUM_SIZE, at)
         announced = await self.reads.rows("announced", **key_values(board))
-        accounts = [(entry.place, entry.row["account"]) for entry in placed]
-        leader = await self._read_leader(board, placed)
-        known = AnnouncedState(
-            announced[0]["accounts"] or () if announced else (),
-            await self._read_records(board, at),
-            await self._read_best_of_others_us(board, leader, placed),
-        )
-        movers = await self._read_movers(board, [account for _, account in accounts])
         version = announced[0]["seq"] if announced else 0
-        for fact in records.find_announcements(
-            board.problem_number, accounts, leader, known, movers
-        ):
+        podium = list(announced[0]["accounts"] or ()) if announced else []
+        accounts = [entry.row["account"] for entry in placed]
+        # The accounts that may owe their places to a run of their own.
+        movers = await self.reads.rows("movers", accounts=accounts, **key_values(board))
+        facts: list[Fact | None] = [
+            await self._find_record(board, placed, at),
+            find_podium_change(
+                board.problem_number, podium, accounts, {row["account"] for row in movers}
+            ),
+        ]
+        for fact in filter(None, facts):
             version = await self._append(board, fact, version)
             if not version:
                 return False
@@ -69,42 +74,23 @@ class Announcements:
             await jobs.request(board, placed)
         return True
 
-    async def _read_records(self, board: LeaderboardKey, at: datetime) -> list[AnnouncedRecord]:
-        rows = await self.reads.rows("records_known", at=at, **key_values(board))
-        return [AnnouncedRecord(**row) for row in rows]
-
-    async def _read_best_of_others_us(
-        self, board: LeaderboardKey, leader: Leader | None, placed: list[PlacedEntry]
-    ) -> float | None:
-        if leader is None:
-            return None
-        row = placed[0].row
-        (best,) = await self.reads.rows(
-            "best_of_others",
-            account=row["account"],
-            source=row["source"],
-            seq=leader.seq,
-            **key_values(board),
-        )
-        score_us: float | None = best["score_us"]
-        return score_us
-
-    async def _read_movers(self, board: LeaderboardKey, accounts: list[str]) -> set[str]:
-        """The accounts that may owe their places to a run of their own."""
-        rows = await self.reads.rows("movers", accounts=accounts, **key_values(board))
-        return {row["account"] for row in rows}
-
-    async def _read_leader(self, board: LeaderboardKey, placed: list[PlacedEntry]) -> Leader | None:
+    async def _find_record(
+        self, board: LeaderboardKey, placed: list[PlacedEntry], at: datetime
+    ) -> RecordSet | None:
+        """The record of an untied rank 1, None if it sets none."""
         if not placed or placed[0].place.is_tied:
             return None
-        row = placed[0].row
-        runs = await self.reads.rows(
-            "leader", account=row["account"], source=row["source"], **key_values(board)
-        )
+        row, key = placed[0].row, key_values(board)
+        entry_key = key | {"account": row["account"], "source": row["source"]}
+        runs = await self.reads.rows("leader", **entry_key)
         if not runs:  # The leaderboard changed; the batch that changed it comes here too.
             return None
-        score_us = row["score_us"]
-        return Leader(row["submission"], runs[0]["run"], row["account"], score_us, runs[0]["seq"])
+        run, seq = runs[0]["run"], runs[0]["seq"]
+        leader = Leader(row["submission"], run, row["account"], row["score_us"], seq)
+        known = await self.reads.rows("records_known", at=at, **key)
+        (best,) = await self.reads.rows("best_of_others", seq=seq, **entry_key)
+        records = [AnnouncedRecord(**record) for record in known]
+        return find_record(board.problem_number, leader, records, best["score_us"])
 
     async def _append(self, board: LeaderboardKey, fact: Fact, version: int) -> int:
         """Append to the history of a leaderboard; returns the new version, 0 on a conflict."""

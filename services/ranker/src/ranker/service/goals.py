@@ -17,7 +17,7 @@ from ranker.domain.goals import (
     scores_us,
 )
 from ranker.domain.rows import LeaderboardKey
-from ranker.service.append import EventCause, append_event
+from ranker.service.decisions import EventCause, append_event
 from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
 from shared import subjects

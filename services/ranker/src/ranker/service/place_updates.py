@@ -32,11 +32,9 @@ class PlaceTables(Protocol):
 
     async def place(self, statement: str, **values: object) -> list[Row]:
         """Run one statement of sql/place.sql and return its rows."""
-        ...
 
     async def write_places(self, statement: str, **values: object) -> None:
         """Run one statement of sql/place.sql that returns no rows."""
-        ...
 
 
 class EntryChange(NamedTuple):

@@ -106,7 +106,6 @@ class Reads(Protocol):
 
     async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
         """The rows of one statement. Raises Failed."""
-        ...
 
 
 class ReadModelStore(Protocol):
@@ -114,29 +113,24 @@ class ReadModelStore(Protocol):
 
     async def checkpoint(self) -> int:
         """The sequence of the last folded event."""
-        ...
 
     def prepare(self, batch: Sequence[DecodedEvent]) -> None:
         """Fold the batch that is written next while the one before it is still being written.
 
         Does nothing if rows are missing; then `write` folds it.
         """
-        ...
 
     async def write(self, after: int, batch: Sequence[DecodedEvent]) -> BatchChange:
         """Fold a batch, all or nothing, and move the checkpoint with it.
 
         Raises Fenced, or Unfoldable for the first event of a batch, which the caller then splits.
         """
-        ...
 
     async def park(self, seq: int, reason: str) -> None:
         """Record the event at which the projection stopped."""
-        ...
 
     async def skip(self, seq: int) -> None:
         """Continue without an event. Raises Fenced."""
-        ...
 
 
 class DecisionStore(ReadModelStore, Reads, Protocol):
@@ -144,19 +138,15 @@ class DecisionStore(ReadModelStore, Reads, Protocol):
 
     async def undecided(self, limit: int) -> Sequence[PendingDecision]:
         """The submissions that wait for a decision, oldest first."""
-        ...
 
     async def undecided_items(self, limit: int) -> Sequence[PendingDecision]:
         """The items of rejudges that wait for a decision."""
-        ...
 
     async def unpreviewed(self) -> Sequence[DueRejudge]:
         """The rejudges that wait for their preview."""
-        ...
 
     async def preview(self, due: DueRejudge) -> dict[str, Any]:
         """What a rejudge would change, without changing it."""
-        ...
 
 
 class Metrics(Protocol):
@@ -164,12 +154,9 @@ class Metrics(Protocol):
 
     def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
         """A batch is in Postgres; `behind` events are still waiting."""
-        ...
 
     def parked(self, events: int) -> None:
         """The number of events that cannot be folded and stop the projection: 0 or 1."""
-        ...
 
     def decided(self, end: SubmissionFinished) -> None:
         """A submission was ended."""
-        ...

@@ -12,10 +12,9 @@ import msgspec
 from ranker.domain.fold import decode_event
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
 from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.ports import BatchChange, Metrics, ReadModelStore, Unfoldable
 from ranker.service.progress import ProjectionProgress
 from shared.event_log import EventSource, Feed, RecordedEvent

@@ -50,15 +50,12 @@ class SenderMetrics(Protocol):
 
     def tried(self, outcome: str) -> None:
         """Count a try."""
-        ...
 
     def switched_off(self) -> None:
         """Count a webhook that was switched off."""
-        ...
 
     def pending(self, deliveries: int) -> None:
         """Set the number of pending deliveries."""
-        ...
 
 
 @dataclass
