@@ -86,7 +86,6 @@ def find_objection(
 
 
 def _is_quiet(case: CaseResult) -> bool:
-    """Whether the spread of the null calls is small compared with the time."""
     if len(case.null_us) != 3 or case.time_us is None:
         return False
     low, _, high = case.null_us
@@ -226,7 +225,6 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
 
 
 def _find_impossible_time(run: RunVerdict) -> tuple[str, str] | None:
-    """Return why a time is held if no machine of this kind can be that fast."""
     below = find_below_floor(run.timed, run.floors_us)
     if below is None:
         return None

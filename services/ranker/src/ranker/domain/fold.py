@@ -71,7 +71,6 @@ def _rule(kind: type[F], statement: str, extra_values: Callable[[F], Values]) ->
 
 
 def _values(event: RecordedEvent, fact: Fact) -> Values:
-    """The fields of a fact, and its aggregate's id, its sequence, its time and its actor."""
     envelope = event.envelope
     return msgspec.structs.asdict(fact) | {
         "id": last_token(envelope.agg),

@@ -36,7 +36,23 @@ class LeaderboardKey(NamedTuple):
     problem_number: int
 
 
-class Submission(msgspec.Struct, kw_only=True, gc=False):
+class _Job(msgspec.Struct, kw_only=True, gc=False):
+    """The job of a submission or of a rejudge's item: its state, and the run that has its lease."""
+
+    state: str
+    state_at: datetime
+    lease_until_at: datetime | None = None
+    job: str | None = None
+    run: str | None = None
+    agent: str | None = None
+    attempt: int = 0
+
+    def move(self, state: str, at: datetime) -> None:
+        """Change the state."""
+        self.state, self.state_at = state, at
+
+
+class Submission(_Job, kw_only=True, gc=False):
     """A submission: the request, its state, its end, and one timeline entry per event.
 
     `baseline` names the problem's baseline that it runs; `cases_passed` counts visible checked
@@ -57,13 +73,6 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
     source_media: str
     received_at: datetime
     deadline_at: datetime
-    state: str
-    state_at: datetime
-    lease_until_at: datetime | None = None
-    job: str | None = None
-    run: str | None = None
-    agent: str | None = None
-    attempt: int = 0
     outcome: str | None = None
     verdict: str | None = None
     code: str | None = None
@@ -74,10 +83,6 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
     timeline: list[Line] = msgspec.field(default_factory=list)
     baseline: str = ""
     cases_passed: int = 0
-
-    def move(self, state: str, at: datetime) -> None:
-        """Change the state."""
-        self.state, self.state_at = state, at
 
     @property
     def is_over(self) -> bool:
@@ -91,7 +96,7 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
             self.timeline.append((event.seq, envelope.type, envelope.at, note, envelope.actor))
 
 
-class Item(msgspec.Struct, kw_only=True, gc=False):
+class Item(_Job, kw_only=True, gc=False):
     """A submission in a rejudge: its job there, and the result as a draft."""
 
     rejudge: str
@@ -99,19 +104,8 @@ class Item(msgspec.Struct, kw_only=True, gc=False):
     to_number: int
     account: str
     gpu: str
-    state: str
-    state_at: datetime
-    lease_until_at: datetime | None = None
-    job: str | None = None
-    run: str | None = None
-    agent: str | None = None
-    attempt: int = 0
     reason: str = ""
     result: Raw = Raw(b"null")
-
-    def move(self, state: str, at: datetime) -> None:
-        """Change the state."""
-        self.state, self.state_at = state, at
 
     @property
     def is_over(self) -> bool:

@@ -240,7 +240,6 @@ class Standings:
         }
 
     def _group_by_source(self, board: LeaderboardKey) -> dict[tuple[str, str], list[str]]:
-        """The submissions that count, by account and source, in the order of their decision."""
         by_source: dict[tuple[str, str], list[str]] = {}
         for submission, result in self.results.get(board, {}).items():
             if (

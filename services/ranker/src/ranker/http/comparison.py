@@ -193,7 +193,6 @@ def comparison_router(sources: ReadSources) -> APIRouter:
 
 
 async def _diff_sources(view: ReaderView, blobs: BlobStore, first: Row, second: Row) -> str | None:
-    """The diff of the sources if the reader may see both."""
     at = now()
     if view.source_hidden(first, at) or view.source_hidden(second, at):
         return None

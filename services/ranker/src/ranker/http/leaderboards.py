@@ -192,7 +192,6 @@ class ArchivedLeaderboards:
 
 
 def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str, Any]:
-    """A row as the live leaderboard shows it."""
     low, high = result.interval_us or (None, None)
     run_values = {"run_us": result.score_us, "low_us": low, "high_us": high}
     grading = {"grade": result.grade, "is_provisional": result.is_provisional}
@@ -240,7 +239,6 @@ class PageReader:
         return PageRows(seq, rows, len(placed) > end)
 
     async def _rank_again(self, request: PageRequest) -> list[PlacedEntry]:
-        """Rank a leaderboard again if its stored places do not fit the request. Raises Refused."""
         if request.as_of is None:
             return await rank_top(self.reads, request.board, RANKED_MAX, now())
         ladder = await read_ladder_before(self.reads, request.board, RANKED_MAX, request.as_of)
@@ -425,7 +423,6 @@ async def _read_checkpoint(reads: Reads) -> int:
 
 
 async def _read_other_versions(reads: Reads, board: LeaderboardKey) -> list[models.OtherVersion]:
-    """The other versions of the problem with entries on this GPU type, newest first."""
     rows = await reads.rows("versions", problem=board.problem, gpu=board.gpu)
     others = [row for row in rows if row["problem_version"] != board.problem_number]
     return convert(others, list[models.OtherVersion])
@@ -473,7 +470,6 @@ async def _read_personal_history(
 
 
 def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
-    """A row in the form of the public API."""
     source = {
         "problem": problem["slug"],
         "mode": RANKED,

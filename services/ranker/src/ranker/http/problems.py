@@ -304,7 +304,6 @@ def visible_files(manifest: Row) -> list[str]:
 
 
 def _visible_templates(manifest: Row) -> dict[str, str]:
-    """The templates that participants may see, by language."""
     visible = visible_files(manifest)
     return {key: name for key, name in manifest["templates"].items() if name in visible}
 

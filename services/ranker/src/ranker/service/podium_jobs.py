@@ -357,7 +357,6 @@ async def _read_run(log: EventLog, reads: Reads, job: str, agent: str, run: str)
 
 
 def _is_readable(event: RecordedEvent) -> bool:
-    """Whether an event is genuine and can be decoded."""
     try:
         return is_genuine(event.envelope) and event.fact is not None
     except (msgspec.MsgspecError, UnknownEvent):
@@ -365,5 +364,4 @@ def _is_readable(event: RecordedEvent) -> bool:
 
 
 def _find_first(history: Iterable[RecordedEvent], kind: type[Any]) -> Any:
-    """The first event of a type, None if there is none."""
     return next((event for event in history if event.envelope.type == kind.__name__), None)

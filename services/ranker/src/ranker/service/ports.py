@@ -12,6 +12,12 @@ from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from shared.event_log import RecordedEvent
 from shared.events import CaseResult, Roof, SubmissionFinished
 
+# The fields of a verdict that its row has as they are.
+VERDICT_COLUMNS = (
+    *("mode", "job", "run", "verdict", "stage", "reason"),
+    *("ranking_by", "sigma_run", "tie_us", "baseline"),
+)
+
 
 class Unfoldable(Exception):  # noqa: N818
     """An event that cannot be decoded or folded; an operator must look at it."""
@@ -60,35 +66,15 @@ class PendingDecision(NamedTuple):
     def from_row(cls, row: Mapping[str, Any], submission: str) -> "PendingDecision":
         """Make it from a row of sql/project.sql's `undecided`."""
         verdict = RunVerdict(
-            mode=row["mode"],
-            job=row["job"],
-            run=row["run"],
-            verdict=row["verdict"],
-            stage=row["stage"],
-            reason=row["reason"],
+            **{name: row[name] for name in VERDICT_COLUMNS},
             cases=msgspec.convert(row["cases"], list[CaseResult]),
-            ranking_by=row["ranking_by"],
             level=row["level"] or "",
             tier=row["tier"] or "",
-            sigma_run=row["sigma_run"],
-            tie_us=row["tie_us"],
             floors_us=case_floors_us(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
-            baseline=row["baseline"],
         )
-        return cls(
-            submission=submission,
-            version=row["version"],
-            verdict=verdict,
-            origin=RunOrigin(
-                agent=row["agent"],
-                run=row["run"],
-                token=row["token"],
-                sign_key=row["sign_key"],
-                key_commit=row["key_commit"],
-                harness_code=row["harness_code"] or "",
-            ),
-            ended_seq=row["ended_seq"],
-        )
+        origin = RunOrigin(**{name: row[name] for name in RunOrigin._fields})
+        origin = origin._replace(harness_code=row["harness_code"] or "")
+        return cls(submission, row["version"], verdict, origin, row["ended_seq"])
 
 
 class DueRejudge(NamedTuple):
@@ -149,8 +135,8 @@ class DecisionStore(ReadModelStore, Reads, Protocol):
         """What a rejudge would change, without changing it."""
 
 
-class Metrics(Protocol):
-    """Metrics of the projection."""
+class Metrics:
+    """Metrics of the projection and of the archive; this base class counts nothing."""
 
     def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
         """A batch is in Postgres; `behind` events are still waiting."""
@@ -160,3 +146,9 @@ class Metrics(Protocol):
 
     def decided(self, end: SubmissionFinished) -> None:
         """A submission was ended."""
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Everything up to `seq` is archived; `behind` events are still waiting."""
+
+    def sealed(self) -> None:
+        """The chain was sealed."""
