@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import Result
 
-from ranker.http import problem_details
-from ranker.http.problem_details import describe_rules
+from ranker.http import problems
+from ranker.http.problems import describe_rules
 from shared.problem_folders import read_problem_files
 from shared.problems import templates
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -67,7 +67,7 @@ def serving(version: ProblemVersion) -> Respond:
         if kind == "templates":
             gpus = parse_qs(url.query).get("gpu", [])
             starter = templates.find_starter_template(manifest, name)
-            return 200, problem_details.render_start(row, manifest, starter, version.files, gpus)
+            return 200, problems.render_start(row, manifest, starter, version.files, gpus)
         return 200, answer
 
     return say

@@ -4,18 +4,18 @@ from ranker.__main__ import SCHEMA
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import open_schemas
 from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.event_log import EventSource
 from shared.postgres import connect, migrate
-from tests.support.lives import NoMetrics
 
 
 async def fold(source: EventSource, dsn: str, schema: str, until: int) -> None:
     """Fold a source into read models, up to a sequence."""
     async with await connect(dsn, schema) as connection:
         models = ReadModels(connection)
-        async for _ in project(source, models, ProjectionProgress(), NoMetrics(), until=until):
+        async for _ in project(source, models, ProjectionProgress(), Metrics(), until=until):
             pass
 
 

@@ -11,7 +11,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader
-from ranker.replay.runner import SilentMetrics
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import new_id
@@ -49,7 +49,7 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
     last = await log.last()
     progress.advance(last)
     async with open_archive(postgres_dsn) as archive:
-        await run_archiver(log, archive, SilentMetrics(), until=last)
+        await run_archiver(log, archive, Metrics(), until=last)
     async with create_pool(postgres_dsn, 1, 2) as connections:
         archive_reader = ArchiveReader(connections)
         app = create_app(

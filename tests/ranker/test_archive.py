@@ -11,7 +11,7 @@ import pytest
 from ranker.archive.archiver import ArchiveService, SealConfig, Sealer, run_archiver
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due, to_stored_event
-from ranker.replay.runner import SilentMetrics
+from ranker.service.ports import Metrics
 from shared import wire
 from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed
@@ -52,8 +52,8 @@ async def full() -> MemoryLog:
 
 async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     log = await full()
-    await run_archiver(log, copy, SilentMetrics(), until=5)
-    await run_archiver(log, copy, SilentMetrics(), until=await log.last())
+    await run_archiver(log, copy, Metrics(), until=5)
+    await run_archiver(log, copy, Metrics(), until=await log.last())
     rows = await copy.page(0, 100)
     h = wire.CHAIN_START
     for row, event in zip(rows, log.since(0), strict=True):
@@ -64,7 +64,7 @@ async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     assert await copy.head() == (await log.last(), h)
 
 
-class PositionMetrics(SilentMetrics):
+class PositionMetrics(Metrics):
     """Metrics that remember the reported positions."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class PositionMetrics(SilentMetrics):
 async def test_a_restarted_archiver_reports_its_position_before_a_new_event(copy: Archive) -> None:
     log, metrics = await full(), PositionMetrics()
     last = await log.last()
-    await run_archiver(log, copy, SilentMetrics(), until=last)
+    await run_archiver(log, copy, Metrics(), until=last)
     restarted = asyncio.create_task(run_archiver(log, copy, metrics))
     await eventually(lambda: metrics.positions)
     restarted.cancel()
@@ -95,9 +95,9 @@ async def test_a_second_archiver_is_fenced_and_writes_nothing(copy: Archive) -> 
 
 async def test_a_log_that_is_shorter_than_its_archive_is_refused(copy: Archive) -> None:
     log = await full()
-    await run_archiver(log, copy, SilentMetrics(), until=await log.last())
+    await run_archiver(log, copy, Metrics(), until=await log.last())
     with pytest.raises(Gap):
-        await run_archiver(MemoryLog(), copy, SilentMetrics())
+        await run_archiver(MemoryLog(), copy, Metrics())
 
 
 def sealed(seq: int, upto: int) -> RecordedEvent:
@@ -129,11 +129,11 @@ async def test_a_seal_names_the_chain_and_its_signature_holds(
 ) -> None:
     log, key = await full(), load_key(tmp_path / "seal.key")
     last = await log.last()
-    await run_archiver(log, copy, SilentMetrics(), until=last)
-    sealer = Sealer(log, copy, key, OFTEN, SilentMetrics())
+    await run_archiver(log, copy, Metrics(), until=last)
+    sealer = Sealer(log, copy, key, OFTEN, Metrics())
     await sealer.look()
     await sealer.look()  # The archive has not seen the first one yet.
-    await run_archiver(log, copy, SilentMetrics(), until=last + 1)
+    await run_archiver(log, copy, Metrics(), until=last + 1)
     await sealer.look()
     (event,) = log.since(last)
     (row,) = await copy.page(last - 1, 1)
@@ -149,7 +149,7 @@ async def test_seals_are_read_newest_first(copy: Archive, postgres_dsn: str) -> 
     await log.append(NewEvent(sealed(1, 1).envelope, 0))
     second = msgspec.structs.replace(sealed(2, 2).envelope, id="second")
     await log.append(NewEvent(second, 1))
-    await run_archiver(log, copy, SilentMetrics(), until=2)
+    await run_archiver(log, copy, Metrics(), until=2)
     async with create_pool(postgres_dsn, 1, 1) as connections:
         seals = await ArchiveReader(connections).read_seals(10)
     assert [item.seq for item in seals] == [2, 1]

@@ -22,7 +22,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.replay.runner import SilentMetrics
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest, Finding
@@ -30,7 +30,7 @@ from shared.event_log import NewEvent
 from shared.postgres import connect, create_pool
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
-from tests.support.lives import T0, Life, NoMetrics
+from tests.support.lives import T0, Life
 from tests.support.memory import MemoryBlobStore, MemoryLog
 
 pytestmark = pytest.mark.server
@@ -73,8 +73,8 @@ async def place(postgres_dsn: str, platform: AuditPlatform) -> AsyncIterator[Pla
         await connect(postgres_dsn, LIVE) as connection,
     ):
         models = ReadModels(connection)
-        await run_archiver(platform.log, archive, SilentMetrics(), until=last)
-        async for _ in project(platform.log, models, ProjectionProgress(), NoMetrics(), until=last):
+        await run_archiver(platform.log, archive, Metrics(), until=last)
+        async for _ in project(platform.log, models, ProjectionProgress(), Metrics(), until=last):
             pass
         yield Place(platform, archive, models)
 

@@ -16,11 +16,11 @@ from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.http.leaderboard_pages import ArchivedLeaderboards, make_entries
+from ranker.http.leaderboards import ArchivedLeaderboards, make_entries
 from ranker.live import Live
 from ranker.postgres import Reader
-from ranker.replay.runner import SilentMetrics
 from ranker.service.leaderboard import rank_top
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
@@ -67,7 +67,7 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
     last = await platform.log.last()
     await fold(platform.log, postgres_dsn, LIVE, last)
     async with open_archive(postgres_dsn) as archive:
-        await run_archiver(platform.log, archive, SilentMetrics(), until=last)
+        await run_archiver(platform.log, archive, Metrics(), until=last)
     async with create_pool(postgres_dsn, 1, 2, LIVE) as connections:
         yield placed(connections, last)
 

@@ -12,8 +12,7 @@ from discord_edge.postgres import PostgresLedger
 from ingest.ports import Note
 from ingest.postgres import PostgresAccountStore
 from ranker.blobs import check_blobs, find_blob_digests
-from ranker.export.backup import export_log, import_log
-from ranker.export.manifest import ACCOUNTS, BLOBS, manifest_path, part_path
+from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log, manifest_path, part_path
 from ranker.export.postgres import AccountsCopy
 from shared.errors import Refused
 from shared.postgres import create_pool, migrate

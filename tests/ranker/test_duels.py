@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ranker.service.duels import is_sound
+from ranker.service.podium_jobs import is_sound
 from shared import events, subjects
 from shared.events import DUEL, DuelResult
 from shared.ids import duel_job_id

@@ -22,7 +22,7 @@ from ranker.archive.postgres import SCHEMA as ARCHIVE
 from ranker.blobs import load_blobs, save_blobs
 from ranker.export.backup import check_restorable, export_log, import_log
 from ranker.postgres import ReadModels
-from ranker.replay.runner import SilentMetrics
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from ranker.settings import Settings
@@ -38,7 +38,7 @@ from shared.postgres import connect, migrate
 from shared.settings import Listen
 from tests.ranker.audit_platform import AuditPlatform
 from tests.support.examples import example_event
-from tests.support.lives import AGENT, Life, NoMetrics
+from tests.support.lives import AGENT, Life
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.servers import SharedNats, postgres_database
 
@@ -78,9 +78,9 @@ async def rank(log: NatsLog, dsn: str) -> None:
     last = await log.last()
     async with await connect(dsn, SCHEMA) as connection, open_archive(dsn) as archive:
         models = ReadModels(connection)
-        async for _ in project(log, models, ProjectionProgress(), NoMetrics(), until=last):
+        async for _ in project(log, models, ProjectionProgress(), Metrics(), until=last):
             pass
-        await run_archiver(log, archive, SilentMetrics(), until=last)
+        await run_archiver(log, archive, Metrics(), until=last)
 
 
 def environ(settings: Settings) -> dict[str, str]:

@@ -8,13 +8,14 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.postgres import ReadModels
 from ranker.service.leaderboard import rank_top, read_page
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import subjects
 from shared.clock import now
 from shared.events import SubmissionFinished
 from shared.postgres import connect
-from tests.support.lives import NoMetrics, say
+from tests.support.lives import say
 from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
@@ -33,7 +34,7 @@ async def empty(dsn: str) -> None:
 
 
 async def follow(log: MemoryLog, models: ReadModels) -> None:
-    async for _ in project(log, models, ProjectionProgress(), NoMetrics(), until=await log.last()):
+    async for _ in project(log, models, ProjectionProgress(), Metrics(), until=await log.last()):
         pass
 
 

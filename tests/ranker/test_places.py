@@ -21,13 +21,14 @@ from ranker.service.leaderboard import (
     read_page,
     read_standing,
 )
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.clock import now
 from shared.postgres import connect
 from tests.ranker.replays import replayed
 from tests.ranker.test_standings_sql import Chaos
-from tests.support.lives import T0, NoMetrics, publish
+from tests.support.lives import T0, publish
 
 pytestmark = pytest.mark.server
 ACCOUNTS = [f"p{number}" for number in range(40)]
@@ -43,7 +44,7 @@ async def projection(dsn: str) -> AsyncIterator[ReadModels]:
 
 async def follow(chaos: Chaos, models: ReadModels) -> None:
     last = await chaos.log.last()
-    async for _ in project(chaos.log, models, ProjectionProgress(), NoMetrics(), until=last):
+    async for _ in project(chaos.log, models, ProjectionProgress(), Metrics(), until=last):
         pass
 
 

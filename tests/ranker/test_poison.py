@@ -13,7 +13,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service.ports import Unfoldable
+from ranker.service.ports import Metrics, Unfoldable
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects
@@ -22,7 +22,7 @@ from shared.event_log import NewEvent
 from shared.postgres import connect, create_pool
 from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.ranker.replays import replayed
-from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.support.lives import T0, Life, begin, live, publish, say
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.ranking import is_folded, ranker_of, read_outcomes, running
 from tests.support.reading import STAFF
@@ -175,6 +175,6 @@ async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:
     async with await connect(postgres_dsn, SCHEMA) as connection:
         with pytest.raises(Unfoldable):
             async for _ in project(
-                log, ReadModels(connection), ProjectionProgress(), NoMetrics(), until=2
+                log, ReadModels(connection), ProjectionProgress(), Metrics(), until=2
             ):
                 pass

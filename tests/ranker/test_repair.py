@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from ranker.archive.archiver import run_archiver
 from ranker.archive.postgres import open_archive
-from ranker.replay.runner import SilentMetrics
+from ranker.service.ports import Metrics
 from ranker.settings import Settings
 from shared.event_log import RecordedEvent
 from shared.events import LogImported
@@ -150,7 +150,7 @@ async def _archive_alone(platform: Platform) -> None:
     nc = await platform.connect()
     log = NatsLog(nc)
     async with open_archive(platform.settings.postgres_dsn) as archive:
-        await run_archiver(log, archive, SilentMetrics(), until=await log.last())
+        await run_archiver(log, archive, Metrics(), until=await log.last())
     await nc.close()
 
 

@@ -17,8 +17,9 @@ from ranker.audit.command import ArchiveCopy
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, open_schemas
-from ranker.replay.runner import ReplayInput, SilentMetrics, replay_schema
+from ranker.replay.runner import ReplayInput, replay_schema
 from ranker.replay.sources import ArchiveLog, FileLog
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest
@@ -28,7 +29,7 @@ from shared.postgres import connect, create_pool, migrate
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.replays import filling, fold, replayed
-from tests.support.lives import Life, NoMetrics
+from tests.support.lives import Life
 from tests.support.memory import MemoryLog
 from tests.support.servers import drop_schema
 from tests.support.waits import eventually
@@ -45,7 +46,7 @@ async def platform(tmp_path: Path) -> AuditPlatform:
 
 async def copy(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_archive(dsn, schema) as fresh:
-        await run_archiver(source, fresh, SilentMetrics(), until=until)
+        await run_archiver(source, fresh, Metrics(), until=until)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ async def projecting(log: MemoryLog, dsn: str) -> AsyncIterator[ReadModels]:
 
     async def run() -> None:
         async with await connect(dsn, LIVE) as connection:
-            async for _ in project(log, ReadModels(connection), ProjectionProgress(), NoMetrics()):
+            async for _ in project(log, ReadModels(connection), ProjectionProgress(), Metrics()):
                 pass
 
     running = asyncio.create_task(run())
@@ -245,7 +246,7 @@ async def test_a_spoilt_archive_is_mended_from_the_log(dsn: str, platform: Audit
             result = await replay_schema(both, replay_input, switch=True)
         assert [difference["kind"] for difference in result.differences] == ["event_archive"] * 2
         await platform.live(Life("s9", account="eve"))
-        await run_archiver(log, archiving, SilentMetrics(), until=await log.last())
+        await run_archiver(log, archiving, Metrics(), until=await log.last())
         assert (await audited(archiving, log)).is_clean
 
 

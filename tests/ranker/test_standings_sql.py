@@ -16,6 +16,7 @@ from ranker.domain.ties import assign_places
 from ranker.postgres import ReadModels
 from ranker.service.leaderboard import make_scored_entries as in_standings
 from ranker.service.leaderboard import rank_top
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects
@@ -24,7 +25,7 @@ from shared.event_log import NewEvent
 from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
 from shared.postgres import connect
 from shared.wire import EventMetadata, make_envelope
-from tests.support.lives import BLOB, T0, NoMetrics, publish
+from tests.support.lives import BLOB, T0, publish
 from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
@@ -250,9 +251,7 @@ async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: 
             for _ in range(STEPS):
                 await chaos.step()
             last = await chaos.log.last()
-            async for _ in project(
-                chaos.log, models, ProjectionProgress(), NoMetrics(), until=last
-            ):
+            async for _ in project(chaos.log, models, ProjectionProgress(), Metrics(), until=last):
                 pass
             for event in chaos.log.since(folded_seq):
                 standings.fold(event)

@@ -1,7 +1,6 @@
 """Lives of submissions, said into a log as the services would say them."""
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -11,7 +10,7 @@ from nacl.signing import SigningKey
 
 from shared import events, signing, subjects
 from shared.clock import new_id
-from shared.event_log import EventLog, NewEvent, RecordedEvent
+from shared.event_log import EventLog, NewEvent
 from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
 from shared.ids import submission_job_id
 from shared.wire import EventMetadata, make_envelope
@@ -25,19 +24,6 @@ ROOF = Roof(case="size=1", bytes=8e5, flops=1e5, dtype="fp32", floors_us={"": 1e
 KEY = SigningKey(bytes(32))
 # Of every run: the key that opens its commitment.
 RUN_KEY = "ab" * 32
-
-
-class NoMetrics:
-    """Nobody watches."""
-
-    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
-        """Nothing to count."""
-
-    def parked(self, events: int) -> None:
-        """Nothing to count."""
-
-    def decided(self, end: events.SubmissionFinished) -> None:
-        """Nothing to count."""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,14 @@ from typing import Any
 from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
 from ranker.postgres import ReadModels
-from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
+from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
-from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
+from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from shared.event_log import EventLog
 from shared.postgres import connect
-from tests.support.lives import NoMetrics
 from tests.support.memory import MemoryBlobStore
 
 LOOSE = Demand("none", ("C2",))
@@ -34,7 +32,7 @@ def ranker_of(
     has_confirmations: bool = False,
 ) -> Ranker:
     """A ranker that writes these read models, with duels and confirmations if it has them."""
-    decisions = Decisions(log, models, blobs or MemoryBlobStore(), NoMetrics(), wanted)
+    decisions = Decisions(log, models, blobs or MemoryBlobStore(), Metrics(), wanted)
     duels = Duels(log, models, wanted, is_on=has_duels)
     confirmations = Confirmations(log, models, wanted, is_on=has_confirmations)
     podium_jobs = (duels, confirmations)

@@ -1,10 +1,8 @@
 """Run ranker: the service, or one of its commands (gc, audit, scrub, replay, ...)."""
 
 import asyncio
-import json
 import logging
 import sys
-from dataclasses import asdict
 from gc import set_threshold
 
 from ranker import commands
@@ -13,25 +11,21 @@ from ranker.archive.archiver import ArchiveService, SealConfig
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.archive.postgres import ArchiveReader
-from ranker.blobs import Collection, collect_blobs
 from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, open_read_models
-from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
+from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
-from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.settings import Settings, load
-from ranker.webhooks.watcher import WebhookSources, run_webhooks
+from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
 from shared.blobs import BlobStore
-from shared.clock import now
 from shared.errors import Failed
 from shared.http import BodyLimitMiddleware, serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
@@ -85,8 +79,8 @@ async def _run_projection(
             async with open_read_models(settings.postgres_dsn, SCHEMA) as models:
                 await models.check_writable()
                 outage.end()
-                decisions = Decisions(log, models, blobs, metrics, settings.demand())
                 demand = settings.demand()
+                decisions = Decisions(log, models, blobs, metrics, demand)
                 duels = Duels(log, models, demand, is_on=settings.duels)
                 confirmations = Confirmations(log, models, demand, is_on=settings.confirmations)
                 podium_jobs = (duels, confirmations)
@@ -119,7 +113,6 @@ def _load_seal_config(settings: Settings) -> SealConfig | None:
 
 
 async def _serve_reads(settings: Settings, life: Lifecycle, sources: ReadSources) -> None:
-    """Serve the read API until the process stops."""
     app = BodyLimitMiddleware(create_app(sources), BODY_BYTES_MAX)
     authenticated = ReaderAuthentication(app, settings.reader_key)
     metered, (host, port) = HttpMetricsMiddleware(authenticated, "ranker"), settings.listen
@@ -137,37 +130,26 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure_streams(nc, settings.replicas)
     monitor = LogMonitor(nc, "ranker", life.ail)
-    log, bus, blobs, progress, live = (
-        NatsLog(nc, monitor),
-        NatsBus(nc),
-        NatsBlobStore(nc),
-        ProjectionProgress(),
-        Live(),
-    )
+    log, bus, blobs = NatsLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
+    progress, live = ProjectionProgress(), Live()
     LogMetrics("ranker", log)
     MonitorMetrics("ranker", monitor)
     archive = ArchiveService(log, dsn, life.ail)
     async with create_pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         reader = Reader(connections)
-        seal_key = public_key(sealing.key) if sealing else None
         read_sources = ReadSources(
-            reader,
-            progress,
-            live,
-            log.last,
-            blobs,
-            ArchiveReader(connections),
-            seal_key,
-            streams_max(file_limit()),
+            *(reader, progress, live, log.last, blobs),
+            archive=ArchiveReader(connections),
+            seal_key=public_key(sealing.key) if sealing else None,
+            streams_max=streams_max(file_limit()),
         )
-        webhook_sources = WebhookSources(log, reader, progress, dsn, SCHEMA)
 
         async def read_log() -> None:
             await monitor.until_whole()
             await run_until_first(
                 _run_projection(settings, life, log, progress, blobs),
                 archive.keep(),
-                run_webhooks(webhook_sources, is_local=settings.webhooks_local),
+                run_webhooks(settings, SCHEMA, log, reader, progress),
                 archive.seal(sealing),
             )
 
@@ -186,25 +168,8 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     await nc.close()
 
 
-async def _collect(settings: Settings, *, is_trial: bool) -> Collection:
-    nc = await connect(settings.nats_url, "ranker-gc")
-    try:
-        return await collect_blobs(NatsLog(nc), NatsBlobStore(nc), now(), is_trial=is_trial)
-    finally:
-        await nc.close()
-
-
-def gc(settings: Settings, *, is_trial: bool) -> int:
-    """Remove the blobs that no event refers to, or only count them; print the result as JSON."""
-    collection = asyncio.run(_collect(settings, is_trial=is_trial))
-    sys.stdout.write(json.dumps(asdict(collection)) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
     set_threshold(GARBAGE_MIN)
-    if sys.argv[1:] in (["gc", "--dry-run"], ["gc", "--apply"]):
-        sys.exit(gc(load(), is_trial=sys.argv[2] == "--dry-run"))
     if sys.argv[1:]:
         sys.exit(commands.main(sys.argv[1:], SCHEMA))
     sys.exit(lifecycle.run_service("ranker", load, _run, files_min=FILES_MIN))

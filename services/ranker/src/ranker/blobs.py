@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ranker.domain.projection import DIGEST
+from ranker.domain.fold import DIGEST
 from shared.blobs import (
     BLOB_BYTES_MAX,
     BLOB_RETENTION_S,

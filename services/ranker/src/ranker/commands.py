@@ -10,6 +10,7 @@ import logging
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from signal import SIGINT
@@ -19,13 +20,17 @@ import msgspec
 
 from ranker.audit.command import audit_file, audit_live
 from ranker.audit.report import report_lines
+from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
-from ranker.export.backup import export_log, import_log
-from ranker.export.manifest import ACCOUNTS, BLOBS
+from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
-from ranker.settings import load
+from ranker.settings import Settings, load
+from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.nats.blobs import NatsBlobStore
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
 
 OK, DIFFERS, REFUSED, FAILED = range(4)
 INTERRUPTED = 128 + SIGINT
@@ -61,6 +66,8 @@ async def _run(options: Namespace, schema: str) -> int:
             summary = await import_log(
                 load(), options.file, options.actor, is_incomplete_allowed=allowed
             )
+        case "gc":
+            summary = await _collect_blobs(load(), is_trial=options.is_trial)
         case "scrub":
             report = await scrub_log(load())
             summary, is_equal = report.data(), report.is_clean
@@ -77,6 +84,15 @@ async def _run(options: Namespace, schema: str) -> int:
             is_equal = summary["is_equal"]
     _print_json(summary)
     return OK if is_equal else DIFFERS
+
+
+async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any]:
+    nc = await connect(settings.nats_url, "ranker-gc")
+    try:
+        log, store = NatsLog(nc), NatsBlobStore(nc)
+        return asdict(await collect_blobs(log, store, now(), is_trial=is_trial))
+    finally:
+        await nc.close()
 
 
 async def _audit(options: Namespace, schema: str) -> int:
@@ -101,7 +117,6 @@ def _print_json(value: dict[str, Any]) -> None:
 
 
 def _read_seals(path: Path | None) -> list[PublishedSeal]:
-    """Read seals that were saved from GET /v1/audit/seals. Raises Refused."""
     if path is None:
         return []
     try:
@@ -126,73 +141,60 @@ _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 def _make_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m ranker")
     commands = parser.add_subparsers(dest="command", required=True)
-    _audit_arguments(commands.add_parser("audit", help="check a leaderboard and its log"))
-    replay_parser = commands.add_parser("replay", help="fold a projection beside the live one")
-    replay_parser.add_argument("--projection", choices=PROJECTIONS, default="ranker")
-    replay_parser.add_argument("--source", choices=SOURCES, default="stream")
-    replay_parser.add_argument("--file", type=Path, help="an exported log, for --source file")
-    replay_parser.add_argument(
-        "--switch", action="store_true", help="replace the live projection with it"
-    )
-    rebuild_parser = commands.add_parser(
-        "rebuild", help="replay ranker's read models and only compare"
-    )
-    rebuild_parser.set_defaults(projection="ranker", source="stream", file=None, switch=False)
-    export_parser = commands.add_parser(
-        "export", help="back up the log, its blobs and the accounts"
-    )
-    export_parser.add_argument("file", type=Path)
-    export_parser.add_argument("--source", choices=("stream", "archive"), default="stream")
+    actor_help = "who runs the command, for the record"
+    actor: dict[str, Any] = {"default": "service:ranker", "help": actor_help}
+
+    audit = commands.add_parser("audit", help="check a leaderboard and its log").add_argument
+    audit("problem")
+    audit("gpu")
+    audit("--version", type=int, help="problem version; default: the newest")
+    audit("--as-of", type=_parse_instant, help="the leaderboard at this instant")
+    audit("--as-of-seq", type=int, help="the leaderboard after this event")
+    audit("--file", type=Path, help="an exported log; no server is needed")
+    audit("--key", action="append", default=[], help="a public key of seals, in base64")
+    audit("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
+    audit("--json", action="store_true")
+
+    replay_help = "fold a projection beside the live one"
+    replay = commands.add_parser("replay", help=replay_help).add_argument
+    replay("--projection", choices=PROJECTIONS, default="ranker")
+    replay("--source", choices=SOURCES, default="stream")
+    replay("--file", type=Path, help="an exported log, for --source file")
+    replay("--switch", action="store_true", help="replace the live projection with it")
+    rebuild = commands.add_parser("rebuild", help="replay ranker's read models and only compare")
+    rebuild.set_defaults(projection="ranker", source="stream", file=None, switch=False)
+
+    export_help = "back up the log, its blobs and the accounts"
+    export = commands.add_parser("export", help=export_help).add_argument
+    export("file", type=Path)
+    export("--source", choices=("stream", "archive"), default="stream")
     for part in (BLOBS, ACCOUNTS):
-        export_parser.add_argument(
-            f"--without-{part}",
-            dest="left_out",
-            action="append_const",
-            const=part,
-            default=[],
-            help=f"leave out the {part}; the manifest records it",
-        )
+        part_help = f"leave out the {part}; the manifest records it"
+        left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
+        export(f"--without-{part}", **left_out, default=[], help=part_help)
     # Blobs are always exported now; the old option is still accepted.
-    export_parser.add_argument("--blobs", action="store_true", help=SUPPRESS)
+    export("--blobs", action="store_true", help=SUPPRESS)
+
+    gc_help = "count, or remove, the blobs that no event refers to"
+    gc_parser = commands.add_parser("gc", help=gc_help, allow_abbrev=False)
+    gc_modes = gc_parser.add_mutually_exclusive_group(required=True)
+    gc_modes.add_argument("--dry-run", dest="is_trial", action="store_true")
+    gc_modes.add_argument("--apply", dest="is_trial", action="store_false")
+
     commands.add_parser("scrub", help="compare the log with its archive, event by event")
-    repair_parser = commands.add_parser(
-        "repair", help="put back what the log lacks, from its archive"
-    )
-    repair_parser.add_argument(
-        "file", type=Path, help="a new file: the repaired log is written there first"
-    )
-    repair_parser.add_argument(
-        "--overwrite", action="store_true", help="where events differ, take the archive's"
-    )
-    repair_parser.add_argument(
-        "--accept-loss", action="store_true", help="continue without events that are in neither"
-    )
-    repair_parser.add_argument(
-        "--actor", default="service:ranker", help="who runs the command, for the record"
-    )
-    import_parser = commands.add_parser("import", help="restore a backup into an empty log")
-    import_parser.add_argument("file", type=Path)
-    import_parser.add_argument(
-        "--incomplete",
-        dest="is_incomplete_allowed",
-        action="store_true",
-        help="restore what is there and report what is missing",
-    )
-    import_parser.add_argument(
-        "--actor", default="service:ranker", help="who runs the command, for the record"
-    )
+    repair_help = "put back what the log lacks, from its archive"
+    repair = commands.add_parser("repair", help=repair_help).add_argument
+    repair("file", type=Path, help="a new file: the repaired log is written there first")
+    repair("--overwrite", action="store_true", help="where events differ, take the archive's")
+    loss_help = "continue without events that are in neither"
+    repair("--accept-loss", action="store_true", help=loss_help)
+    repair("--actor", **actor)
+
+    restore_help = "restore a backup into an empty log"
+    restore = commands.add_parser("import", help=restore_help).add_argument
+    restore("file", type=Path)
+    incomplete_help = "restore what is there and report what is missing"
+    allowed = "is_incomplete_allowed"
+    restore("--incomplete", dest=allowed, action="store_true", help=incomplete_help)
+    restore("--actor", **actor)
     return parser
-
-
-def _audit_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("problem")
-    parser.add_argument("gpu")
-    parser.add_argument("--version", type=int, help="problem version; default: the newest")
-    parser.add_argument("--as-of", type=_parse_instant, help="the leaderboard at this instant")
-    parser.add_argument("--as-of-seq", type=int, help="the leaderboard after this event")
-    parser.add_argument("--file", type=Path, help="an exported log; no server is needed")
-    parser.add_argument(
-        "--key", action="append", default=[], help="a public key of seals, in base64"
-    )
-    parser.add_argument("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
-    parser.add_argument("--json", action="store_true")

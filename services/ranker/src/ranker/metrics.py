@@ -1,9 +1,11 @@
 """Prometheus metrics of ranker."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from prometheus_client import Counter, Gauge
 
+from ranker.service.ports import Metrics
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import SubmissionFinished
@@ -15,7 +17,7 @@ OUTCOMES = ("passed", "failed", "timed_out", "cancelled", "rejected", "infra_fai
 END, REJECTION = "SubmissionFinished", "SubmissionRejected"
 
 
-class RankerMetrics:
+class RankerMetrics(Metrics):
     """Projection lag and outcomes of submissions; `seq` returns the current checkpoint."""
 
     def __init__(self, seq: Callable[[], int] = lambda: 0) -> None:
@@ -57,18 +59,17 @@ def _outcome(event: RecordedEvent) -> str:
     """The outcome label of a submission; unknown outcomes become "other"."""
     if event.envelope.type == REJECTION:
         return "rejected"
-    try:
+    with suppress(UnknownEvent):
         outcome = getattr(event.fact, "outcome", "")
-    except UnknownEvent:
-        outcome = ""
-    return outcome if outcome in OUTCOMES else "other"
+        return outcome if outcome in OUTCOMES else "other"
+    return "other"
 
 
 DELIVERED, RETRIED, FAILED, DROPPED = "delivered", "retried", "failed", "dropped"
 TRY_OUTCOMES = (DELIVERED, RETRIED, FAILED, DROPPED)
 
 
-class ArchiveMetrics:
+class ArchiveMetrics(Metrics):
     """Position, lag and number of seals."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """The read models in Postgres: one transaction per batch, which also moves the checkpoint."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -101,29 +101,29 @@ class ReadModels:
             self.cache.forget()
             prepared = None
         try:
-            with _translate_fold_errors(first):
-                async with self.connection.pipeline(), self.connection.transaction():
-                    at = log_time(batch)
-                    if prepared is not None:
-                        rows = prepared.rows
-                        is_ban_over = await self._write_prepared(after, prepared, at)
-                    else:
-                        loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
-                        rows = fold(loaded, batch)
-                        await self._write_rows(rows, _encode_rows(rows))
-                    leaderboards = await self._update_entries(
-                        rows, last, at, is_ban_over=is_ban_over
-                    )
-        except BaseException:
+            async with self.connection.pipeline(), self.connection.transaction():
+                at = log_time(batch)
+                if prepared is not None:
+                    rows = prepared.rows
+                    is_ban_over = await self._write_prepared(after, prepared, at)
+                else:
+                    loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
+                    rows = fold(loaded, batch)
+                    await self._write_rows(rows, _encode_rows(rows))
+                boards = await self._update_entries(rows, last, at, is_ban_over=is_ban_over)
+        except BaseException as error:
             self.cache.forget()
             self._prepared = None
+            if isinstance(error, FOLD_ERRORS):
+                reason = str(error).strip() or type(error).__name__
+                raise Unfoldable(first, f"{type(error).__name__}: {reason}") from error
             raise
         if prepared is None:
             self.cache.keep(rows, last)
             for step in rows.steps:
                 if step.statement == LIFTED:
                     self.cache.drop(step.values["id"])
-        return BatchChange(leaderboards, rows.is_end_due, rows.is_draft_due, rows.met)
+        return BatchChange(boards, rows.is_end_due, rows.is_draft_due, rows.met)
 
     async def place(self, statement: str, **values: object) -> list[Row]:
         """Run one statement of sql/place.sql and return its rows."""
@@ -250,7 +250,6 @@ class ReadModels:
         return await self.connection.execute(self.sql["claim"].encode(), values)
 
     async def _load(self, required: RequiredRows) -> list[Cursor]:
-        """Query the rows that a batch needs and does not create."""
         values = {name: list(getattr(required, name)) for name in required.__slots__}
         if not any(values.values()):
             return []
@@ -268,7 +267,6 @@ class ReadModels:
     async def _update_entries(
         self, rows: Rows, seq: int, at: datetime | None, *, is_ban_over: bool = False
     ) -> frozenset[LeaderboardKey]:
-        """Choose and place the affected entries again; return the leaderboards that changed."""
         keys: list[Sequence[Any]] = []
         if rows.banned:
             values = {"accounts": list(rows.banned)}
@@ -300,7 +298,6 @@ class ReadModels:
             await self.connection.execute(self.places["forget_before"].encode(), values)
 
     async def _read_items(self, due: DueRejudge, rows: Rows) -> list[Row]:
-        """The items of a rejudge with their old results and their drafts."""
         values = {
             "submissions": [submission for _, submission in rows.items],
             "number": due.from_number,
@@ -347,7 +344,6 @@ def log_time(batch: Sequence[DecodedEvent]) -> datetime | None:
 
 
 def _encode_rows(rows: Rows) -> dict[str, str]:
-    """The rows of a batch as JSON, for the statements that store them."""
     rows_by_statement: dict[str, Sequence[msgspec.Struct]] = {
         "keep_submissions": list(rows.submissions.values()),
         "keep_runs": [rows.runs[id_] for id_ in rows.changed],
@@ -361,17 +357,7 @@ def _encode_rows(rows: Rows) -> dict[str, str]:
     }
 
 
-@contextmanager
-def _translate_fold_errors(seq: int) -> Iterator[None]:
-    try:
-        yield
-    except FOLD_ERRORS as error:
-        reason = str(error).strip() or type(error).__name__
-        raise Unfoldable(seq, f"{type(error).__name__}: {reason}") from error
-
-
 async def _add_loaded(loading: Sequence[Cursor], rows: Rows) -> Rows:
-    """Add the rows that were queried to those at hand."""
     if loading:
         submissions, runs, items = [await cursor.fetchall() for cursor in loading]
         rows.add(_decode_rows(submissions, Submission), _decode_rows(items, Item))

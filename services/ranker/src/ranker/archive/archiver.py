@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 from nacl.signing import SigningKey
@@ -12,7 +12,8 @@ from nacl.signing import SigningKey
 from ranker.archive.postgres import Archive, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
-from ranker.service.append import ACTOR
+from ranker.service.decisions import ACTOR
+from ranker.service.ports import Metrics
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
@@ -31,18 +32,6 @@ BATCH_MAX = 2000
 # Nobody waits for the archive: a few transactions per second are enough while events arrive.
 PAUSE_S = 0.25
 LOOK_S = 2.0
-
-
-class Metrics(Protocol):
-    """Metrics of the archive."""
-
-    def archived(self, seq: int, behind: int) -> None:
-        """Everything up to `seq` is archived; `behind` events are still waiting."""
-        ...
-
-    def sealed(self) -> None:
-        """The chain was sealed."""
-        ...
 
 
 async def run_archiver(
@@ -165,7 +154,6 @@ class ArchiveService:
     async def _run_with_retries(
         self, outage: Outage, run_once: Callable[[], Awaitable[None]]
     ) -> None:
-        """Run from the checkpoint on, again after every outage of Postgres or the log."""
         while True:
             try:
                 await run_once()

@@ -30,15 +30,8 @@ PAST_EVENTS_MAX = 500_000
 # How many sequences one page of operators' acts covers, and in which aggregates.
 STRETCH_MAX = 20_000
 ACT_AGGREGATES = (
-    "audit",
-    "moderation",
-    "agent",
-    "pool",
-    "account",
-    "quota",
-    "problem",
-    "rejudge",
-    "invite",
+    *("audit", "moderation", "agent", "pool", "account"),
+    *("quota", "problem", "rejudge", "invite"),
 )
 
 
@@ -85,8 +78,9 @@ class Archive:
                 copy.set_types(TYPES)
                 for event in events:
                     at = event.envelope.at
-                    seq, subject_name, id_, body = to_stored_event(event).link
-                    h = wire.extend_chain(h, wire.ChainLink(seq, subject_name, id_, body))
+                    link = to_stored_event(event).link
+                    h = wire.extend_chain(h, link)
+                    seq, subject_name, id_, body = link
                     await copy.write_row((seq, subject_name, id_, at, body, h))
 
     async def up_to(self, seq: int) -> bytes:

@@ -35,6 +35,12 @@ from shared.wire import (
 
 # SQL and Python add numbers in a different order.
 TOLERANCE = 1e-9
+# The compared fields of an entry, and those that are compared only where they are shown.
+ENTRY_FIELDS = (
+    *("submission", "number", "source", "pooled_over"),
+    *("score_us", "error", "freedom", "delta"),
+)
+PLACE_FIELDS = ("rank", "is_tied", "duel", "confirmation")
 
 
 class LogCopy(Protocol):
@@ -42,11 +48,9 @@ class LogCopy(Protocol):
 
     def events(self) -> AsyncIterator[StoredEvent]:
         """Every event, in order."""
-        ...
 
     def findings(self) -> Sequence[Finding]:
         """What is wrong with the copy as a whole, after all events were read."""
-        ...
 
 
 class LiveLeaderboard(NamedTuple):
@@ -58,8 +62,6 @@ class LiveLeaderboard(NamedTuple):
 
 
 class _Audit:
-    """Everything that is folded in one pass."""
-
     def __init__(self, request: AuditRequest, verify: Verify) -> None:
         self.request = request
         self.verifier = ChainVerifier(request.keys, verify)
@@ -92,7 +94,6 @@ class _Audit:
             self.unreadable[event.seq] = f"the event cannot be folded: {error}"
 
     def _is_by_then(self, event: RecordedEvent) -> bool:
-        """Whether an event happened by the requested moment."""
         as_of, as_of_seq = self.request.as_of, self.request.as_of_seq
         if as_of is not None and event.envelope.at > as_of:
             return False
@@ -192,26 +193,11 @@ def find_differences(
 
 
 def _compare_entry(row: LeaderboardRow, entry: dict[str, Any]) -> list[str]:
-    """The fields of an entry that differ from the log."""
     expected = structs.asdict(row) | {"pooled_over": list(row.pooled_over)}
-    optional = ("rank", "is_tied", "duel", "confirmation")
-    entry = {name: expected[name] for name in optional} | entry
+    entry = {name: expected[name] for name in PLACE_FIELDS} | entry
     return [
         f"{row.account}: {name} is shown as {entry[name]}, the log gives {expected[name]}"
-        for name in (
-            "submission",
-            "number",
-            "source",
-            "pooled_over",
-            "score_us",
-            "error",
-            "freedom",
-            "delta",
-            "rank",
-            "is_tied",
-            "duel",
-            "confirmation",
-        )
+        for name in (*ENTRY_FIELDS, *PLACE_FIELDS)
         if not _is_equal(expected[name], entry[name])
     ]
 

@@ -36,14 +36,9 @@ LOOKS_MAX = 100
 
 
 def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
-    return AuditRequest(
-        problem=options.problem,
-        gpu=options.gpu,
-        version=options.version,
-        as_of=options.as_of,
-        as_of_seq=options.as_of_seq,
-        keys=[*options.key, *([known_key] if known_key else [])],
-    )
+    names = ("problem", "gpu", "version", "as_of", "as_of_seq")
+    fields = {name: getattr(options, name) for name in names}
+    return AuditRequest(**fields, keys=[*options.key, *([known_key] if known_key else [])])
 
 
 async def audit_live(
@@ -85,9 +80,8 @@ async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
     number = request.version or (problems[0]["number"] if problems else 0)
     for _ in range(LOOKS_MAX):
         (before,), at = await reader.rows("checkpoint"), now()
-        entries = await read_entries(
-            reader, LeaderboardKey(request.problem, request.gpu, number), at
-        )
+        board = LeaderboardKey(request.problem, request.gpu, number)
+        entries = await read_entries(reader, board, at)
         (after,) = await reader.rows("checkpoint")
         if before == after and not before["seq"]:
             raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
@@ -98,15 +92,14 @@ async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
 
 async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> list[dict[str, Any]]:
     """Read the entries with the places and confirmations that readers see."""
-    entries = [
-        placed.row
-        | {"rank": placed.place.rank, "is_tied": placed.place.is_tied, "duel": placed.place.duel}
-        for placed in await read_top(reader, board, ENTRIES_MAX, at)
-    ]
+    placed = await read_top(reader, board, ENTRIES_MAX, at)
     rows = await reader.rows("confirmations_shown", **key_values(board))
     confirmations = {row["submission"]: row["shown"] for row in rows}
     return [
-        entry | {"confirmation": confirmations.get(entry["submission"], "")} for entry in entries
+        row
+        | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+        | {"confirmation": confirmations.get(row["submission"], "")}
+        for place, row in placed
     ]
 
 

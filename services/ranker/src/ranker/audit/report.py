@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TypeAlias, get_args
 
-from ranker.domain.confirmation import confirmation_text
+from ranker.domain.conclusion import confirmation_text
 from ranker.domain.rows import LeaderboardKey
 from shared import events, subjects
 from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow

@@ -5,7 +5,7 @@ from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from ranker.domain.attestation import Fault, RunOrigin, find_fault
-from ranker.domain.confirmation import compare_repetition
+from ranker.domain.conclusion import compare_repetition
 from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
 from ranker.domain.stored_log import Verify
@@ -181,7 +181,6 @@ class ResultVerifier:
         )
 
     def _check_duel(self, seq: int, duel: str, fact: events.DuelJudged) -> None:
-        """Check that the winner follows from a signed run of this duel."""
         requested = self._duels.pop(duel, None)
         run = self._runs.pop(fact.run or "", None)
         if requested is None or fact.result is None or fact.result.ratio is None:
@@ -199,7 +198,6 @@ class ResultVerifier:
             self._duel_faults[pair] = Finding(seq, reason)
 
     def _check_confirmation(self, seq: int, job: str, fact: events.ConfirmationJudged) -> None:
-        """Check that the result follows from a signed run on another agent."""
         requested = self._confirmations.pop(job, None)
         result = fact.result
         if requested is None or result is None:
@@ -214,24 +212,12 @@ class ResultVerifier:
             self._confirmation_faults[entry] = Finding(run.seq, run.fault.reason)
         elif not (
             _is_repetition(run, job, requested, fact.agent)
-            and self._follows_from_repetition(fact, result, run, requested)
+            and result.verdict == run.verdict
+            and compare_repetition(requested.score_us, result) == (fact.code, fact.ratio)
+            and (result.outcome != "passed" or self._follows(result, run, requested.problem_number))
         ):
             reason = f"its confirmation does not follow from its run (event {run.seq})"
             self._confirmation_faults[entry] = Finding(seq, reason)
-
-    def _follows_from_repetition(
-        self,
-        fact: events.ConfirmationJudged,
-        result: SubmissionFinished,
-        run: _Run,
-        requested: events.ConfirmationRequested,
-    ) -> bool:
-        is_score_right = result.outcome != "passed" or self._follows(
-            result, run, requested.problem_number
-        )
-        compared = compare_repetition(requested.score_us, result)
-        is_same = result.verdict == run.verdict and compared == (fact.code, fact.ratio)
-        return is_score_right and is_same
 
     def _check_result(self, key: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
         """Check that a rankable result has a signed run that gives this score."""
@@ -273,7 +259,6 @@ class ResultVerifier:
 
 
 def _is_of_duel(run: _Run, duel: str, requested: events.DuelRequested) -> bool:
-    """Whether a run was ordered for this duel, with its two sources."""
     order = run.order
     if order is None or order.rival is None or order.job != duel_job_id(duel):
         return False

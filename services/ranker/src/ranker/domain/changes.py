@@ -224,13 +224,11 @@ def _stages_text(fact: events.RunCompleted | events.RunFailed) -> str:
 
 
 def _count_passed(fact: events.RunCompleted) -> int:
-    """How many of the visible cases had the right answer."""
     visible = (case for case in fact.cases if case.stage == "check" and not case.is_hidden)
     return sum(case.verdict == "passed" for case in visible)
 
 
 def _list_files(fact: events.RunCompleted) -> list[dict[str, Any]]:
-    """The downloadable files of a run, by name."""
     files = [("log.txt", fact.log), ("samples.json.gz", fact.samples)]
     files += [(artefact.name, artefact.blob) for artefact in fact.artefacts]
     return [

@@ -1,7 +1,8 @@
-"""How a run's verdict ends its submission: which times are ranked, the score and the reason."""
+"""How a run's verdict ends its submission, and whether its repetition confirms it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -9,7 +10,14 @@ from ranker.domain.attestation import NOT_ENROLLED, Fault
 from ranker.domain.goals import BASELINE, BELOW_FLOOR, find_below_floor
 from ranker.domain.score import Score, compute_score, tie_share
 from shared.errors import Refused
-from shared.events import LEVELS, TIERS, CaseResult, SubmissionFinished, is_at_least
+from shared.events import (
+    LEVELS,
+    TIERS,
+    CaseResult,
+    ConfirmationJudged,
+    SubmissionFinished,
+    is_at_least,
+)
 
 # The worker is not frozen, or the clock is in the submission's own process: only a developer on
 # a loopback platform ranks these (spec/isolation.md 6.5).
@@ -78,7 +86,6 @@ def find_objection(
 
 
 def _is_quiet(case: CaseResult) -> bool:
-    """Whether the spread of the null calls is small compared with the time."""
     if len(case.null_us) != 3 or case.time_us is None:
         return False
     low, _, high = case.null_us
@@ -93,6 +100,13 @@ def is_provisional(level: str, tier: str) -> bool:
     return tier != "C1" or level != "strong"
 
 
+# From harmless to severe.
+_GRADES = (
+    *("ok", "handshake_bound", "launch_bound", "host_sync"),
+    *("trend", "bimodal", "noisy", "in_process"),
+)
+
+
 def worst_grade(grades: Iterable[str]) -> str:
     """The worst of several grades; "" if no case has one.
 
@@ -103,19 +117,6 @@ def worst_grade(grades: Iterable[str]) -> str:
     return max(
         known, key=lambda grade: _GRADES.index(grade) if grade in _GRADES else -1, default=""
     )
-
-
-# From harmless to severe.
-_GRADES = (
-    "ok",
-    "handshake_bound",
-    "launch_bound",
-    "host_sync",
-    "trend",
-    "bimodal",
-    "noisy",
-    "in_process",
-)
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,6 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
 
 
 def _find_impossible_time(run: RunVerdict) -> tuple[str, str] | None:
-    """Return why a time is held if no machine of this kind can be that fast."""
     below = find_below_floor(run.timed, run.floors_us)
     if below is None:
         return None
@@ -244,3 +244,57 @@ def _failure(run: RunVerdict) -> tuple[str, str]:
     if is_secret:
         return "hidden_run_failed", f"a hidden case ended {hidden[0].verdict}"
     return NOT_RANKED.get(run.stage, "check_failed"), run.reason
+
+
+CONFIRMED = "confirmed"
+SLOWER = "slower"
+# Two machines with the same GPU type differ by up to this share.
+AGENTS_DIFFER_SHARE = 0.03
+
+
+class RepetitionResult(NamedTuple):
+    """A repetition compared with its run; `ratio` is its score over the run's, None without one."""
+
+    code: str
+    ratio: float | None
+
+
+def compare_repetition(score_us: float, repetition: SubmissionFinished) -> RepetitionResult | None:
+    """Compare a run's score with its repetition; None if the repetition does not count.
+
+    A repetition confirms the run unless its whole 95 % interval is slower by more than two machines
+    of the same GPU type may differ.
+
+    >>> end = SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="",
+    ...     score_us=106.0, interval_us=(105.0, 107.0))
+    >>> [compare_repetition(score_us, end).code for score_us in (100.0, 103.0, 200.0)]
+    ['slower', 'confirmed', 'confirmed']
+    """
+    if repetition.outcome in ("failed", "timed_out") and repetition.verdict:
+        return RepetitionResult(repetition.verdict, None)
+    if not repetition.is_eligible or repetition.score_us is None:
+        return None
+    low_us, _ = repetition.interval_us or (repetition.score_us, 0.0)
+    is_slower = low_us > score_us * (1 + AGENTS_DIFFER_SHARE)
+    return RepetitionResult(SLOWER if is_slower else CONFIRMED, repetition.score_us / score_us)
+
+
+def confirmation_text(fact: ConfirmationJudged) -> str:
+    """What a leaderboard shows of a confirmation; "" without a result.
+
+    >>> end = SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="")
+    >>> board = {"problem": "p", "problem_number": 1, "gpu": "CPU", "agent": "a2"}
+    >>> confirmation_text(ConfirmationJudged(**board, code="slower", ratio=1.052, result=end))
+    'not confirmed: 5.2 % slower on agent a2'
+    >>> confirmation_text(ConfirmationJudged(**board, code="wrong_answer", result=end))
+    'not confirmed: wrong_answer on agent a2'
+    >>> confirmation_text(ConfirmationJudged(**board, code="confirmed", ratio=0.99, result=end))
+    'confirmed on agent a2'
+    """
+    if fact.result is None:
+        return ""
+    if fact.code == CONFIRMED:
+        return f"confirmed on agent {fact.agent}"
+    if fact.ratio is None:
+        return f"not confirmed: {fact.code} on agent {fact.agent}"
+    return f"not confirmed: {100 * (fact.ratio - 1):.2g} % slower on agent {fact.agent}"

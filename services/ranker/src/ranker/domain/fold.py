@@ -1,64 +1,229 @@
-"""Folds a batch of events into the rows that it changes, in memory."""
+"""Folds a batch of events, in memory, into the rows that it changes and the statements it needs."""
 
+import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ranker.domain import changes, projection, rejudges
+from ranker.domain import changes, rejudges
 from ranker.domain.changes import ChangeRule
-from ranker.domain.projection import Step
-from ranker.domain.rows import DecodedEvent, RequiredRows, Rows
+from ranker.domain.conclusion import confirmation_text
+from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
 from shared import events
 from shared.event_log import RecordedEvent
-from shared.events import Fact
+from shared.events import HARNESS_CODE, Fact
 from shared.ids import submission_job_id
 from shared.subjects import last_token
 from shared.wire import UNREADABLE, is_genuine, is_written_by_agent
 
+Values = dict[str, Any]
+F = TypeVar("F", bound=Fact)
+
 NUL = b"\\u0000"
+DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 # Events without rows here. Every class is named here or has a rule: tests/ranker/test_fold.py.
 IGNORED: frozenset[type[Fact]] = frozenset(
     (
-        events.AccountOpened,
-        events.IdentityLinked,
-        events.IdentityUnlinked,
-        events.TokenIssued,
-        events.TokenRevoked,
-        events.RoleGranted,
-        events.RoleRevoked,
-        events.PreferenceSet,
-        events.InviteIssued,
-        events.InviteRedeemed,
-        events.InviteRevoked,
-        events.WebhookAdded,
-        events.WebhookRemoved,
-        events.CanaryJudged,
-        events.CanaryChosen,
-        events.CanaryRemoved,
-        events.IntakePaused,
-        events.IntakeResumed,
-        events.AuditSealed,
-        events.ProjectionSwitched,
-        events.EventSkipped,
-        events.DeadLetterRedriven,
-        events.LogImported,
-        events.AccountTablesAdopted,
-        events.OperatorActed,
-        events.BanAppealFiled,
-        events.BanAppealDecided,
-        events.QuotaTaken,
-        events.QuotaReturned,
-        events.QuotaLimitSet,
-        events.RunReleased,
+        *(events.AccountOpened, events.IdentityLinked, events.IdentityUnlinked, events.TokenIssued),
+        *(events.TokenRevoked, events.RoleGranted, events.RoleRevoked, events.PreferenceSet),
+        *(events.InviteIssued, events.InviteRedeemed, events.InviteRevoked, events.WebhookAdded),
+        *(events.WebhookRemoved, events.CanaryJudged, events.CanaryChosen, events.CanaryRemoved),
+        *(events.IntakePaused, events.IntakeResumed, events.AuditSealed, events.ProjectionSwitched),
+        *(events.EventSkipped, events.DeadLetterRedriven, events.LogImported),
+        *(events.AccountTablesAdopted, events.OperatorActed, events.BanAppealFiled),
+        *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
+        *(events.RunReleased,),
     )
 )
+# Events whose own fields are all the values that their statements need.
+STATEMENTS: dict[type[Fact], tuple[str, ...]] = {
+    events.LeaderboardArchived: ("leaderboard_archived",),
+    events.ConsentGiven: ("consent_given",),
+    events.ConsentWithdrawn: ("consent_withdrawn",),
+    events.AgentEnrolled: ("agent_key_changed", "agent_enrolled"),
+    events.AgentCordoned: ("agent_cordoned",),
+    events.AgentDrained: ("agent_drained",),
+    events.AgentQuarantined: ("agent_quarantined",),
+    events.AgentReleased: ("agent_released",),
+    events.PoolPaused: ("pool_paused",),
+    events.PoolResumed: ("pool_resumed",),
+    events.AccountBanned: ("account_banned",),
+    events.AccountUnbanned: ("account_unbanned",),
+    events.SubmissionRestored: ("submission_restored",),
+    events.SubmissionWithdrawn: ("submission_withdrawn",),
+}
+
+
+class StepRule(NamedTuple, Generic[F]):
+    """Which statements an event class runs, beside the rows that it changes."""
+
+    kind: type[F]
+    make_steps: Callable[[RecordedEvent, F], list[Step]]
+
+
+def _rule(kind: type[F], statement: str, extra_values: Callable[[F], Values]) -> StepRule[F]:
+    """The rule of an event class with one statement, which needs more than the event's fields."""
+    return StepRule(
+        kind, lambda event, fact: [Step(statement, _values(event, fact) | extra_values(fact))]
+    )
+
+
+def _values(event: RecordedEvent, fact: Fact) -> Values:
+    envelope = event.envelope
+    return msgspec.structs.asdict(fact) | {
+        "id": last_token(envelope.agg),
+        "seq": event.seq,
+        "at": envelope.at,
+        "actor": envelope.actor,
+    }
+
+
+def _to_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _digest(blob: events.Blob | None) -> str | None:
+    return None if blob is None else blob.digest
+
+
+def _plain(event: RecordedEvent, fact: Fact) -> list[Step]:
+    values = _values(event, fact)
+    return [Step(statement, values) for statement in STATEMENTS[type(fact)]]
+
+
+def _problem_values(fact: events.ProblemPublished) -> Values:
+    lists = ("cases_count", "budgets_s", "roofs", "baselines", "milestones")
+    return {name: _to_json(getattr(fact, name)) for name in lists} | {
+        "manifest": fact.manifest.digest,
+        "consent": _digest(fact.files.get(fact.consent)) or "",
+        "report": _digest(fact.report) or "",
+    }
+
+
+def _problem_published(event: RecordedEvent, fact: events.ProblemPublished) -> list[Step]:
+    values = _values(event, fact)
+    return [Step("problem_published", values | {"slug": values["id"]} | _problem_values(fact))]
+
+
+def _agent_registered(event: RecordedEvent, fact: events.AgentRegistered) -> list[Step]:
+    digest = fact.details.get(HARNESS_CODE, "")
+    values = _values(event, fact) | {"digest": digest, "version": fact.harness}
+    values |= {name: _to_json(values[name]) for name in ("details", "missing", "toolchains")}
+    names = ["agent_registered", "agent_harness_changed"]
+    names += ["harness_seen"] if DIGEST.match(digest) else []
+    return [Step(name, values) for name in names]
+
+
+def _agent_revoked(event: RecordedEvent, fact: events.AgentRevoked) -> list[Step]:
+    values = _values(event, fact) | {"sign_key": None}
+    return [Step("agent_key_changed", values), Step("agent_revoked", values)]
+
+
+def _released(
+    event: RecordedEvent, fact: events.SubmissionReleased | events.AppealDecided
+) -> list[Step]:
+    """A run that was held for a time under its floor counts again."""
+    is_appeal, values = isinstance(fact, events.AppealDecided), _values(event, fact)
+    steps = [Step("appeal_decided" if is_appeal else "submission_released", values)]
+    if not isinstance(fact, events.AppealDecided) or fact.is_accepted:
+        lifted = {"code": BELOW_FLOOR, "reason": f"released by an operator: {fact.reason}"}
+        steps.append(Step("floor_lifted", values | lifted))
+    return steps
+
+
+def _duel_values(fact: events.DuelRequested) -> Values:
+    return {
+        "first_number": fact.first.number,
+        "second_number": fact.second.number,
+        "first_source": fact.first.source.digest,
+        "second_source": fact.second.source.digest,
+    }
+
+
+def _duel_judged(event: RecordedEvent, fact: events.DuelJudged) -> list[Step]:
+    result = fact.result
+    low, high = (result and result.interval) or (None, None)
+    is_decided = result is not None and result.ratio is not None and low is not None
+    values = _values(event, fact) | {
+        "winner": result.winner if result else None,
+        "ratio": result.ratio if result else None,
+        "low": low,
+        "high": high,
+    }
+    names = ("duel_judged", "duel_unwon", "duel_won") if is_decided else ("duel_judged",)
+    return [Step(name, values) for name in names]
+
+
+# By the class of what was announced on a leaderboard.
+ANNOUNCEMENT_STATEMENTS: dict[type[Fact], str] = {
+    events.RecordSet: "record_set",
+    events.PodiumChanged: "podium_changed",
+    events.MilestoneReached: "milestone_reached",
+}
+
+
+def _announced(event: RecordedEvent, fact: Fact) -> list[Step]:
+    _, slug, gpu = event.envelope.agg.split(".")
+    values = _values(event, fact) | {"problem": slug, "gpu": gpu}
+    return [Step("ranking_moved", values), Step(ANNOUNCEMENT_STATEMENTS[type(fact)], values)]
+
+
+# mypy checks that each function takes the class that it is listed with.
+_STEP_RULES: tuple[StepRule[Any], ...] = (
+    *(StepRule(kind, _plain) for kind in STATEMENTS),
+    StepRule(events.ProblemPublished, _problem_published),
+    _rule(
+        events.LeaderboardChanged,
+        "leaderboard_changed",
+        lambda fact: {
+            "is_deadline_said": fact.has_deadline is not None,
+            "deadline_at": fact.deadline_at if fact.has_deadline else None,
+        },
+    ),
+    StepRule(events.AgentRegistered, _agent_registered),
+    StepRule(events.AgentRevoked, _agent_revoked),
+    _rule(
+        events.SubmissionHeld,
+        "submission_held",
+        lambda fact: {"evidence": _digest(fact.evidence)},
+    ),
+    _rule(
+        events.SubmissionDisqualified,
+        "submission_disqualified",
+        lambda fact: {"evidence": _digest(fact.evidence)},
+    ),
+    StepRule(events.SubmissionReleased, _released),
+    _rule(events.AppealFiled, "appeal_filed", lambda fact: {"text": fact.text.digest}),
+    StepRule(events.AppealDecided, _released),
+    _rule(events.DuelRequested, "duel_requested", _duel_values),
+    StepRule(events.DuelJudged, _duel_judged),
+    _rule(
+        events.ConfirmationRequested,
+        "confirmation_requested",
+        lambda fact: {"submission": fact.item.submission},
+    ),
+    _rule(
+        events.ConfirmationJudged,
+        "confirmation_judged",
+        lambda fact: {"shown": confirmation_text(fact)},
+    ),
+    _rule(events.RejudgeRequested, "rejudge_requested", lambda fact: {"count": len(fact.items)}),
+    _rule(
+        events.RejudgeJudged, "rejudge_moved", lambda _fact: {"state": "running", "reason": None}
+    ),
+    _rule(events.RejudgePreviewed, "rejudge_previewed", lambda fact: {"diff": fact.diff.digest}),
+    _rule(events.RejudgeApplied, "rejudge_moved", lambda _fact: {"state": "applied"}),
+    _rule(events.RejudgeDiscarded, "rejudge_moved", lambda _fact: {"state": "discarded"}),
+    *(StepRule(kind, _announced) for kind in ANNOUNCEMENT_STATEMENTS),
+)
+STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
+    rule.kind: rule.make_steps for rule in _STEP_RULES
+}
 _CHANGE_RULES: tuple[ChangeRule[Any], ...] = (*changes.RULES, *rejudges.RULES)
 CHANGES: dict[type[Fact], Callable[[Rows, DecodedEvent, Any], None]] = {
     rule.kind: rule.change for rule in _CHANGE_RULES
-}
-STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
-    rule.kind: rule.make_steps for rule in projection.RULES
 }
 
 

@@ -126,7 +126,6 @@ def _find_name(fact: Fact, mode: str) -> str:
 
 
 def _extra_fields(fact: Fact) -> PublicEvent:
-    """Public fields that are not fields of the event itself."""
     match fact:
         case events.SubmissionReceived():
             return {"problem_version": fact.problem_number}

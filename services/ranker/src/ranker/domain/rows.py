@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ranker.domain.projection import Step
 from shared.event_log import RecordedEvent
 from shared.events import Fact
 
@@ -22,6 +21,13 @@ Raw = msgspec.Raw
 Line = tuple[int, str, datetime, str, str]
 
 
+class Step(NamedTuple):
+    """One named statement of sql/project.sql and its values."""
+
+    statement: str
+    values: dict[str, Any]
+
+
 class LeaderboardKey(NamedTuple):
     """A leaderboard: one problem version on one GPU type."""
 
@@ -30,7 +36,23 @@ class LeaderboardKey(NamedTuple):
     problem_number: int
 
 
-class Submission(msgspec.Struct, kw_only=True, gc=False):
+class _Job(msgspec.Struct, kw_only=True, gc=False):
+    """The job of a submission or of a rejudge's item: its state, and the run that has its lease."""
+
+    state: str
+    state_at: datetime
+    lease_until_at: datetime | None = None
+    job: str | None = None
+    run: str | None = None
+    agent: str | None = None
+    attempt: int = 0
+
+    def move(self, state: str, at: datetime) -> None:
+        """Change the state."""
+        self.state, self.state_at = state, at
+
+
+class Submission(_Job, kw_only=True, gc=False):
     """A submission: the request, its state, its end, and one timeline entry per event.
 
     `baseline` names the problem's baseline that it runs; `cases_passed` counts visible checked
@@ -51,13 +73,6 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
     source_media: str
     received_at: datetime
     deadline_at: datetime
-    state: str
-    state_at: datetime
-    lease_until_at: datetime | None = None
-    job: str | None = None
-    run: str | None = None
-    agent: str | None = None
-    attempt: int = 0
     outcome: str | None = None
     verdict: str | None = None
     code: str | None = None
@@ -68,10 +83,6 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
     timeline: list[Line] = msgspec.field(default_factory=list)
     baseline: str = ""
     cases_passed: int = 0
-
-    def move(self, state: str, at: datetime) -> None:
-        """Change the state."""
-        self.state, self.state_at = state, at
 
     @property
     def is_over(self) -> bool:
@@ -85,7 +96,7 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
             self.timeline.append((event.seq, envelope.type, envelope.at, note, envelope.actor))
 
 
-class Item(msgspec.Struct, kw_only=True, gc=False):
+class Item(_Job, kw_only=True, gc=False):
     """A submission in a rejudge: its job there, and the result as a draft."""
 
     rejudge: str
@@ -93,19 +104,8 @@ class Item(msgspec.Struct, kw_only=True, gc=False):
     to_number: int
     account: str
     gpu: str
-    state: str
-    state_at: datetime
-    lease_until_at: datetime | None = None
-    job: str | None = None
-    run: str | None = None
-    agent: str | None = None
-    attempt: int = 0
     reason: str = ""
     result: Raw = Raw(b"null")
-
-    def move(self, state: str, at: datetime) -> None:
-        """Change the state."""
-        self.state, self.state_at = state, at
 
     @property
     def is_over(self) -> bool:
@@ -319,7 +319,9 @@ class RowCache:
             if submission.job is not None:
                 _put(self.jobs, submission.job, submission if is_short else None)
         for run in rows.runs.values():
-            _put(self.runs, run.id, run if _run_bytes(run) <= RUN_BYTES_MAX else None)
+            raw = (run.cases, run.environment, run.files, run.usage)
+            size = sum(map(len, map(bytes, raw))) + len(run.log_head) + len(run.log_tail)
+            _put(self.runs, run.id, run if size <= RUN_BYTES_MAX else None)
         for known in (self.submissions, self.runs, self.jobs):
             for id_ in list(known)[: max(0, len(known) - SUBMISSIONS_MAX)]:
                 del known[id_]
@@ -330,9 +332,3 @@ def _put(rows: dict[str, Any], id_: str, row: Submission | Run | None) -> None:
     rows.pop(id_, None)
     if row is not None:
         rows[id_] = row
-
-
-def _run_bytes(run: Run) -> int:
-    return sum(len(bytes(raw)) for raw in (run.cases, run.environment, run.files, run.usage)) + (
-        len(run.log_head) + len(run.log_tail)
-    )

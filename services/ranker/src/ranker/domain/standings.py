@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from msgspec.structs import replace
 
-from ranker.domain.confirmation import confirmation_text
+from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import PooledScore, pool_results
@@ -240,7 +240,6 @@ class Standings:
         }
 
     def _group_by_source(self, board: LeaderboardKey) -> dict[tuple[str, str], list[str]]:
-        """The submissions that count, by account and source, in the order of their decision."""
         by_source: dict[tuple[str, str], list[str]] = {}
         for submission, result in self.results.get(board, {}).items():
             if (

@@ -1,8 +1,8 @@
 """A stored copy of the log: its events, its chain, its seals, and whether it is complete."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -53,12 +53,9 @@ def to_stored_event(event: RecordedEvent) -> StoredEvent:
 SEAL_AGGREGATE = "audit.seal"
 
 
-class Verify(Protocol):
-    """Whether the holder of a key signed these bytes; see shared.signing."""
-
-    def __call__(self, sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
-        """The key, the event's aggregate, token and raw data, and its signature."""
-        ...
+# Whether the holder of a key signed these bytes, by the key in base64, the event's aggregate, token
+# and raw data, and the signature in base64; see shared.signing.
+Verify = Callable[[str, str, int, bytes, str], bool]
 
 
 class SealInterval(NamedTuple):

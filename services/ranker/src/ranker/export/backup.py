@@ -1,37 +1,20 @@
 """The backup and restore commands: the log, its blobs, and the tables of accounts."""
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, LogFileWriter, open_log_file
 from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
-from ranker.export.manifest import (
-    ACCOUNTS,
-    BLOBS,
-    FORMAT,
-    LOG,
-    Manifest,
-    describe_parts,
-    manifest_path,
-    part_path,
-    verify_backup,
-    write_manifest,
-)
 from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.replay.sources import ArchiveLog
 from ranker.settings import Settings
@@ -49,8 +32,133 @@ from shared.nats.streams import ensure_streams
 from shared.signing import verify_verdict
 
 Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
+FORMAT = "warpboard-backup/1"
+LOG, BLOBS, ACCOUNTS = "log", "blobs", "accounts"
+# The files of a set are in the log's folder and begin with its name, so that it can be moved.
+SUFFIXES = {LOG: "", BLOBS: ".blobs.tar", ACCOUNTS: ".accounts.tar.gz"}
+SUFFIX = ".manifest.json"
+PIECE_BYTES = 1024 * 1024
+MANIFEST_BYTES_MAX = 64 * 1024 * 1024
+INCOMPLETE_HINT = "give --incomplete to restore without it"
 BATCH_MAX = 500
 BATCH_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One file of a backup."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A backup: its log, its other parts, and the parts left out on purpose.
+
+    `blobs_missing` are referred to by events but were not in the store when the backup was made.
+    """
+
+    format: str
+    made_at: datetime
+    events: int
+    chain: str
+    parts: dict[str, Part]
+    left_out: list[str] = []
+    blobs_missing: list[str] = []
+
+
+class BackupSet(NamedTuple):
+    """The parts of a verified backup, and what it lacks."""
+
+    parts: frozenset[str]
+    lacking: Sequence[str]
+
+
+def part_path(file: Path, part: str) -> Path:
+    """The path of a part; `file` is the backup's log."""
+    return file.with_name(f"{file.name}{SUFFIXES[part]}")
+
+
+def manifest_path(file: Path) -> Path:
+    """The path of a backup's manifest."""
+    return file.with_name(f"{file.name}{SUFFIX}")
+
+
+def write_manifest(file: Path, manifest: Manifest) -> None:
+    """Write the manifest atomically. It comes last: a set without it is not a backup."""
+    path = manifest_path(file)
+    fresh = path.with_name(f"{path.name}.part")
+    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    fresh.replace(path)
+
+
+def verify_backup(file: Path, *, is_incomplete_allowed: bool) -> BackupSet:
+    """Check every file of a backup against its manifest, before anything is changed.
+
+    Damage is always refused; a missing part is refused unless that is allowed. Raises Refused
+    `no_file`, `bad_backup` or `incomplete_backup`.
+    """
+    if not file.exists():
+        raise Refused("no_file", f"there is no file {file}", "file")
+    if not manifest_path(file).exists():
+        present = frozenset(part for part in SUFFIXES if part_path(file, part).exists())
+        absent = sorted(SUFFIXES.keys() - present)
+        lacking = [f"the manifest {manifest_path(file).name}", *absent]
+        return _check_complete(BackupSet(present, lacking), is_allowed=is_incomplete_allowed)
+    manifest = _read_manifest(manifest_path(file))
+    lacking = [f"{part} (left out when it was made)" for part in manifest.left_out]
+    parts = set[str]()
+    for part, expected in manifest.parts.items():
+        path = part_path(file, part)
+        if not path.exists():
+            lacking.append(f"{part} (there is no file {path.name})")
+            continue
+        _check_part(path, expected)
+        parts.add(part)
+    if LOG not in parts:
+        raise Refused("bad_backup", f"{manifest_path(file)} names no log", "file")
+    return _check_complete(BackupSet(frozenset(parts), lacking), is_allowed=is_incomplete_allowed)
+
+
+def _check_complete(backup: BackupSet, *, is_allowed: bool) -> BackupSet:
+    if backup.lacking and not is_allowed:
+        reason = f"the backup is incomplete, it lacks: {', '.join(backup.lacking)}"
+        raise Refused("incomplete_backup", f"{reason}; {INCOMPLETE_HINT}", "file")
+    return backup
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        if path.stat().st_size > MANIFEST_BYTES_MAX:
+            raise Refused("bad_backup", f"{path} is over {MANIFEST_BYTES_MAX:,} bytes", "file")
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Refused("bad_backup", f"{path} is not a backup manifest: {error}", "file") from error
+    if manifest.format != FORMAT:
+        reason = f"{path} has the format {manifest.format!r}, not {FORMAT!r}"
+        raise Refused("bad_backup", reason, "file")
+    if unknown := manifest.parts.keys() - SUFFIXES.keys():
+        reason = f"{path} names unknown parts: {', '.join(sorted(unknown))}"
+        raise Refused("bad_backup", reason, "file")
+    return manifest
+
+
+def _check_part(path: Path, expected: Part) -> None:
+    size = path.stat().st_size
+    if size != expected.bytes:
+        reason = f"{path} has {size:,} bytes, but its manifest says {expected.bytes:,}"
+        raise Refused("bad_backup", f"{reason}: it was cut off or changed", "file")
+    if _describe(path).sha256 != expected.sha256:
+        reason = f"{path} is not the file in its manifest: its SHA-256 differs"
+        raise Refused("bad_backup", reason, "file")
+
+
+def _describe(path: Path) -> Part:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    return Part(size, digest.hexdigest())
 
 
 class RestorePlan(NamedTuple):
@@ -65,14 +173,12 @@ async def check_restorable(reader: LogFileReader, log: EventLog) -> RestorePlan:
 
     Raises Refused if the file is incomplete or changed, or the log has other events; Failed.
     """
-    h = _check_file(reader)
-    have = await log.last()
+    chain, have = _check_file(reader), await log.last()
     await _check_prefix(reader, log, have)
-    return RestorePlan(h, have)
+    return RestorePlan(chain, have)
 
 
 def _check_file(reader: LogFileReader) -> bytes:
-    """The chain of a valid file. Raises Refused."""
     verifier = ChainVerifier((), verify_verdict)
     try:
         for stored in reader.events():
@@ -103,26 +209,11 @@ async def _check_prefix(reader: LogFileReader, log: EventLog, have: int) -> None
 
 
 async def _compute_chain(log: EventSource, upto: int) -> bytes:
-    """The chain over the log up to a sequence."""
     h = wire.CHAIN_START
     async with aclosing(_events(log, upto)) as events:
         async for stored in events:
             h = wire.extend_chain(h, stored.link)
     return h
-
-
-def _batches(events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
-    """Split events into batches that may be stored at once."""
-    batch: list[StoredEvent] = []
-    size = 0
-    for stored in events:
-        if batch and (len(batch) == BATCH_MAX or size + len(stored.body) > BATCH_BYTES_MAX):
-            yield batch
-            batch, size = [], 0
-        batch.append(stored)
-        size += len(stored.body)
-    if batch:
-        yield batch
 
 
 async def export_log(
@@ -148,7 +239,8 @@ async def export_log(
             participants = await save_accounts(part_path(file, ACCOUNTS), settings.postgres_dsn)
             summary |= {"participants": participants}
             parts.append(ACCOUNTS)
-        described, absent = describe_parts(file, parts), sorted(left_out)
+        absent = sorted(left_out)
+        described = {part: _describe(part_path(file, part)) for part in parts}
         events, chain = summary["events"], summary["chain"]
         manifest = Manifest(FORMAT, now(), events, chain, described, absent, missing)
         write_manifest(file, manifest)
@@ -256,9 +348,20 @@ async def import_events(
     plan = plan or await check_restorable(reader, log)
     ids: set[str] = set()
     count = plan.have
-    for batch in _batches(event for event in reader.events() if event.seq > plan.have):
-        await append([_draft(stored, ids) for stored in batch], batch[0].seq - 1)
-        count += len(batch)
+    batch: list[tuple[str, str, bytes]] = []
+    size = 0
+    for stored in (event for event in reader.events() if event.seq > plan.have):
+        if len(batch) == BATCH_MAX or (batch and size + len(stored.body) > BATCH_BYTES_MAX):
+            await append(batch, count)
+            count, batch, size = count + len(batch), [], 0
+        # An id that was stored twice must not count as a repetition.
+        id_ = f"{stored.id}.{stored.seq}" if stored.id in ids else stored.id
+        ids.add(stored.id)
+        batch.append((stored.subject, id_, stored.body))
+        size += len(stored.body)
+    if batch:
+        await append(batch, count)
+    count += len(batch)
     if await _compute_chain(log, count) != plan.chain:
         raise Failed("the log differs from the file after the import: do not use it")
     fact = LogImported(chain=plan.chain.hex(), count=count)
@@ -270,15 +373,7 @@ async def import_events(
     }
 
 
-def _draft(stored: StoredEvent, ids: set[str]) -> tuple[str, str, bytes]:
-    """The message of an event; an id that was stored twice must not count as a repetition."""
-    id_ = f"{stored.id}.{stored.seq}" if stored.id in ids else stored.id
-    ids.add(stored.id)
-    return stored.subject, id_, stored.body
-
-
 async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
-    """Record where this log comes from."""
     agg = subjects.audit("import")
     history = await log.history(agg)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")

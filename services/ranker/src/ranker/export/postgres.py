@@ -171,7 +171,6 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 async def _list_tables(connection: AsyncConnection[Any]) -> list[Table]:
-    """The existing tables, those that others refer to first."""
     cursor = await connection.execute(_sql("tables").encode(), {"schemas": list(OWNERS)})
     tables = {
         (schema, name): Table(schema, name, columns, 0, identities)

@@ -12,12 +12,7 @@ import msgspec
 from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
-from ranker.domain.stored_log import (
-    ChainVerifier,
-    DamagedCopy,
-    StoredEvent,
-    to_stored_event,
-)
+from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.backup import import_events
 from ranker.settings import Settings
 from shared import subjects
@@ -41,13 +36,6 @@ class EventPair(NamedTuple):
     seq: int
     logged: StoredEvent | None
     archived: StoredEvent | None
-
-    @property
-    def is_different(self) -> bool:
-        """Whether both have an event here and the two differ."""
-        if self.logged is None or self.archived is None:
-            return False
-        return self.logged.link != self.archived.link
 
 
 async def pair_events(
@@ -135,9 +123,10 @@ class ScrubReport:
             self.found_seq = pair.seq
         if pair.logged is None:
             (self.lost if pair.archived is None else self.missing).add(pair.seq)
-        elif pair.archived is None and pair.seq > self.archive_last_seq:
-            self.unarchived.add(pair.seq)
-        elif pair.is_different:
+        elif pair.archived is None:
+            if pair.seq > self.archive_last_seq:
+                self.unarchived.add(pair.seq)
+        elif pair.logged.link != pair.archived.link:
             self.differing.add(pair.seq)
 
     def data(self) -> dict[str, Any]:
@@ -149,30 +138,11 @@ class ScrubReport:
             "archive_last_seq": self.archive_last_seq,
             "found_seq": self.found_seq,
             **{
-                name: {"count": sequences.count, "ranges": sequences.ranges}
-                for name, sequences in (
-                    ("missing", self.missing),
-                    ("lost", self.lost),
-                    ("differing", self.differing),
-                    ("unarchived", self.unarchived),
-                )
+                name: {"count": getattr(self, name).count, "ranges": getattr(self, name).ranges}
+                for name in ("missing", "lost", "differing", "unarchived")
             },
             "archive_findings": msgspec.to_builtins(self.archive_findings),
         }
-
-
-async def scrub(
-    pairs: AsyncIterator[EventPair], report: ScrubReport, verifier: ChainVerifier
-) -> ScrubReport:
-    """Fill a report from all pairs; the archive is also checked against its chain and seals."""
-    async for pair in pairs:
-        if pair.archived is not None:
-            verifier.look(pair.archived)
-        report.take(pair)
-    if report.archive_last_seq > verifier.seq:
-        verifier.find(verifier.seq + 1, f"the archive ends here, not at {report.archive_last_seq}")
-    report.archive_findings = verifier.findings
-    return report
 
 
 RANGES_SHOWN = 5
@@ -239,7 +209,7 @@ async def write_repaired(
         chain = writer.close()
     finally:
         writer.drop()
-    _sync(file)
+    await asyncio.to_thread(_sync, file)
     return chain
 
 
@@ -289,7 +259,9 @@ async def repair_log(
     Nobody else may write meanwhile. Raises Refused or Failed.
     """
     await asyncio.to_thread(migrate, settings.postgres_dsn, PACKAGE, SCHEMA)
-    is_file_written = _is_file(file)
+    is_file_written = await asyncio.to_thread(file.exists)
+    # The positions of the log's readers are stored beside the repaired log.
+    places_path = file.with_name(f"{file.name}.places")
     nc = await connect(settings.nats_url, "ranker-repair")
     try:
         await ensure_streams(nc, settings.replicas)
@@ -301,14 +273,15 @@ async def repair_log(
             count = report.found_seq
             if not is_file_written:
                 check_repairable(report, overwrite=overwrite, accept_loss=accept_loss)
-                _write_places(file, await log.read_places())
+                places = msgspec.json.encode(await log.read_places())
+                await asyncio.to_thread(places_path.write_bytes, places)
                 pairs = _pair_events(log, copy, count, report)
                 await write_repaired(pairs, file, count, read_own_key(settings))
         reader = read_repaired(file, count if not report.is_clean else 0)
         if not (report.is_clean or report.is_beginning):
             await log.replace()
         imported = await import_events(NatsLog(nc), log.append, reader, actor)
-        await log.restore_places(_read_places(file))
+        await log.restore_places(_read_places(places_path))
         await log.forget_known_seq()
     finally:
         await nc.close()
@@ -316,6 +289,7 @@ async def repair_log(
 
 
 async def _scrub(settings: Settings, log: LogRepair, copy: Archive) -> ScrubReport:
+    """Compare all events; the archive is also checked against its chain and seals."""
     # The archive is read first: everything archived was in the log before.
     archive_last_seq = await copy.checkpoint()
     log_last_seq = await log.last_seq()
@@ -323,19 +297,21 @@ async def _scrub(settings: Settings, log: LogRepair, copy: Archive) -> ScrubRepo
     report = ScrubReport(last_seq, log_last_seq, archive_last_seq)
     key = read_own_key(settings)
     verifier = ChainVerifier([key] if key else [], verify_verdict)
-    return await scrub(_pair_events(log, copy, last_seq, report), report, verifier)
+    async for pair in _pair_events(log, copy, last_seq, report):
+        if pair.archived is not None:
+            verifier.look(pair.archived)
+        report.take(pair)
+    if archive_last_seq > verifier.seq:
+        verifier.find(verifier.seq + 1, f"the archive ends here, not at {archive_last_seq}")
+    report.archive_findings = verifier.findings
+    return report
 
 
 def _pair_events(
     log: LogRepair, copy: Archive, last_seq: int, report: ScrubReport
 ) -> AsyncIterator[EventPair]:
-    logged = _read_log(log, report.log_last_seq)
+    logged = (to_stored_event(event) async for event in log.events(report.log_last_seq))
     return pair_events(logged, _read_archive(copy, report.archive_last_seq), last_seq)
-
-
-async def _read_log(log: LogRepair, last_seq: int) -> AsyncIterator[StoredEvent]:
-    async for event in log.events(last_seq):
-        yield to_stored_event(event)
 
 
 async def _read_archive(copy: Archive, last_seq: int) -> AsyncIterator[StoredEvent]:
@@ -347,21 +323,7 @@ async def _read_archive(copy: Archive, last_seq: int) -> AsyncIterator[StoredEve
         seq = page[-1].seq
 
 
-def _is_file(file: Path) -> bool:
-    return file.exists()
-
-
-def _places_file(file: Path) -> Path:
-    """Where the positions of the log's readers are stored, beside the repaired log."""
-    return file.with_name(f"{file.name}.places")
-
-
-def _write_places(file: Path, places: Sequence[ConsumerPosition]) -> None:
-    _places_file(file).write_bytes(msgspec.json.encode(places))
-
-
-def _read_places(file: Path) -> list[ConsumerPosition]:
-    path = _places_file(file)
+def _read_places(path: Path) -> list[ConsumerPosition]:
     return (
         msgspec.json.decode(path.read_bytes(), type=list[ConsumerPosition]) if path.exists() else []
     )

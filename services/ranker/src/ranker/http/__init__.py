@@ -4,11 +4,10 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ranker.http.access import ReadSources
-from ranker.http.cases import cases_router
+from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
 from ranker.http.downloads import downloads_router
 from ranker.http.events import events_router
-from ranker.http.goals import goals_router
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
 from ranker.http.problems import problems_router

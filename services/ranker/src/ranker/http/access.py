@@ -182,10 +182,6 @@ class ReaderView:
         is_open = self.sees_board(row["problem"], row["visibility"])
         return is_open and (self.owns(row) or row["mode"] == RANKED)
 
-    def sees_source(self, row: Mapping[str, Any], at: datetime) -> bool:
-        """Whether the reader may read the source of a submission that they can see."""
-        return self.source_hidden(row, at) is None
-
     def source_hidden(self, row: Mapping[str, Any], at: datetime) -> str | None:
         """Why the reader may not read a submission's source and when they may; None if they may."""
         if self.owns(row):

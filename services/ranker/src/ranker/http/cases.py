@@ -1,22 +1,50 @@
-"""The results of a submission's cases: public parts, rooflines and speed-ups."""
+"""The results of cases, and what they are compared with: baselines, rooflines and milestones."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import inf
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request
+from msgspec import convert
 
-from ranker.domain.goals import case_roofline, roofline_share
+from ranker.domain.goals import (
+    VERDICT_OUTCOMES,
+    case_roofline,
+    case_speedups,
+    case_times_us,
+    current_runs,
+    is_measured,
+    milestones_for_gpu,
+    roofline_share,
+    scores_us,
+    speedup,
+)
 from ranker.domain.rows import LeaderboardKey
-from ranker.http.access import CurrentReader, ReadSources, Row, safe_case
-from ranker.http.goals import add_speedups
-from ranker.http.problem_details import SEED
-from ranker.http.problems import ManifestCache, problem_row
-from ranker.http.responses import NumberInPath, json_response
+from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
+from ranker.http.problems import SEED, ManifestCache, problem_row
+from ranker.http.responses import Limit, NumberInPath, json_response
+from ranker.service.leaderboard import key_values, read_ladder
 from ranker.service.ports import Reads
+from shared.api import baselines as models
 from shared.api.cases import CaseShown
-from shared.errors import Failed
-from shared.events import Roof
+from shared.clock import now
+from shared.errors import Failed, Refused
+from shared.events import Milestone, Roof
 from shared.response_types import DocumentedRoute, TypedResponse
 
 LISTS = ("tests", "benchmarks")
+# The fields of a timed case that belong to its estimate.
+ESTIMATE = (
+    *("time_us", "interval_us", "statistics", "samples", "dropped"),
+    *("process_us", "error", "freedom", "null_us", "grade"),
+)
+NO_RUN: dict[str, Any] = {"outcome": None, "state": None, "code": None, "score_us": None}
+
+Row = dict[str, Any]
+BaselineState = Literal["measured", "failed", "waiting", "absent"]
 
 
 def cases_router(sources: ReadSources) -> APIRouter:
@@ -33,10 +61,15 @@ def cases_router(sources: ReadSources) -> APIRouter:
         row = await view.own(number)
         problem = await problem_row(view, row["problem"], row["problem_version"])
         try:
-            arguments = _find_arguments(await manifests.load(problem["manifest"]))
+            manifest = await manifests.load(problem["manifest"])
         except Failed:
             # The results are more important than the arguments.
-            arguments = {}
+            manifest = dict.fromkeys(LISTS, ())
+        arguments = {
+            case["name"]: {key: value for key, value in case["args"].items() if key != SEED}
+            for name in LISTS
+            for case in manifest[name]
+        }
         board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
         results = await add_speedups(sources.reads, board, make_public_cases(row))
         items = [_make_case(index, case, arguments) for index, case in enumerate(results)]
@@ -45,18 +78,13 @@ def cases_router(sources: ReadSources) -> APIRouter:
     return router
 
 
-def _find_arguments(manifest: Row) -> dict[str, Row]:
-    """The arguments of each case of a problem by name, without the seed."""
-    cases = (case for key in LISTS for case in manifest[key])
-    return {
-        case["name"]: {key: value for key, value in case["args"].items() if key != SEED}
-        for case in cases
-    }
-
-
 def _make_case(index: int, case: Row, arguments: dict[str, Row]) -> CaseShown:
     """A case in the form of the public API; of a hidden one only the verdict."""
     is_hidden = bool(case.get("is_hidden"))
+    estimate = None
+    if not is_hidden and case.get("time_us") is not None:
+        known = {name: case[name] for name in ESTIMATE if name in case}
+        estimate = dict.fromkeys(ESTIMATE) | {"statistics": {}} | known
     fields = {
         "index": index,
         "name": case["name"],
@@ -67,28 +95,11 @@ def _make_case(index: int, case: Row, arguments: dict[str, Row]) -> CaseShown:
         "message": case.get("message") or None,
         "wrong": case.get("wrong", 0),
         "mismatches": case.get("mismatches", []),
-        "estimate": None if is_hidden else _make_estimate(case),
+        "estimate": estimate,
         "roofline": None if is_hidden else case.get("roofline"),
         "vs_baseline": case.get("vs_baseline", {}),
     }
     return msgspec.convert(fields, CaseShown)
-
-
-def _make_estimate(case: Row) -> Row | None:
-    if case.get("time_us") is None:
-        return None
-    return {
-        "time_us": case["time_us"],
-        "interval_us": case.get("interval_us"),
-        "statistics": case.get("statistics", {}),
-        "samples": case.get("samples"),
-        "dropped": case.get("dropped"),
-        "process_us": case.get("process_us"),
-        "error": case.get("error"),
-        "freedom": case.get("freedom"),
-        "null_us": case.get("null_us"),
-        "grade": case.get("grade"),
-    }
 
 
 def make_public_cases(row: Row) -> list[Row]:
@@ -104,13 +115,151 @@ async def add_roofline_shares(reads: Reads, board: LeaderboardKey, rows: list[Ro
     """Add to each row of a leaderboard its share of the roofline. Raises Failed."""
     versions = await reads.rows("roofs", slug=board.problem, number=board.problem_number)
     roofs = msgspec.convert(versions[0]["roofs"], list[Roof]) if versions else []
-    rule = versions[0]["ranking_by"] if versions else ""
+    if not roofs:
+        return [row | {"roofline_fraction": None} for row in rows]
+    rule = versions[0]["ranking_by"]
     return [
-        row
-        | {
-            "roofline_fraction": roofline_share(roofs, board.gpu, rule, row["score_us"])
-            if roofs
-            else None
-        }
+        row | {"roofline_fraction": roofline_share(roofs, board.gpu, rule, row["score_us"])}
         for row in rows
     ]
+
+
+async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) -> list[Row]:
+    """Add speed-ups over measured baselines to timed cases, if there are any. Raises Failed."""
+    if not case_times_us(cases):
+        return cases
+    current = current_runs(await reads.rows("baselines", **key_values(board), at=None))
+    measured = [run["id"] for run in current.values() if is_measured(run)]
+    rows = await reads.rows("baseline_cases", submissions=measured) if measured else []
+    if not rows:
+        return cases
+    times = {row["name"]: case_times_us(row["cases"]) for row in rows}
+    return [case | {"vs_baseline": case_speedups(case, times)} for case in cases]
+
+
+class LeaderboardGoals(NamedTuple):
+    """The baselines and milestones of a leaderboard, and the baselines' scores."""
+
+    baselines: list[models.Baseline]
+    milestones: list[models.Milestone]
+    scores_us: Mapping[str, float]
+
+    def against(self, row: Row) -> Row:
+        """A row of the leaderboard with its speed-ups."""
+        speedups = {
+            name: speedup(score_us, row["score_us"]) for name, score_us in self.scores_us.items()
+        }
+        return row | {"vs_baseline": {name: ratio for name, ratio in speedups.items() if ratio}}
+
+
+def goals_router(sources: ReadSources) -> APIRouter:
+    """The route of the reader's own milestones."""
+    router = APIRouter(route_class=DocumentedRoute)
+
+    @router.get("/v1/me/milestones")
+    async def mine(
+        request: Request, reader: CurrentReader, limit: Limit = 100
+    ) -> TypedResponse[models.OwnMilestones]:
+        """The reader's own milestones, newest first."""
+        if reader.account is None:
+            raise Refused(
+                "missing_credential", "this list needs a token: it shows your own milestones"
+            )
+        (checkpoint,) = await sources.reads.rows("checkpoint")
+        rows = await sources.view(reader).rows(
+            "own_milestones", account=reader.account, limit=limit
+        )
+        items, seq = convert(rows, list[models.OwnMilestone]), checkpoint["seq"]
+        return json_response(request, models.OwnMilestones(items=items, as_of=seq), seq)
+
+    return router
+
+
+async def read_goals(
+    view: ReaderView, board: LeaderboardKey, at: datetime | None
+) -> LeaderboardGoals:
+    """Read the baselines and milestones of a leaderboard, now or at an instant. Raises Failed."""
+    version = {"problem": board.problem, "number": board.problem_number}
+    rows = await view.rows("goals", **version)
+    if not rows or not (rows[0]["baselines"] or rows[0]["milestones"]):
+        return LeaderboardGoals([], [], {})
+    (goals,) = rows
+    runs, reached, ladder = await asyncio.gather(
+        view.rows("baselines", **version, gpu=board.gpu, at=at),
+        view.rows("milestones_reached", problem=board.problem, gpu=board.gpu, until=at, at=now()),
+        read_ladder(view.reads, board, 1, now()),
+    )
+    current = current_runs(runs)
+    leader_us = ladder[0]["score_us"] if ladder and at is None else None
+    shown_baselines = [
+        _make_baseline(
+            baseline, current.get(baseline["name"], NO_RUN), leader_us, view.authors(board.problem)
+        )
+        for baseline in goals["baselines"]
+        if not baseline["gpus"] or board.gpu.lower() in {name.lower() for name in baseline["gpus"]}
+    ]
+    return LeaderboardGoals(
+        baselines=sorted(
+            shown_baselines, key=lambda baseline: (baseline.score_us or inf, baseline.name)
+        ),
+        milestones=_make_milestones(goals["milestones"], board.gpu, reached),
+        scores_us=scores_us(current),
+    )
+
+
+def _make_baseline(
+    baseline: Row, run: Mapping[str, Any], leader_us: float | None, is_authors: bool
+) -> models.Baseline:
+    """A baseline as readers see it; why it failed is only for its author."""
+    has_score = run is not NO_RUN and is_measured(run)
+    score_us = run["score_us"] if has_score else None
+    has_interval = has_score and run["low_us"] is not None
+    interval_us = (run["low_us"], run["high_us"]) if has_interval else None
+    return models.Baseline(
+        name=baseline["name"],
+        note=baseline["note"],
+        state=_baseline_state(run, is_measured=has_score),
+        score_us=score_us,
+        interval_us=interval_us,
+        vs_leader=speedup(score_us, leader_us),
+        grade=(run.get("grade") or "") if has_score else "",
+        tier=run.get("tier"),
+        level=run.get("level"),
+        measured_at=run["finished_at"] if has_score else None,
+        number=run.get("number") if is_authors else None,
+        code=run["code"] if is_authors and not has_score else None,
+        reason=run.get("reason") if is_authors and not has_score else None,
+    )
+
+
+def _baseline_state(run: Mapping[str, Any], *, is_measured: bool) -> BaselineState:
+    if is_measured:
+        return "measured"
+    if run["outcome"] in VERDICT_OUTCOMES:
+        return "failed"
+    return "absent" if run["state"] in (None, "finished") else "waiting"
+
+
+def _make_milestones(
+    rows: Sequence[Row], gpu: str, reached: Sequence[Row]
+) -> list[models.Milestone]:
+    known = {row["milestone"]: row for row in reached}
+    shown = []
+    for milestone in milestones_for_gpu([Milestone(**row) for row in rows], gpu):
+        row = known.get(milestone.id, {})
+        fields = {
+            "id": milestone.id,
+            "title": milestone.title,
+            "when": {
+                "metric": milestone.metric,
+                "op": milestone.op,
+                "value": milestone.value,
+                "gpu": milestone.gpu or None,
+            },
+            "reached": row.get("reached", 0),
+            "is_reached": row.get("reached_at") is not None,
+            "reached_at": row.get("reached_at"),
+            "number": row.get("number"),
+        }
+        shown.append(convert(fields, models.Milestone))
+    return shown

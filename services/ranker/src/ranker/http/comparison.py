@@ -193,9 +193,8 @@ def comparison_router(sources: ReadSources) -> APIRouter:
 
 
 async def _diff_sources(view: ReaderView, blobs: BlobStore, first: Row, second: Row) -> str | None:
-    """The diff of the sources if the reader may see both."""
     at = now()
-    if not (view.sees_source(first, at) and view.sees_source(second, at)):
+    if view.source_hidden(first, at) or view.source_hidden(second, at):
         return None
     if first["source_digest"] == second["source_digest"]:
         return ""

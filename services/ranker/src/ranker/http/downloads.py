@@ -24,12 +24,17 @@ BYTES = "application/octet-stream"
 
 
 class DownloadResponse(Response):
-    """A blob to send; `slots` limits how many are in memory at once."""
+    """A blob to send; `slots` limits how many are in memory at once.
+
+    With `is_harness_code` only a harness code is sent.
+    """
+
+    is_harness_code = False
 
     def __init__(self, blobs: BlobStore, digest: str, slots: asyncio.Semaphore) -> None:
         super().__init__()
         self.blobs, self.digest, self.slots = blobs, digest, slots
-        self.sent: dict[str, str] = {}
+        self.sent = {"X-Content-Type-Options": "nosniff", "ETag": f'"{digest}"'}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Fetch and send. Raises Failed, or Refused if the blob is gone or must not be sent."""
@@ -38,11 +43,9 @@ class DownloadResponse(Response):
                 data = await self.blobs.get(self.digest)
             except BlobNotFound as missing:
                 raise Refused("not_found", f"the file is no longer stored: {missing}") from missing
-            self.check(data)
+            if self.is_harness_code and not is_harness(data):
+                raise _unknown_harness(self.digest)
             await Response(data, 200, self.sent)(scope, receive, send)
-
-    def check(self, data: bytes) -> None:
-        """Check that a blob may be sent, by its content. Raises Refused."""
 
 
 async def source_text(blobs: BlobStore, digest: str) -> str:
@@ -82,15 +85,6 @@ def file_name(version: str, digest: str) -> str:
     return f"warpboard-harness-{plain}-{digest[:DIGEST_SHOWN]}.zip"
 
 
-class ZipResponse(DownloadResponse):
-    """The response with the zip of a harness code."""
-
-    def check(self, data: bytes) -> None:
-        """Refuse to send a blob that is not a harness code. Raises Refused."""
-        if not is_harness(data):
-            raise _unknown_harness(self.digest)
-
-
 def downloads_router(sources: ReadSources) -> APIRouter:
     """The routes of a run's files and of harness codes."""
     router, slots = APIRouter(route_class=DocumentedRoute), asyncio.Semaphore(DOWNLOADS_MAX)
@@ -106,11 +100,9 @@ def downloads_router(sources: ReadSources) -> APIRouter:
             raise Refused("not_found", f"no file {name!r}; available: {known}", "name")
         download = DownloadResponse(sources.blobs, file_row["digest"], slots)
         # A submission wrote it: browsers must save it and never render it as ours.
-        download.sent = {
+        download.sent |= {
             "Content-Type": file_row["media"] if MEDIA.match(file_row["media"]) else BYTES,
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
-            "X-Content-Type-Options": "nosniff",
-            "ETag": f'"{file_row["digest"]}"',
         }
         return download
 
@@ -135,14 +127,11 @@ def _add_harness_routes(router: APIRouter, sources: ReadSources) -> None:
         rows = await sources.reads.rows("harnesses", digest=digest, limit=1)
         if not rows:
             raise _unknown_harness(digest)
-        download = ZipResponse(sources.blobs, digest, slots)
+        download = DownloadResponse(sources.blobs, digest, slots)
+        download.is_harness_code = True
         name = file_name(rows[0]["version"], digest)
-        download.sent = {
-            "Content-Type": ZIP,
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "X-Content-Type-Options": "nosniff",
-            "ETag": f'"{digest}"',
-        }
+        disposition = f'attachment; filename="{name}"'
+        download.sent |= {"Content-Type": ZIP, "Content-Disposition": disposition}
         return download
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Annotated, Any
 
 import msgspec
@@ -18,7 +20,7 @@ from ranker.http.access import (
     safe_progress,
     unknown_submission,
 )
-from ranker.http.queues import WAITING, describe_wait
+from ranker.http.queues import describe_wait
 from ranker.http.responses import NumberInPath, json_response
 from shared.api.queues import Queue
 from shared.api.submissions import HistoryEnd, HistoryEvent, Progress
@@ -108,12 +110,7 @@ class HistoryReader:
         missing = [seq for seq in sequences if seq not in by_seq]
         if missing and archive is not None:
             by_seq |= {event.seq: event for event in await archive.read_events(missing)}
-        available: list[RecordedEvent] = []
-        for seq in sequences:
-            if seq not in by_seq:
-                break
-            available.append(by_seq[seq])
-        return available
+        return [by_seq[seq] for seq in takewhile(by_seq.__contains__, sequences)]
 
     async def count_open(self, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """The pieces of a stream, which counts as open until they end."""
@@ -152,17 +149,14 @@ class EventStream:
                     return
                 except Failed:  # During an outage.
                     page = None
-                for piece in self._format_page(page):
+                for piece in self._format_page(page) if page else ():
                     yield piece
                 if progress.is_over or (page is not None and page.is_end):
                     return
                 async for notice in self._wait_quietly(moved, page):
                     yield self._mark_sent(notice)
 
-    def _format_page(self, page: HistoryPage | None) -> Iterator[bytes]:
-        """The events of a page, and the end if it is the last."""
-        if page is None:
-            return
+    def _format_page(self, page: HistoryPage) -> Iterator[bytes]:
         for event in page.events:
             yield self._mark_sent(format_event(event.type, event, event.id))
         self.place = page.last
@@ -179,12 +173,10 @@ class EventStream:
         until = time.monotonic() + LOOK_S
         while not moved.is_set() and time.monotonic() < until:
             is_gap = page is not None and not page.is_complete
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(GAP_S if is_gap else NOTICE_INTERVAL_S):
                     await moved.wait()
                     return
-            except TimeoutError:
-                pass
             if page is None or is_gap:
                 return
             async for notice in self._notices(page.row):
@@ -200,16 +192,11 @@ class EventStream:
         if progress is not None and progress != self.progress:
             self.progress = progress
             yield format_event("progress", progress)
-        if row["state"] in WAITING and (queue := self._find_new_queue(row)) is not None:
-            yield format_event("queue", queue)
-
-    def _find_new_queue(self, row: Row) -> Queue | None:
-        """The place in the queue if more of it changed than the instant of the forecast."""
         queue, known = describe_wait(self.histories.sources.live, row), self.queue
-        if queue is None or (known and replace(queue, as_of=known.as_of) == known):
-            return None
-        self.queue = queue
-        return queue
+        # The instant of the forecast alone is no news.
+        if queue and not (known and replace(queue, as_of=known.as_of) == known):
+            self.queue = queue
+            yield format_event("queue", queue)
 
     def _mark_sent(self, piece: bytes) -> bytes:
         self.sent_at = time.monotonic()

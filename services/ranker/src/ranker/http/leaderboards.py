@@ -1,44 +1,279 @@
-"""Leaderboards: live, at a past moment, and paged consistently."""
+"""Leaderboards: live, at a past moment, and paged consistently; records and histories."""
 
 import asyncio
-from typing import Annotated, Any
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from msgspec import convert
 from pydantic import Field
 
+from ranker.archive.postgres import ArchiveReader
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import add_interval
+from ranker.domain.standings import Standings
+from ranker.domain.ties import assign_places
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
-from ranker.http.cases import add_roofline_shares
-from ranker.http.goals import read_goals
-from ranker.http.leaderboard_pages import (
-    ArchivedLeaderboards,
-    PageReader,
-    next_cursor,
-    parse_page_request,
-    require_zone,
-)
+from ranker.http.cases import add_roofline_shares, read_goals
 from ranker.http.problems import problem_row
 from ranker.http.responses import (
     CURSOR_CHARS_MAX,
     LIMIT_MAX,
+    Cursor,
     ProblemVersion,
     QueryParams,
     Version,
+    decode_cursor,
+    encode_cursor,
+    expired_cursor,
     json_response,
 )
-from ranker.service.leaderboard import RANKED_MAX, key_values
+from ranker.service.leaderboard import (
+    RANKED_MAX,
+    PlacedEntry,
+    key_values,
+    make_scored_entries,
+    rank_top,
+    read_ladder_before,
+    read_page,
+)
 from ranker.service.ports import Reads
 from shared.api import leaderboards as models
+from shared.api.audits import LeaderboardRow
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Failed, Refused
+from shared.events import SubmissionFinished
 from shared.json_types import InstantOrNaive
 from shared.response_types import DocumentedRoute, TypedResponse
 
+# Leaderboards whose next pages may be requested; each has at most RANKED_MAX rows.
+SNAPSHOTS_MAX = 100
+ROWS_MAX = 200_000
 SLUG_LENGTH_MAX = 95
+WAIT_S_MAX = 5.0
+# Events folded before other requests get a turn.
+EVENTS_PER_TURN = 500
+LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
+ROW_FIELDS = (
+    *("rank", "is_tied", "submission", "number", "pooled_over", "score_us", "error"),
+    *("freedom", "delta", "received_at", "duel", "confirmation"),
+)
 
 Row = dict[str, Any]
+
+
+class LeaderboardCursor(Cursor, frozen=True, kw_only=True, tag="board"):
+    """Where a leaderboard continues; `board` is a hash that identifies it."""
+
+    board: str
+    offset: int
+    at: datetime | None = None
+
+
+class PageRequest(NamedTuple):
+    """The requested leaderboard, offset and instant; None is now."""
+
+    board: LeaderboardKey
+    limit: int
+    offset: int = 0
+    at: datetime | None = None
+    as_of: int | None = None
+
+
+class PageRows(NamedTuple):
+    """A page of a leaderboard at a sequence, and whether more follows."""
+
+    as_of: int
+    rows: list[Row]
+    is_more: bool
+
+
+@dataclass
+class LeaderboardCache:
+    """Leaderboards that were ranked again for a page, stored for the next pages."""
+
+    leaderboards: OrderedDict[tuple[LeaderboardKey, int], list[PlacedEntry]] = field(
+        default_factory=OrderedDict
+    )
+    rows: int = 0
+
+    def keep(self, board: LeaderboardKey, seq: int, placed: list[PlacedEntry]) -> None:
+        """Store a leaderboard; the oldest are dropped when there are too many."""
+        if (board, seq) in self.leaderboards:
+            return
+        self.leaderboards[board, seq] = placed
+        self.rows += len(placed)
+        while len(self.leaderboards) > SNAPSHOTS_MAX or self.rows > ROWS_MAX:
+            _, dropped = self.leaderboards.popitem(last=False)
+            self.rows -= len(dropped)
+
+
+def parse_page_request(
+    board: LeaderboardKey, limit: int, at: datetime | None, cursor: str | None
+) -> PageRequest:
+    """Parse a page request, from the cursor if there is one. Raises Refused."""
+    if cursor is None:
+        return PageRequest(board, limit, 0, at)
+    read = decode_cursor(cursor, LeaderboardCursor)
+    if read.board != _hash_key(board) or not 0 < read.offset <= RANKED_MAX:
+        raise Refused("bad_cursor", "the cursor is from another list", "cursor")
+    return PageRequest(board, limit, read.offset, require_zone(read.at), read.as_of)
+
+
+def next_cursor(request: PageRequest, page: PageRows) -> str | None:
+    """The cursor of the next page, None after the last."""
+    if not page.is_more:
+        return None
+    cursor = LeaderboardCursor(
+        made_at=time.time(),
+        as_of=page.as_of,
+        board=_hash_key(request.board),
+        offset=request.offset + request.limit,
+        at=request.at,
+    )
+    return encode_cursor(cursor)
+
+
+def _hash_key(board: LeaderboardKey) -> str:
+    return hashlib.sha256("/".join(map(str, board)).encode()).hexdigest()[:16]
+
+
+def require_zone(at: datetime | None) -> datetime | None:
+    """Check that an instant has a time zone. Raises Refused."""
+    if at is not None and at.tzinfo is None:
+        raise Refused("invalid_request", f"as_of {at} has no time zone: end it with Z", "as_of")
+    return at
+
+
+class ArchivedLeaderboards:
+    """Folds one leaderboard at a time, because each reads the whole archive."""
+
+    def __init__(self, events: ArchiveReader, reads: Reads) -> None:
+        self._events = events
+        self._reads = reads
+        self._turn = asyncio.Lock()
+
+    async def board(
+        self, board: LeaderboardKey, at: datetime, limit: int
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """The last sequence at that instant and the rows, best first. Raises Failed."""
+        try:
+            async with asyncio.timeout(WAIT_S_MAX):
+                await self._turn.acquire()
+        except TimeoutError as late:
+            raise Failed("too many requests for past leaderboards; try again") from late
+        state = Standings()
+        try:
+            seq, events = await self._events.read_past(board.problem, board.gpu, at)
+            for index, event in enumerate(events):
+                if index % EVENTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                state.fold(event)
+        finally:
+            self._turn.release()
+        rows = state.board(board, at)[:limit]
+        live_rows = await self._reads.rows(
+            "shown",
+            submissions=[row.submission for row in rows],
+            problem_number=board.problem_number,
+        )
+        live = {row["submission"]: {name: row[name] for name in LIVE_NAMES} for row in live_rows}
+        unknown = dict.fromkeys(LIVE_NAMES)
+        results = state.results.get(board, {})
+        return seq, [
+            _make_past_row(row, results[row.submission]) | live.get(row.submission, unknown)
+            for row in rows
+        ]
+
+
+def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str, Any]:
+    low, high = result.interval_us or (None, None)
+    run_values = {"run_us": result.score_us, "low_us": low, "high_us": high}
+    grading = {"grade": result.grade, "is_provisional": result.is_provisional}
+    pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
+    fields = {name: getattr(row, name) for name in ROW_FIELDS} | {"pooled_over": pooled_over}
+    fields["participant_id"] = row.account
+    return add_interval(fields | run_values | grading)
+
+
+@dataclass
+class PageReader:
+    """Reads the pages of leaderboards: now, as an earlier page was read, or at a past instant."""
+
+    reads: Reads
+    past: ArchivedLeaderboards | None
+    snapshots: LeaderboardCache = field(default_factory=LeaderboardCache)
+
+    async def read(self, request: PageRequest) -> PageRows:
+        """Read a page. Raises Refused or Failed."""
+        if request.at is None:
+            return await self._read_now(request)
+        if self.past is None:
+            reason = "past leaderboards are not supported: this ranker has no archive"
+            raise Refused("not_supported", reason, "as_of")
+        end = request.offset + request.limit
+        seq, rows = await self.past.board(request.board, request.at, end + 1)
+        return PageRows(seq, rows[request.offset : end], len(rows) > end)
+
+    async def _read_now(self, request: PageRequest) -> PageRows:
+        """The live leaderboard, or the next page of a leaderboard read before."""
+        end = request.offset + request.limit
+        seq = request.as_of
+        placed = None if seq is None else self.snapshots.leaderboards.get((request.board, seq))
+        if placed is None:
+            positions = range(request.offset, end)
+            page = await read_page(self.reads, request.board, positions, now(), request.as_of)
+            seq = page.seq if request.as_of is None else request.as_of
+            if page.holds:
+                rows = await make_entries(self.reads, request.board, page.placed)
+                return PageRows(seq, rows, min(page.total, RANKED_MAX) > end)
+            placed = await self._rank_again(request)
+            self.snapshots.keep(request.board, seq, placed)
+        assert seq is not None, "every page has a sequence"
+        rows = await make_entries(self.reads, request.board, placed[request.offset : end])
+        return PageRows(seq, rows, len(placed) > end)
+
+    async def _rank_again(self, request: PageRequest) -> list[PlacedEntry]:
+        if request.as_of is None:
+            return await rank_top(self.reads, request.board, RANKED_MAX, now())
+        ladder = await read_ladder_before(self.reads, request.board, RANKED_MAX, request.as_of)
+        if not ladder:
+            raise expired_cursor()
+        rows = {row["number"]: row for row in ladder}
+        return [
+            PlacedEntry(place, rows[place.number])
+            for place in assign_places(make_scored_entries(ladder))
+        ]
+
+
+async def make_entries(
+    reads: Reads, board: LeaderboardKey, placed_entries: Sequence[PlacedEntry]
+) -> list[Row]:
+    """The rows that a leaderboard shows for entries with places. Raises Failed."""
+    rows = await reads.rows(
+        "shown",
+        submissions=[placed.row["submission"] for placed in placed_entries],
+        problem_number=board.problem_number,
+    )
+    # An entry may have changed between the two reads; then it is left out this time.
+    details = {row["number"]: row for row in rows}
+    return [
+        _make_row(placed, details[placed.place.number])
+        for placed in placed_entries
+        if placed.place.number in details
+    ]
+
+
+def _make_row(placed: PlacedEntry, details: Row) -> Row:
+    entry, place = placed.row, placed.place
+    row = details | {name: entry[name] for name in ("score_us", "error", "freedom", "delta")}
+    row["pooled_over"] = entry["pooled_over"] if len(entry["pooled_over"]) > 1 else []
+    return add_interval(row) | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
 
 
 class LeaderboardsQuery(QueryParams):
@@ -85,6 +320,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
 
     _add_leaderboard(router, sources)
+    _add_records(router, sources)
     _add_histories(router, sources)
     return router
 
@@ -131,7 +367,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
         return json_response(request, body, page.as_of)
 
 
-def _add_histories(router: APIRouter, sources: ReadSources) -> None:
+def _add_records(router: APIRouter, sources: ReadSources) -> None:
     @router.get("/v1/leaderboards/{slug}/{gpu}/records")
     async def records(
         request: Request,
@@ -143,10 +379,11 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         """The records of a leaderboard, newest first."""
         view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
         _, board = await find_leaderboard(view, slug, gpu, query.version)
-        rows = await _read_records(view, board, query.limit)
-        items = convert(rows, list[models.Record])
+        items = await _read_records(view, board, query.limit)
         return json_response(request, models.Records(items=items, as_of=seq), seq)
 
+
+def _add_histories(router: APIRouter, sources: ReadSources) -> None:
     @router.get("/v1/leaderboards/{slug}/{gpu}/history")
     async def history(
         request: Request,
@@ -158,18 +395,17 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         """The score over time: a participant's ranked submissions or, without one, the records."""
         view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
         _, board = await find_leaderboard(view, slug, gpu, query.version)
-        if query.participant is None:
-            rows = await _read_records(view, board, RANKED_MAX)
-            records = models.RecordHistory(
-                problem=board.problem,
-                gpu=board.gpu,
-                problem_version=board.problem_number,
-                items=convert(rows, list[models.Record]),
-                as_of=seq,
-            )
-            return json_response(request, records, seq)
-        history = await _read_personal_history(view, query.participant, board, seq)
-        return json_response(request, history, seq)
+        if query.participant is not None:
+            history = await _read_personal_history(view, query.participant, board, seq)
+            return json_response(request, history, seq)
+        records = models.RecordHistory(
+            problem=board.problem,
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=await _read_records(view, board, RANKED_MAX),
+            as_of=seq,
+        )
+        return json_response(request, records, seq)
 
     @router.get("/v1/participants/{name}/history", name="history")
     async def participant_history(
@@ -187,14 +423,14 @@ async def _read_checkpoint(reads: Reads) -> int:
 
 
 async def _read_other_versions(reads: Reads, board: LeaderboardKey) -> list[models.OtherVersion]:
-    """The other versions of the problem with entries on this GPU type, newest first."""
     rows = await reads.rows("versions", problem=board.problem, gpu=board.gpu)
     others = [row for row in rows if row["problem_version"] != board.problem_number]
     return convert(others, list[models.OtherVersion])
 
 
-async def _read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[Row]:
-    return await view.rows("records", **key_values(board), limit=limit, at=now())
+async def _read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[models.Record]:
+    rows = await view.rows("records", **key_values(board), limit=limit, at=now())
+    return convert(rows, list[models.Record])
 
 
 async def find_leaderboard(
@@ -234,18 +470,11 @@ async def _read_personal_history(
 
 
 def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
-    """A row in the form of the public API."""
-    entry = row | {
-        "source_visible": _is_source_visible(view, row, problem),
-    }
-    return convert(entry, models.Entry)
-
-
-def _is_source_visible(view: ReaderView, row: Row, problem: Row) -> bool:
     source = {
         "problem": problem["slug"],
         "mode": RANKED,
         "source_visible": row["policy"],
         "board_deadline_at": problem["deadline_at"],
     }
-    return view.sees_source(row | source, now())
+    is_visible = view.source_hidden(row | source, now()) is None
+    return convert(row | {"source_visible": is_visible}, models.Entry)

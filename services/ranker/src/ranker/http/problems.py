@@ -1,46 +1,55 @@
-"""Problems: lists, details with rules as text, and the files that participants may see."""
+"""Problems: lists, rules as text, the author's check, and files, also those to start from."""
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import convert
 from pydantic import Field
 
-from ranker.http.access import CurrentReader, ReaderView, ReadSources
-from ranker.http.problem_details import (
-    StartQuery,
-    describe_check,
-    describe_rules,
-    make_text_download,
-    match_gpus,
-    render_start,
-    visible_files,
-    visible_templates,
-)
+from ranker.http.access import CurrentReader, ReaderView, ReadSources, policy_text
 from ranker.http.responses import (
     LIMIT_MAX,
     Cursor,
     PageParams,
+    ProblemVersion,
+    QueryParams,
     Version,
     decode_cursor,
     encode_cursor,
     json_response,
 )
-from shared.api.problems import FullProblem, Problem, Problems
+from shared.api import problems as models
 from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.problems import templates
+from shared.problems.report import read_report
+from shared.problems.task_yml import case_name
+from shared.ranking_rules import RANKING_TEXTS
 from shared.response_types import DocumentedRoute, TypedResponse
 
 MANIFESTS_MAX = 200
 STATEMENT = "statement.md"
 STATES = "^(active|ended|archived|all)$"
+GPUS_MAX = 32
+# Prefixes of files that authors keep hidden from participants.
+HIDDEN_PREFIXES = ("hidden", "solution")
+SEED = "seed"
+TIES_TEXT = (
+    "scores whose difference is within machine noise or what a cheat could hide share a rank; "
+    "within a rank entries are ordered by score, a copy is placed behind its original, "
+    "and a participant's runs of the same source are pooled"
+)
+TOLERANCES_TEXT = "as reference.py checks the output; exact where it has no tolerances"
+PUBLISHED_BEFORE_CHECKS = "it was published before there were checks"
 
 Row = dict[str, Any]
 
@@ -51,6 +60,13 @@ class ProblemsQuery(PageParams):
     state: Annotated[str, Field(pattern=STATES)] | None = None
     contest: str | None = None
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT_MAX
+
+
+class StartQuery(QueryParams):
+    """For which GPU types and version."""
+
+    gpu: Annotated[list[str], Field(default_factory=list, max_length=GPUS_MAX)]
+    version: ProblemVersion = None
 
 
 class ProblemCursor(Cursor, frozen=True, kw_only=True, tag="problem"):
@@ -69,8 +85,7 @@ class ManifestCache:
     async def load(self, digest: str) -> Row:
         """The manifest of a version. Raises Failed."""
         if digest not in self._known:
-            data = await self.text(digest)
-            self._known[digest] = msgspec.json.decode(data)
+            self._known[digest] = msgspec.json.decode(await self.text(digest))
             if len(self._known) > MANIFESTS_MAX:
                 self._known.popitem(last=False)
         return self._known[digest]
@@ -90,15 +105,14 @@ def problems_router(sources: ReadSources) -> APIRouter:
     @router.get("/v1/problems")
     async def list_problems(
         request: Request, reader: CurrentReader, query: Annotated[ProblemsQuery, Query()]
-    ) -> TypedResponse[Problems]:
+    ) -> TypedResponse[models.Problems]:
         """The newest version of each problem, sorted by name."""
         (checkpoint,) = await sources.reads.rows("checkpoint")
-        seq, after = checkpoint["seq"], None
+        seq, after, limit = checkpoint["seq"], None, query.limit
         if query.cursor is not None:
             cursor = decode_cursor(query.cursor, ProblemCursor)
             seq, after = cursor.as_of, cursor.slug
         filters = {"slug": None, "version": None, "state": query.state, "after": after}
-        limit = query.limit
         rows = await sources.view(reader).rows("problems", **filters, at=now(), limit=limit + 1)
         # Contests have no events yet: no problem belongs to one.
         page, next_cursor = [], None
@@ -107,14 +121,14 @@ def problems_router(sources: ReadSources) -> APIRouter:
             if len(rows) > limit:
                 last = ProblemCursor(made_at=time.time(), as_of=seq, slug=page[-1]["slug"])
                 next_cursor = encode_cursor(last)
-        items = convert(page, list[Problem])
-        body = Problems(items=items, next_cursor=next_cursor, as_of=seq)
+        items = convert(page, list[models.Problem])
+        body = models.Problems(items=items, next_cursor=next_cursor, as_of=seq)
         return json_response(request, body, seq)
 
     @router.get("/v1/problems/{slug}")
     async def read_problem(
         request: Request, reader: CurrentReader, slug: str, version: Version = None
-    ) -> TypedResponse[FullProblem]:
+    ) -> TypedResponse[models.FullProblem]:
         """A problem with its rules, in its newest or another version."""
         view = sources.view(reader)
         row = await problem_row(view, slug, version)
@@ -122,9 +136,8 @@ def problems_router(sources: ReadSources) -> APIRouter:
         statement = manifest["files"].get(STATEMENT)
         text = (await manifests.text(statement)).decode() if statement else ""
         check = await describe_check(row, manifests.text, is_known=view.authors(row["slug"]))
-        details = {"statement": text, "check": check}
-        problem = row | describe_rules(row, manifest) | details
-        return json_response(request, convert(problem, FullProblem))
+        problem = row | describe_rules(row, manifest) | {"statement": text, "check": check}
+        return json_response(request, convert(problem, models.FullProblem))
 
     _add_files(router, sources, manifests)
     return router
@@ -161,18 +174,18 @@ def _add_files(router: APIRouter, sources: ReadSources, manifests: ManifestCache
         """
         row = await problem_row(sources.view(reader), slug, query.version)
         manifest = await manifests.load(row["manifest"])
-        manifest = manifest | {"templates": visible_templates(manifest)}
-        start, gpus = (
-            templates.find_starter_template(manifest, language),
-            match_gpus(row, query.gpu),
-        )
-        digests = {
-            name: manifest["files"][name] for name in templates.template_sources(manifest, start)
-        }
-        files = {name: await manifests.text(digest) for name, digest in digests.items()}
+        manifest = manifest | {"templates": _visible_templates(manifest)}
+        start = templates.find_starter_template(manifest, language)
+        gpus = _match_gpus(row, query.gpu)
+        names = templates.template_sources(manifest, start)
+        files = {name: await manifests.text(manifest["files"][name]) for name in names}
         data = await asyncio.to_thread(render_start, row, manifest, start, files, gpus)
-        name = f"{row['slug']}{start.suffix}"
-        return make_text_download(data, name, request.headers.get("if-none-match", ""))
+        etag = f'"{hashlib.sha256(data).hexdigest()}"'
+        headers = {"ETag": etag, "X-Content-Type-Options": "nosniff"}
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(None, 304, headers)
+        headers["Content-Disposition"] = f'attachment; filename="{row["slug"]}{start.suffix}"'
+        return Response(data, 200, headers, "text/plain; charset=utf-8")
 
 
 async def problem_row(view: ReaderView, slug: str, version: int | None = None) -> Row:
@@ -190,3 +203,138 @@ def _add_state(row: Row, at: datetime) -> Row:
     is_over = over_at is not None and over_at <= at
     state = "archived" if row["archived_at"] else "ended" if is_over else "active"
     return row | {"state": state, "is_over": is_over}
+
+
+def _match_gpus(row: Row, gpus: Sequence[str]) -> list[str]:
+    """GPU types as the leaderboard writes them. Raises Refused `unknown_gpu`."""
+    known = {gpu.lower(): gpu for gpu in row["gpus"]}
+    for gpu in gpus:
+        if gpu.lower() not in known:
+            reason = f"{row['slug']} has no GPU type {gpu!r}: {', '.join(row['gpus'])}"
+            raise Refused("unknown_gpu", reason, "gpu")
+    return [known[gpu.lower()] for gpu in gpus]
+
+
+def render_start(
+    row: Row,
+    manifest: Row,
+    start: templates.StarterTemplate,
+    files: Mapping[str, bytes],
+    gpus: Sequence[str],
+) -> bytes:
+    """Render the file to start from."""
+    head = templates.TemplateHeader(
+        row["slug"], row["title"], row["gpus"], row["deadline_at"], gpus
+    )
+    body = templates.render_template(manifest, start, files)
+    return templates.add_template_header(head, start.suffix, body).encode()
+
+
+def describe_rules(row: Row, manifest: Row) -> Row:
+    """What participants must know; never a seed or a hidden file."""
+    base_url = f"/v1/problems/{quote(row['slug'])}"
+    visible_templates = _visible_templates(manifest)
+    starts = templates.starter_templates(manifest | {"templates": visible_templates})
+    return {name: manifest.get(name) for name in ("authors", "difficulty", "tags", "lang")} | {
+        # How the problem's own code is called, for those who run it elsewhere.
+        "form": _find_form(manifest),
+        "main": manifest.get("main", ""),
+        "is_multi_gpu": manifest.get("multi_gpu", False),
+        "native": manifest.get("native", {}),
+        "answers": manifest.get("answers", ""),
+        "memory_mib": manifest.get("memory_mib", 0),
+        "description": manifest["description"],
+        "templates": visible_templates,
+        "submission": manifest["submission"],
+        "files": [
+            {"name": name, "url": f"{base_url}/files/{quote(name)}"}
+            for name in visible_files(manifest)
+        ],
+        # The most likely language first.
+        "starts": [
+            {
+                "language": start.language,
+                "name": f"kernel{start.suffix}",
+                "url": f"{base_url}/templates/{quote(start.language)}",
+                "is_generated": not start.file,
+            }
+            for start in starts
+        ],
+        "rules": {
+            "formula": f"{RANKING_TEXTS[row['ranking_by']]}, in seconds; the lowest is first",
+            "cases": {
+                key: [_describe_case(case["args"]) for case in manifest[key]]
+                for key in ("tests", "benchmarks")
+            },
+            "tolerances": TOLERANCES_TEXT,
+            "budgets_s": row["budgets_s"],
+            "deadline_at": row["deadline_at"],
+            "ties": TIES_TEXT,
+            "source_policy": policy_text(row["source_visible"], row["deadline_at"]),
+            "requires": manifest.get("requires", {}),
+            "licence": manifest.get("licence", {}),
+            "consent": manifest.get("consent", ""),
+            # The formulas of the minimum work, without their values.
+            "roofline": {
+                key: value for key, value in manifest.get("roofline", {}).items() if key != "cases"
+            },
+        },
+    }
+
+
+def _find_form(manifest: Row) -> str:
+    if manifest.get("lang") == "cu":
+        return "native"
+    if manifest.get("main"):
+        return "program"
+    return str(manifest.get("form") or "input_output") if "calls" in manifest else "task"
+
+
+def _describe_case(args: Row) -> Row:
+    """A case without its seed, which a ranked run draws again."""
+    plain = {key: value for key, value in args.items() if key != SEED}
+    return {"name": case_name(plain), "args": plain, "is_seeded": SEED in args}
+
+
+def visible_files(manifest: Row) -> list[str]:
+    """The files that participants may see."""
+    return sorted(
+        name for name in manifest["files"] if not name.lower().startswith(HIDDEN_PREFIXES)
+    )
+
+
+def _visible_templates(manifest: Row) -> dict[str, str]:
+    visible = visible_files(manifest)
+    return {key: name for key, name in manifest["templates"].items() if name in visible}
+
+
+async def describe_check(
+    row: Row, text: Callable[[str], Awaitable[bytes]], *, is_known: bool = False
+) -> models.Check:
+    """The check of a version; `text` loads the bytes of a digest.
+
+    The results of the author's solutions are only for the author and staff (`is_known`), because
+    the names of wrong solutions reveal what is checked. Raises Failed.
+    """
+    report, reason = None, row["unchecked"] or PUBLISHED_BEFORE_CHECKS
+    if row["report"]:
+        try:
+            report, reason = read_report(await text(row["report"])), ""
+        except Refused as refused:
+            reason = refused.reason
+    solutions = report.solutions if report else ()
+    return models.Check(
+        state="clean" if report else "unchecked",
+        reason=reason,
+        harness=report.harness if report else None,
+        device=report.device if report else None,
+        made_at=report.made_at if report else None,
+        solutions=len(solutions),
+        solutions_found=[
+            convert(solution, models.SolutionFound, from_attributes=True)
+            for solution in (solutions if is_known else ())
+        ],
+        warnings=[
+            f"{finding.where}: {finding.text}" for finding in (report.findings if report else ())
+        ],
+    )

@@ -21,6 +21,7 @@ REASON_LENGTH_MAX = 1000
 WAITING = ("received", "queued")
 ANY_MODE = ""
 DAY_S = 86400.0
+JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
 
 Row = dict[str, Any]
@@ -50,9 +51,8 @@ def queues_router(sources: ReadSources) -> APIRouter:
         paused = {row["gpu"]: row["paused"] for row in await reads.rows("pools")}
         gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
         pools = [_make_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
-        await _add_numbers(
-            [job for pool in pools for job in pool["forecast"]], sources.view(reader)
-        )
+        jobs = [job for pool in pools for job in pool["forecast"]]
+        await _add_numbers(jobs, sources.view(reader))
         return models.Queues(
             items=convert(items, list[models.Depth]),
             pools=convert(pools, list[models.Pool]),
@@ -73,11 +73,11 @@ def queues_router(sources: ReadSources) -> APIRouter:
         queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
         return convert(queue_state | {"waiting": depth, "items": items}, models.QueueOfGpu)
 
-    _add_stats_route(router, reads)
+    _add_stats(router, reads)
     return router
 
 
-def _add_stats_route(router: APIRouter, reads: Reads) -> None:
+def _add_stats(router: APIRouter, reads: Reads) -> None:
     @router.get("/internal/stats")
     async def read_stats(
         problem: Annotated[str | None, Query()] = None, *, is_last_day: bool = False
@@ -96,7 +96,6 @@ def _add_stats_route(router: APIRouter, reads: Reads) -> None:
 
 
 def _describe_agent(row: Row, offer: Row | None) -> Row:
-    """Whether an agent is alive and free, and the most severe decision about it."""
     standing = next((name for name in STANDINGS if row[name] is not None), None)
     walls = [wall | {"fix": wall["mend"]} for wall in row["missing"]]
     return {
@@ -109,24 +108,21 @@ def _describe_agent(row: Row, offer: Row | None) -> Row:
 
 
 def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Row:
-    """The queue of one GPU type: its length, its agents, and the scheduler's forecast."""
     forecast = live.queues.get(gpu, {})
-    waiting = sum(
-        row["submissions"] for row in items if row["gpu"] == gpu and row["state"] in WAITING
-    )
-    jobs = [
-        dict.fromkeys(JOB) | dict(zip(JOB, job, strict=False)) for job in forecast.get("jobs", [])
-    ]
+    waiting = [row for row in items if row["gpu"] == gpu and row["state"] in WAITING]
     return {
         "gpu": gpu,
-        "waiting": waiting,
+        "waiting": sum(row["submissions"] for row in waiting),
         "paused": forecast.get("paused") or paused,
         "agents_online": len(_find_online(live, gpu)),
         "agents_free": forecast.get("free"),
         "agents_busy": forecast.get("busy"),
         "run_s": _run_durations(forecast),
         "forecast_at": forecast.get("at"),
-        "forecast": jobs,
+        "forecast": [
+            dict.fromkeys(JOB) | dict(zip(JOB, job, strict=False))
+            for job in forecast.get("jobs", [])
+        ],
     }
 
 
@@ -145,9 +141,6 @@ async def _add_numbers(jobs: list[Row], view: ReaderView) -> None:
             job["submission"] = None
 
 
-JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
-
-
 def describe_wait(live: Live, row: Row) -> models.Queue | None:
     """What a submission waits for: place, expected time, and why no agent takes it.
 
@@ -156,21 +149,21 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
     """
     if row["state"] not in WAITING:
         return None
-    forecast = _find_forecast(live, row["gpu"], row["id"])
-    position = forecast.get("position")
-    eta_s, eta_p90_s = forecast.get("eta_s"), forecast.get("eta_p90_s")
+    jobs = live.queues.get(row["gpu"], {}).get("jobs", [])
+    own_job = next((job for job in jobs if job[0] == row["id"]), ())
+    forecast = dict.fromkeys(JOB) | dict(zip(JOB, own_job, strict=False))
+    position = forecast["position"]
     queue = _make_queue(live, row["gpu"], row["mode"], None) | {
         "position": position,
         "ahead": None if position is None else max(0, position - 1),
-        "eta_s": eta_s,
-        "eta_p90_s": eta_p90_s,
-        "why": forecast.get("why") or None,
+        "eta_s": forecast["eta_s"],
+        "eta_p90_s": forecast["eta_p90_s"],
+        "why": forecast["why"] or None,
     }
     return convert(queue, models.Queue)
 
 
 def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
-    """The queue of a GPU type for a mode, without a place in it."""
     forecast = live.queues.get(gpu, {})
     online = _find_online(live, gpu)
     suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
@@ -189,14 +182,6 @@ def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
     }
 
 
-def _find_forecast(live: Live, gpu: str, submission: str) -> Row:
-    """The scheduler's newest forecast for a submission; empty if there is none."""
-    for job in live.queues.get(gpu, {}).get("jobs", []):
-        if job[0] == submission:
-            return dict(zip(JOB, job, strict=False))
-    return {}
-
-
 def _find_online(live: Live, gpu: str) -> dict[str, Row]:
     return {
         name: offer
@@ -206,7 +191,6 @@ def _find_online(live: Live, gpu: str) -> dict[str, Row]:
 
 
 def _explain_no_agent(online: Mapping[str, Row], gpu: str, mode: str) -> str:
-    """Why no agent can take a job."""
     if not online:
         return f"no agent with {gpu} is alive"
     reasons = "; ".join(

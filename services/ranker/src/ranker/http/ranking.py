@@ -10,6 +10,15 @@ from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_lad
 
 RANKED = "ranked"
 US = 1e-6
+RESULT_FIELDS = (
+    *("is_eligible", "code", "reason"),
+    *("score_us", "run_us", "pooled_over", "interval_us"),
+)
+FIELDS = (
+    *RESULT_FIELDS,
+    *("rank", "tied_with", "best_number", "own_best_us"),
+    *("delta_to_best", "delta_to_next", "appeal_url"),
+)
 
 Row = dict[str, Any]
 
@@ -60,43 +69,22 @@ def _make_pending(row: Row) -> Row:
 
 
 def _make_blank(row: Row) -> Row:
-    """All fields of the result, without values."""
-    return {
+    return dict.fromkeys(FIELDS) | {
         "status": "not_ranked",
-        "is_eligible": None,
-        "code": None,
-        "reason": None,
         "evidence": {},
         "gpu": row["gpu"],
-        "rank": None,
         "is_tied": False,
-        "tied_with": None,
-        "score_us": None,
-        "run_us": None,
         "pooled_over": [],
-        "interval_us": None,
-        "best_number": None,
-        "delta_to_best": None,
-        "own_best_us": None,
-        "delta_to_next": None,
         "problem_version": row["result_version"],
         "decided_at": row["finished_at"],
-        "appeal_url": None,
     }
 
 
 def _make_result(row: Row) -> Row:
-    """What the decision on a submission says."""
     return _make_blank(row) | {
         "status": "held" if row["is_held"] else "not_ranked",
-        "is_eligible": row["is_eligible"],
-        "code": row["code"],
-        "reason": row["reason"],
+        **{name: row[name] for name in RESULT_FIELDS},
         "evidence": _find_evidence(row),
-        "score_us": row["score_us"],
-        "run_us": row["run_us"],
-        "pooled_over": row["pooled_over"],
-        "interval_us": row["interval_us"],
         "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 
@@ -112,7 +100,6 @@ def _find_evidence(row: Row) -> Row:
 
 
 def _find_decision(decided: Row) -> Row | None:
-    """Moderators' decisions against a submission or its participant, with the reason."""
     if decided["is_withdrawn"]:
         reason = decided["withdrawn_reason"] or "it was withdrawn"
         return {"status": "removed", "code": "withdrawn", "reason": reason}
@@ -126,10 +113,13 @@ def _find_decision(decided: Row) -> Row | None:
 
 
 async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> float | None:
-    """The participant's best score before this submission."""
-    key = {**board._asdict(), "account": row["participant_id"], "before": row["number"]}
-    key["source"] = row["source_digest"]
-    (best,) = await snapshot.reads.rows("own_best", **key)
+    (best,) = await snapshot.reads.rows(
+        "own_best",
+        **board._asdict(),
+        account=row["participant_id"],
+        before=row["number"],
+        source=row["source_digest"],
+    )
     score_us: float | None = best["score_us"]
     return score_us
 
@@ -139,12 +129,11 @@ async def _read_standing(snapshot: ReadSnapshot, board: LeaderboardKey, account:
     standing = await read_standing(snapshot.reads, board, account, snapshot.at)
     if standing is not None:
         return standing
-    ladder = await snapshot.find_once(board, lambda: _read_ladder(snapshot, board))
-    return ladder.standing(account)
 
+    async def rank_again() -> Ladder:
+        return Ladder(await read_ladder(snapshot.reads, board, RANKED_MAX, snapshot.at))
 
-async def _read_ladder(snapshot: ReadSnapshot, board: LeaderboardKey) -> Ladder:
-    return Ladder(await read_ladder(snapshot.reads, board, RANKED_MAX, snapshot.at))
+    return (await snapshot.find_once(board, rank_again)).standing(account)
 
 
 def _make_place(row: Row, standing: Row) -> Row:
@@ -153,10 +142,8 @@ def _make_place(row: Row, standing: Row) -> Row:
         return {}
     place: Row = {"best_number": standing["number"]}
     if standing["source"] != row["source_digest"]:
-        superseded = {
-            "code": "superseded",
-            "reason": "a better entry of the same participant is ranked",
-        }
+        reason = "a better entry of the same participant is ranked"
+        superseded = {"code": "superseded", "reason": reason}
         return place | _distances(row["score_us"], standing["best_us"]) | superseded
     if standing["submission"] != row["id"]:
         place["code"] = "pooled"

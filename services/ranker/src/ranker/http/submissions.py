@@ -22,9 +22,8 @@ from ranker.http.access import (
     safe_progress,
     unknown_submission,
 )
-from ranker.http.cases import make_public_cases
+from ranker.http.cases import add_speedups, make_public_cases
 from ranker.http.downloads import source_text
-from ranker.http.goals import add_speedups
 from ranker.http.queues import describe_wait
 from ranker.http.ranking import describe_ranking
 from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots
@@ -129,19 +128,14 @@ def _add_lists(router: APIRouter, sources: ReadSources) -> None:
             )
         cursor_before = None if query.cursor is None else decode_cursor(query.cursor, OwnCursor)
         seq = progress.seq if cursor_before is None else cursor_before.as_of
-        items = await _list_lines(
-            sources.view(reader),
-            problem=query.problem,
-            account=reader.account,
-            state=query.state,
-            tag=query.tag,
-            before=(seq + 1) if cursor_before is None else cursor_before.number,
-            limit=query.limit + 1,
-        )
+        before = (seq + 1) if cursor_before is None else cursor_before.number
+        filters = query.model_dump() | {"before": before, "limit": query.limit + 1}
+        items = await _list_lines(sources.view(reader), **filters, account=reader.account)
         page, more = items[: query.limit], items[query.limit :]
-        last = page[-1].number if more else 0
-        next_page = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
-        cursor = None if next_page is None else encode_cursor(next_page)
+        cursor = None
+        if more:
+            last = OwnCursor(made_at=time.time(), as_of=seq, number=page[-1].number)
+            cursor = encode_cursor(last)
         body = models.OwnSubmissions(items=page, next_cursor=cursor, as_of=seq)
         return json_response(request, body, seq)
 
@@ -205,7 +199,9 @@ class SubmissionReader:
         """The submission once it is newer than a version, or after a while."""
         until = time.monotonic() + wait_s
         seq, submission = self.sources.progress.seq, await self._read_visible(view, number)
-        while not (_has_news(submission, after) or self.sources.progress.is_over):
+        while not self.sources.progress.is_over:
+            if submission and (submission["version"] > after or submission["is_over"]):
+                break
             if (left := until - time.monotonic()) <= 0:
                 break
             if submission is None and seq >= number:
@@ -249,7 +245,11 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     end = SubmissionEnd(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
     timeline = [_make_entry(line, end) for line in row.pop("timeline")]
     is_over = row["state"] == "finished"
-    row["cases"] = await _read_cases(snapshot, row)
+    cases = make_public_cases(row)
+    if row.pop("has_baselines"):
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
+        cases = await add_speedups(snapshot.reads, board, cases)
+    row["cases"] = cases
     del row["roofs"]
     results = await snapshot.reads.rows("results", id=row["id"]) if is_over else []
     computed = {
@@ -267,15 +267,7 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     return row | _state_deadline(row) | computed
 
 
-async def _read_cases(snapshot: ReadSnapshot, row: Row) -> list[Row]:
-    """The cases of a submission with roofline figures and speed-ups."""
-    board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
-    cases = make_public_cases(row)
-    return await add_speedups(snapshot.reads, board, cases) if row.pop("has_baselines") else cases
-
-
 def _make_entry(line: list[Any], end: SubmissionEnd) -> Row:
-    """A timeline entry with the public name of its event."""
     entry = dict(zip(TIMELINE_FIELDS, line, strict=False))
     kind = entry["type"]
     return entry | {"type": public_name(kind, end), "state": STATE_AFTER.get(kind)}
@@ -298,10 +290,5 @@ def _make_download(number: int, file: Row) -> Row:
 
 
 def _find_moderation(decided: Row) -> Row | None:
-    """Moderators' decisions about a submission; None if there are none."""
     instants = ("decided_at", "appealed_at", "banned_at", "withdrawn_at")
     return decided if any(decided[name] is not None for name in instants) else None
-
-
-def _has_news(submission: Row | None, after: int) -> bool:
-    return submission is not None and (submission["version"] > after or submission["is_over"])

@@ -30,16 +30,12 @@ class Schemas:
             raise Refused(
                 "replay_runs", f"another replay of {self.name} is running: wait until it ends"
             )
-        await self.drop(self.fresh)
+        await self._run("drop", schema=self.fresh)
 
     async def end_turn(self) -> None:
         """Drop what this replay created and let the next one begin."""
-        await self.drop(self.fresh)
+        await self._run("drop", schema=self.fresh)
         await self._fetch_value("end_turn", {"schema": self.live})
-
-    async def drop(self, schema: str) -> None:
-        """Remove a schema if it exists."""
-        await self._run("drop", schema=schema)
 
     async def exists(self) -> bool:
         """Whether there is a live schema; a new version of the code has none yet."""
@@ -76,7 +72,7 @@ class Schemas:
     async def switch(self) -> None:
         """Give the fresh schema the live one's name, within `held`: all readers see it at once."""
         if await self.exists():
-            await self.drop(self.old)
+            await self._run("drop", schema=self.old)
             await self._run("rename", schema=self.live, name=self.old)
         await self._run("rename", schema=self.fresh, name=self.live)
 

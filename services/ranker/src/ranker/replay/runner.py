@@ -1,7 +1,7 @@
 """The replay command: fills a fresh schema from event 1, compares it with the live, switches."""
 
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,8 +13,8 @@ from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, open_archive
 from ranker.postgres import PROJECTION, open_read_models
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
-from ranker.service.append import ACTOR
-from ranker.service.ports import Unfoldable
+from ranker.service.decisions import ACTOR
+from ranker.service.ports import Metrics, Unfoldable
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from ranker.settings import Settings
@@ -22,13 +22,16 @@ from shared import subjects
 from shared.clock import new_id, now
 from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import Appender, EventLog, EventSource, Gap, RecordedEvent
-from shared.events import ProjectionSwitched, SubmissionFinished
+from shared.event_log import Appender, EventLog, EventSource, Gap
+from shared.events import ProjectionSwitched
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.postgres import migrate
 
+PROJECTIONS = ("ranker", "archive")
+SOURCES = ("stream", "archive", "file")
+CLIENT = "ranker-replay"
 DIFFERENCES_MAX = 20
 # Each round folds the events that arrived during the round before.
 ROUNDS_MAX = 10
@@ -109,85 +112,45 @@ async def _find_differences(schemas: Schemas, fresh: Mapping[str, int]) -> list[
     return differences
 
 
-PROJECTIONS = ("ranker", "archive")
-SOURCES = ("stream", "archive", "file")
-CLIENT = "ranker-replay"
-
-Fill = Callable[[EventSource, str, str, int], Awaitable[None]]
-
-
-class SilentMetrics:
-    """Metrics that count nothing: nobody scrapes a process that ends by itself."""
-
-    def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
-        """Count nothing."""
-
-    def parked(self, events: int) -> None:
-        """Count nothing."""
-
-    def decided(self, end: SubmissionFinished) -> None:
-        """Count nothing."""
-
-    def archived(self, seq: int, behind: int) -> None:
-        """Count nothing."""
-
-    def sealed(self) -> None:
-        """Count nothing."""
-
-
-class _Projection(NamedTuple):
-    """The schema of a projection, and how its tables are created and filled."""
-
-    schema: str
-    package: str
-    name: str
-    fill: Fill
-
-
 async def replay_projection(settings: Settings, schema: str, options: Namespace) -> dict[str, Any]:
     """Fold, compare and, with `--switch`, switch; returns a summary. Raises Refused or Failed."""
-    projection = (
-        _Projection(SCHEMA, PACKAGE, NAME, _fill_archive)
-        if options.projection == "archive"
-        else _Projection(schema, "ranker", PROJECTION, _fill_models)
-    )
+    is_archive = options.projection == "archive"
+    live, package, name = (SCHEMA, PACKAGE, NAME) if is_archive else (schema, "ranker", PROJECTION)
     dsn = settings.postgres_dsn
     nc = await connect(settings.nats_url, CLIENT)
     try:
         log = NatsLog(nc)
         async with (
             _open_source(settings, options, log) as source,
-            open_schemas(dsn, projection.schema, projection.name) as tables,
+            open_schemas(dsn, live, name) as schemas,
         ):
-            replay_input = ReplayInput(
-                make=partial(migrate, dsn, projection.package),
-                fill=partial(projection.fill, source, dsn),
-                last=source.last,
-            )
-            result = await replay_schema(tables, replay_input, switch=options.switch)
+            fill = partial(_fill_archive if is_archive else _fill_models, source, dsn)
+            replay_input = ReplayInput(partial(migrate, dsn, package), fill, source.last)
+            result = await replay_schema(schemas, replay_input, switch=options.switch)
             if result.is_switched:
-                await _record_switch(log, projection, tables.old, result)
+                await _record_switch(log, schemas, result)
     except (Gap, Unfoldable) as broken:
         raise Refused("bad_source", str(broken), "source") from broken
     finally:
         await nc.close()
     # Entries and submissions are counted separately, for people to read.
-    counts = {
-        "entries": result.rows.get("entry", 0),
-        "submissions": result.rows.get("submission", 0),
+    counts = {"entries": "entry", "submissions": "submission"}
+    return {
+        "is_equal": not result.differences,
+        **{key: result.rows.get(table, 0) for key, table in counts.items()},
+        **asdict(result),
     }
-    return {"is_equal": not result.differences, **counts, **asdict(result)}
 
 
 async def _fill_models(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_read_models(dsn, schema) as models:
-        async for _ in project(source, models, ProjectionProgress(), SilentMetrics(), until=until):
+        async for _ in project(source, models, ProjectionProgress(), Metrics(), until=until):
             pass
 
 
 async def _fill_archive(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_archive(dsn, schema) as fresh:
-        await run_archiver(source, fresh, SilentMetrics(), until=until)
+        await run_archiver(source, fresh, Metrics(), until=until)
 
 
 @asynccontextmanager
@@ -209,14 +172,11 @@ async def _open_source(
         yield FileLog(reader.events, reader.header.count)
 
 
-async def _record_switch(
-    log: EventLog, projection: _Projection, old: str, result: ReplayResult
-) -> None:
-    """Record that readers see other tables now."""
+async def _record_switch(log: EventLog, schemas: Schemas, result: ReplayResult) -> None:
     fact = ProjectionSwitched(
-        name=projection.name,
-        from_schema=old,
-        to_schema=projection.schema,
+        name=schemas.name,
+        from_schema=schemas.old,
+        to_schema=schemas.live,
         seq=result.seq,
         is_equal=not result.differences,
     )

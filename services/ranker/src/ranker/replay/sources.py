@@ -97,7 +97,6 @@ class _ArchiveFeed:
         return [stored.recorded for stored in taken]
 
     async def _fill_buffer(self) -> None:
-        """Make the next page available and prefetch the one after it."""
         if self._chain is None:
             self._chain = await self._archive.up_to(self._after)
         if self._next is None:

@@ -1,22 +1,44 @@
-"""Announces records and podium changes once each, and never while catching up."""
+"""Announces records, podium changes and milestones once each, and never while catching up."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from ranker.domain import records
-from ranker.domain.records import AnnouncedRecord, AnnouncedState, Leader
+import msgspec
+
+from ranker.domain.goals import (
+    Candidate,
+    MilestoneScale,
+    current_runs,
+    find_reached,
+    milestones_for_gpu,
+    roofline_share,
+    scores_us,
+)
+from ranker.domain.records import (
+    PODIUM_SIZE,
+    AnnouncedRecord,
+    Leader,
+    find_podium_change,
+    find_record,
+)
 from ranker.domain.rows import LeaderboardKey
-from ranker.service.append import EventCause, append_event
+from ranker.service.decisions import EventCause, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values, read_top
 from ranker.service.podium_jobs import PodiumJobs
 from ranker.service.ports import Reads
 from shared import subjects
 from shared.clock import now
 from shared.event_log import EventLog
-from shared.events import Fact, RecordSet
+from shared.events import Fact, Milestone, MilestoneReached, RecordSet, Roof
+from shared.problems.goals import CASES_PASSED
 
 BANS_PAUSE_S = 1.0
+# Announcements of one milestone per check; the others follow at the next.
+MET_MAX = 200
+KNOWN_MAX = 1000
+REMEMBERED_MAX = 10_000
 
 
 @dataclass
@@ -48,20 +70,20 @@ class Announcements:
 
     async def _announce(self, board: LeaderboardKey, at: datetime) -> bool:
         """Announce what is new on a leaderboard; False if another appended meanwhile."""
-        placed = await read_top(self.reads, board, records.PODIUM_SIZE, at)
+        placed = await read_top(self.reads, board, PODIUM_SIZE, at)
         announced = await self.reads.rows("announced", **key_values(board))
-        accounts = [(entry.place, entry.row["account"]) for entry in placed]
-        leader = await self._read_leader(board, placed)
-        known = AnnouncedState(
-            announced[0]["accounts"] or () if announced else (),
-            await self._read_records(board, at),
-            await self._read_best_of_others_us(board, leader, placed),
-        )
-        movers = await self._read_movers(board, [account for _, account in accounts])
         version = announced[0]["seq"] if announced else 0
-        for fact in records.find_announcements(
-            board.problem_number, accounts, leader, known, movers
-        ):
+        podium = list(announced[0]["accounts"] or ()) if announced else []
+        accounts = [entry.row["account"] for entry in placed]
+        # The accounts that may owe their places to a run of their own.
+        movers = await self.reads.rows("movers", accounts=accounts, **key_values(board))
+        facts: list[Fact | None] = [
+            await self._find_record(board, placed, at),
+            find_podium_change(
+                board.problem_number, podium, accounts, {row["account"] for row in movers}
+            ),
+        ]
+        for fact in filter(None, facts):
             version = await self._append(board, fact, version)
             if not version:
                 return False
@@ -69,42 +91,23 @@ class Announcements:
             await jobs.request(board, placed)
         return True
 
-    async def _read_records(self, board: LeaderboardKey, at: datetime) -> list[AnnouncedRecord]:
-        rows = await self.reads.rows("records_known", at=at, **key_values(board))
-        return [AnnouncedRecord(**row) for row in rows]
-
-    async def _read_best_of_others_us(
-        self, board: LeaderboardKey, leader: Leader | None, placed: list[PlacedEntry]
-    ) -> float | None:
-        if leader is None:
-            return None
-        row = placed[0].row
-        (best,) = await self.reads.rows(
-            "best_of_others",
-            account=row["account"],
-            source=row["source"],
-            seq=leader.seq,
-            **key_values(board),
-        )
-        score_us: float | None = best["score_us"]
-        return score_us
-
-    async def _read_movers(self, board: LeaderboardKey, accounts: list[str]) -> set[str]:
-        """The accounts that may owe their places to a run of their own."""
-        rows = await self.reads.rows("movers", accounts=accounts, **key_values(board))
-        return {row["account"] for row in rows}
-
-    async def _read_leader(self, board: LeaderboardKey, placed: list[PlacedEntry]) -> Leader | None:
+    async def _find_record(
+        self, board: LeaderboardKey, placed: list[PlacedEntry], at: datetime
+    ) -> RecordSet | None:
+        """The record of an untied rank 1, None if it sets none."""
         if not placed or placed[0].place.is_tied:
             return None
-        row = placed[0].row
-        runs = await self.reads.rows(
-            "leader", account=row["account"], source=row["source"], **key_values(board)
-        )
+        row, key = placed[0].row, key_values(board)
+        entry_key = key | {"account": row["account"], "source": row["source"]}
+        runs = await self.reads.rows("leader", **entry_key)
         if not runs:  # The leaderboard changed; the batch that changed it comes here too.
             return None
-        score_us = row["score_us"]
-        return Leader(row["submission"], runs[0]["run"], row["account"], score_us, runs[0]["seq"])
+        run, seq = runs[0]["run"], runs[0]["seq"]
+        leader = Leader(row["submission"], run, row["account"], row["score_us"], seq)
+        known = await self.reads.rows("records_known", at=at, **key)
+        (best,) = await self.reads.rows("best_of_others", seq=seq, **entry_key)
+        records = [AnnouncedRecord(**record) for record in known]
+        return find_record(board.problem_number, leader, records, best["score_us"])
 
     async def _append(self, board: LeaderboardKey, fact: Fact, version: int) -> int:
         """Append to the history of a leaderboard; returns the new version, 0 on a conflict."""
@@ -113,3 +116,110 @@ class Announcements:
         if isinstance(fact, RecordSet):
             cause = f"{fact.submission}/{board.problem_number}"
         return await append_event(self.log, agg, fact, version, EventCause(cause))
+
+
+class Goals(NamedTuple):
+    """A version's milestones, and the inputs of its roofline."""
+
+    milestones: list[Milestone]
+    roofs: list[Roof]
+    ranking_by: str
+
+
+@dataclass
+class Milestones:
+    """Checks leaderboards with milestones, and appends who reached one."""
+
+    log: EventLog
+    reads: Reads
+    known: dict[tuple[str, int], Goals] = field(default_factory=dict)
+    remembered: set[tuple[str, str, str]] = field(default_factory=set)
+
+    async def announce(self, keys: Iterable[LeaderboardKey] | None) -> set[LeaderboardKey]:
+        """Announce reached milestones on some leaderboards or all; return those to check again.
+
+        Raises Failed.
+        """
+        at = now()
+        if keys is None:
+            rows = await self.reads.rows("boards_with_goals")
+            keys = (LeaderboardKey(**row) for row in rows)
+        pending = set(keys)
+        return {board for board in sorted(pending) if not await self._announce(board, at)}
+
+    async def _read_goals(self, board: LeaderboardKey) -> Goals:
+        """The goals of a version, which never change; read once."""
+        key = board.problem, board.problem_number
+        if key not in self.known:
+            rows = await self.reads.rows("goals", problem=key[0], number=key[1])
+            if not rows:
+                return Goals([], [], "")
+            if len(self.known) >= KNOWN_MAX:
+                self.known.clear()
+            (row,) = rows
+            self.known[key] = Goals(
+                msgspec.convert(row["milestones"], list[Milestone]),
+                msgspec.convert(row["roofs"], list[Roof]),
+                row["ranking_by"],
+            )
+        return self.known[key]
+
+    async def _announce(self, board: LeaderboardKey, at: datetime) -> bool:
+        """Announce reached milestones of a leaderboard; False if it must be checked again."""
+        goals = await self._read_goals(board)
+        open_milestones = milestones_for_gpu(goals.milestones, board.gpu)
+        if not open_milestones:
+            return True
+        facts = await self._find_reached(board, goals, open_milestones, at)
+        if not facts:
+            return True
+        announced = await self.reads.rows("announced", **key_values(board))
+        version = announced[0]["seq"] if announced else 0
+        agg = subjects.ranking(board.problem, board.gpu)
+        for fact in facts:
+            cause = f"{agg}/{fact.milestone}/{fact.account}"
+            version = await append_event(self.log, agg, fact, version, EventCause(cause))
+            if not version:
+                return False
+            # Until it is folded: appending it again would be refused.
+            if len(self.remembered) >= REMEMBERED_MAX:
+                self.remembered.clear()
+            self.remembered.add((agg, fact.milestone, fact.account))
+        return len(facts) < MET_MAX
+
+    async def _find_reached(
+        self, board: LeaderboardKey, goals: Goals, open_milestones: list[Milestone], at: datetime
+    ) -> list[MilestoneReached]:
+        scale = await self._read_scale(board, goals)
+        reached: list[MilestoneReached] = []
+        for milestone in open_milestones:
+            bounds = scale.bounds(milestone)
+            if bounds is None:
+                continue
+            statement = "unmet_by_cases" if milestone.metric == CASES_PASSED else "unmet_by_score"
+            rows = await self.reads.rows(
+                statement,
+                **key_values(board),
+                **bounds._asdict(),
+                milestone=milestone.id,
+                at=at,
+                limit=MET_MAX,
+            )
+            candidates = [Candidate(**row) for row in rows]
+            agg = subjects.ranking(board.problem, board.gpu)
+            known = {
+                candidate.account
+                for candidate in candidates
+                if (agg, milestone.id, candidate.account) in self.remembered
+            }
+            reached += find_reached(board.problem_number, milestone, candidates, scale, known)
+        return reached
+
+    async def _read_scale(self, board: LeaderboardKey, goals: Goals) -> MilestoneScale:
+        runs: list[dict[str, Any]] = []
+        if any(milestone.metric not in (CASES_PASSED, "score") for milestone in goals.milestones):
+            runs = await self.reads.rows("baselines", **key_values(board), at=None)
+        roof_us = (
+            roofline_share(goals.roofs, board.gpu, goals.ranking_by, 1.0) if goals.roofs else None
+        )
+        return MilestoneScale(scores_us(current_runs(runs)), roof_us)

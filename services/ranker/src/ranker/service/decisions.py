@@ -1,32 +1,57 @@
 """Decides what is due: ends of submissions with a verdict, drafts and previews of rejudges."""
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import msgspec
 
 from ranker.domain.attestation import find_fault
 from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission
 from ranker.domain.rows import DecodedEvent
-from ranker.service.append import EventCause, append_event
 from ranker.service.ports import DecisionStore, DueRejudge, Metrics, PendingDecision
 from shared import signing, subjects
 from shared.blobs import BlobStore
+from shared.clock import now
+from shared.decider import Append
 from shared.errors import Failed
-from shared.event_log import EventLog, RecordedEvent
-from shared.events import (
-    RejudgeJudged,
-    RejudgePreviewed,
-    RunCompleted,
-    SubmissionFinished,
-)
+from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
+from shared.events import Fact, RejudgeJudged, RejudgePreviewed, RunCompleted, SubmissionFinished
+from shared.ids import derive_id
+
+logger = logging.getLogger(__name__)
 
 DIFF_MEDIA = "application/json"
 DUE_MAX = 100
 # An event has up to 256 KiB; dropped ones are read again.
 VERDICTS_MAX = 200
+ACTOR = "service:ranker"
+
+
+class EventCause(NamedTuple):
+    """Why an event is appended.
+
+    Its id is derived from `effect`, by default the cause, so that repeating it changes nothing.
+    `corr` is what it belongs to, by default its aggregate.
+    """
+
+    cause: str
+    corr: str | None = None
+    effect: str | None = None
+
+
+async def append_event(log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause) -> int:
+    """Append to a history that is still at `version`; the new version, 0 on a conflict."""
+    id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
+    append = Append(agg, fact, version, cause.cause, cause.corr or agg, id_)
+    try:
+        return await Appender(log, ACTOR, now).append(append)
+    except Conflict:
+        logger.info("another process appended to %s after version %s", agg, version)
+        return 0
 
 
 @dataclass

@@ -32,11 +32,9 @@ class PlaceTables(Protocol):
 
     async def place(self, statement: str, **values: object) -> list[Row]:
         """Run one statement of sql/place.sql and return its rows."""
-        ...
 
     async def write_places(self, statement: str, **values: object) -> None:
         """Run one statement of sql/place.sql that returns no rows."""
-        ...
 
 
 class EntryChange(NamedTuple):
@@ -85,7 +83,6 @@ async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
 
 
 def _make_change(row: Row) -> EntryChange:
-    """The change that a row describes."""
     if "old_number" in row:
         is_old = row["old_number"] is not None and not row["is_hidden"]
         old: EntryKey | None = (row["old_score_us"], row["old_number"]) if is_old else None
@@ -126,8 +123,6 @@ def block_of(score_us: float) -> int:
 
 @dataclass
 class _Window:
-    """A leaderboard's entries in order, read in windows."""
-
     tables: PlaceTables
     board: LeaderboardKey
     first: EntryKey = END
@@ -166,8 +161,6 @@ class _Window:
 
 
 class _Places:
-    """The places of one leaderboard while its entries change."""
-
     def __init__(self, tables: PlaceTables, board: LeaderboardKey) -> None:
         self._tables = tables
         self._board = key_values(board)
@@ -297,7 +290,6 @@ class _Places:
             )
 
     async def _update_order(self, sources: set[str]) -> None:
-        """Place copies behind their originals where they share a rank."""
         for first, end in self._moved:
             rows = await self._tables.place(
                 "copied_between",

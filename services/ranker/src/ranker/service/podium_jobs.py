@@ -1,35 +1,52 @@
-"""Jobs for the first entries of a leaderboard, such as duels: requests, ends and results."""
+"""Jobs for the first entries of a leaderboard: duels of tied neighbours, and confirmations.
+
+A duel times two entries against each other. A confirmation repeats a ranked run on another agent.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from ranker.domain.attestation import Fault, RunOrigin, find_fault
-from ranker.domain.conclusion import Demand
+from ranker.domain.conclusion import (
+    Demand,
+    RunVerdict,
+    compare_repetition,
+    conclude_submission,
+    find_objection,
+)
+from ranker.domain.goals import case_floors_us
+from ranker.domain.records import PODIUM_SIZE
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
-from ranker.service.append import EventCause, append_event
-from ranker.service.leaderboard import PlacedEntry
+from ranker.service.decisions import EventCause, append_event
+from ranker.service.leaderboard import PlacedEntry, key_values
 from ranker.service.ports import Reads
-from shared import signing, subjects
+from shared import events, signing, subjects
 from shared.event_log import EventLog, RecordedEvent
 from shared.events import (
     Blob,
-    Fact,
-    JobAssigned,
-    JobCancelled,
-    JobFinished,
-    JobGivenUp,
-    JobLeased,
+    ConfirmationJudged,
+    ConfirmationRequested,
+    DuelJudged,
+    DuelRequested,
+    DuelResult,
+    DuelSide,
     RejudgeItem,
     RunCompleted,
     RunStarted,
 )
+from shared.ids import confirmation_job_id, duel_job_id, podium_duel_id, run_confirmation_id
 from shared.wire import UnknownEvent, is_genuine
 
-END_EVENTS = (JobFinished, JobGivenUp, JobCancelled)
+END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)
+# Open requests per leaderboard; further ones wait for these.
+OPEN_MAX = 4
+RATIO_MAX = 1e6
 
 Row = dict[str, Any]
 
@@ -54,8 +71,10 @@ class PodiumJobs(ABC):
 
     # The statement of sql/read.sql that reads the open requests.
     statement: ClassVar[str]
-    # Open requests per leaderboard; further ones wait for these.
-    open_max: ClassVar[int] = 4
+    # The events that request and judge a job, and its id and aggregate by the request's id.
+    kinds: ClassVar[tuple[type[events.ComparisonFact], ...]]
+    job_id: ClassVar["staticmethod[[str], str]"]
+    aggregate: ClassVar["staticmethod[[str], str]"]
 
     log: EventLog
     reads: Reads
@@ -65,32 +84,25 @@ class PodiumJobs(ABC):
     open_requests: dict[str, Row] | None = None
     ended: set[str] | None = None
 
-    @staticmethod
-    @abstractmethod
-    def job_id(request: str) -> str:
-        """The id of a request's job."""
-
-    @staticmethod
-    @abstractmethod
-    def aggregate(request: str) -> str:
-        """The aggregate of a request."""
-
-    @abstractmethod
-    def hear(self, batch: Sequence[DecodedEvent]) -> set[LeaderboardKey]:
-        """Note starts and ends; return the leaderboards to check again."""
-
     @abstractmethod
     async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:
         """Request the missing jobs for the first places of a leaderboard. Raises Failed."""
 
     @abstractmethod
-    def make_judgement(self, job: str, end: JobEnd, request: Row) -> Fact:
+    def make_judgement(self, job: str, end: JobEnd, request: Row) -> events.Fact:
         """The judgement that follows from the end of a job."""
 
-    def note_end(self, decoded: DecodedEvent) -> None:
-        """Record a job that ended."""
-        if isinstance(decoded.fact, END_EVENTS) and self.ended is not None:
-            self.ended.add(decoded.id)
+    def hear(self, batch: Sequence[DecodedEvent]) -> set[LeaderboardKey]:
+        """Note requests, ends and judgements; return the leaderboards to check again."""
+        boards = set()
+        for decoded in batch:
+            fact = decoded.fact
+            if isinstance(fact, END_EVENTS) and self.ended is not None:
+                self.ended.add(decoded.id)
+            if isinstance(fact, self.kinds) and is_genuine(decoded.event.envelope):
+                self.open_requests = None
+                boards.add(LeaderboardKey(fact.problem, fact.gpu, fact.problem_number))
+        return boards
 
     def forget(self) -> None:
         """Check every open job again: any may have ended unnoticed."""
@@ -110,50 +122,217 @@ class PodiumJobs(ABC):
                 await append_event(self.log, agg, fact, request["seq"], cause)
         self.ended = set()
 
-    async def append_request(self, id_: str, fact: Fact) -> None:
+    async def append_request(self, id_: str, fact: events.Fact) -> None:
         """Append a request, once. Raises Failed."""
         await append_event(self.log, self.aggregate(id_), fact, 0, EventCause(id_))
         self.requested.add(id_)
 
     def can_request(self, id_: str, open_count: int) -> bool:
         """Whether a job was not requested yet and there is room for it."""
-        return id_ not in self.requested and open_count < self.open_max
+        return id_ not in self.requested and open_count < OPEN_MAX
+
+
+@dataclass
+class Duels(PodiumJobs):
+    """Duels of tied neighbours on a podium."""
+
+    statement = "duels_open"
+    kinds = (DuelRequested, DuelJudged)
+    job_id = staticmethod(duel_job_id)
+    aggregate = staticmethod(subjects.duel)
+
+    async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:
+        """Request duels of podium neighbours that share a rank, once for each pair.
+
+        Does nothing while no agent of the GPU type takes duels. Raises Failed.
+        """
+        pairs = [
+            (first.row, second.row)
+            for first, second in pairwise(placed[:PODIUM_SIZE])
+            if first.place.rank == second.place.rank and first.row["source"] != second.row["source"]
+        ]
+        if not pairs or not self.is_on:
+            return
+        if not await self.reads.rows("duel_agents", gpu=board.gpu):
+            return
+        earlier = await self.reads.rows("duels_of_board", **key_values(board))
+        known_pairs = {frozenset((row["first_source"], row["second_source"])) for row in earlier}
+        open_count = sum(row["judged_seq"] is None for row in earlier)
+        for first, second in pairs:
+            sources = first["source"], second["source"]
+            id_ = podium_duel_id(board.problem, board.problem_number, board.gpu, sources)
+            if frozenset(sources) in known_pairs or not self.can_request(id_, open_count):
+                continue
+            fact = await self._make_request(board, first["submission"], second["submission"])
+            if fact is not None:
+                await self.append_request(id_, fact)
+                open_count += 1
+
+    async def _make_request(
+        self, board: LeaderboardKey, first: str, second: str
+    ) -> DuelRequested | None:
+        rows = await self.reads.rows(
+            "duel_sides", submissions=[first, second], number=board.problem_number
+        )
+        sides = {row["id"]: row for row in rows}
+        if first not in sides or second not in sides:
+            return None
+        return DuelRequested(
+            **board._asdict(),
+            problem_digest=sides[first]["digest"],
+            first=_make_side(sides[first]),
+            second=_make_side(sides[second]),
+            reason="tied neighbours among the first three",
+        )
+
+    def make_judgement(self, _job: str, end: JobEnd, request: Row) -> DuelJudged:
+        """The judgement of a duel from the end of its job."""
+        board = {name: request[name] for name in LeaderboardKey._fields}
+        fault = end.fault or self._find_fault(end)
+        if fault is not None:
+            return DuelJudged(**board, run=end.run, code=fault.code, reason=fault.reason)
+        assert end.completed is not None, "a job without a fault has a verdict"
+        completed = end.completed
+        if completed.verdict != "passed":
+            code, reason = completed.verdict, completed.reason
+            return DuelJudged(**board, run=end.run, code=code, reason=reason)
+        return DuelJudged(**board, run=end.run, result=completed.duel, code="judged")
+
+    def _find_fault(self, end: JobEnd) -> Fault | None:
+        """Why the verdict, or a verdict of this machine, does not count here."""
+        level, tier = (end.started.level, end.started.tier) if end.started else ("", "")
+        objected = find_objection(self.demand, level, tier, ())
+        if objected is not None:
+            return Fault(*objected)
+        completed = end.completed
+        if completed and completed.verdict == "passed" and not is_sound(completed.duel):
+            return Fault("bad_result", "the run passed, but its duel has no valid result")
+        return None
+
+
+def is_sound(result: DuelResult | None) -> bool:
+    """Whether a result is plausible: a winner, and a ratio within its interval.
+
+    >>> is_sound(DuelResult(winner="A", ratio=0.9, interval=(0.8, 0.95)))
+    True
+    >>> is_sound(DuelResult(winner="A", ratio=1.1, interval=(1.0, 1.2)))
+    False
+    """
+    if result is None or result.ratio is None or result.interval is None or result.failed:
+        return False
+    low, high = result.interval
+    if not all(isfinite(bound) and 1 / RATIO_MAX < bound < RATIO_MAX for bound in (low, high)):
+        return False
+    faster = {"A": high < 1, "B": low > 1, "equal": True}
+    return low <= result.ratio <= high and faster.get(result.winner, False)
+
+
+def _make_side(row: Row) -> DuelSide:
+    fields = {name: row[name] for name in ("number", "account", "name")}
+    return DuelSide(submission=row["id"], source=_make_source(row), **fields)
+
+
+@dataclass
+class Confirmations(PodiumJobs):
+    """Repetitions of a podium's ranked runs on another agent."""
+
+    statement = "confirmations_open"
+    kinds = (ConfirmationRequested, ConfirmationJudged)
+    job_id = staticmethod(confirmation_job_id)
+    aggregate = staticmethod(subjects.confirmation)
+
+    async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:
+        """Request a confirmation for each run on a podium that another agent can repeat.
+
+        Raises Failed.
+        """
+        if not placed or not self.is_on:
+            return
+        submissions = [entry.row["submission"] for entry in placed[:PODIUM_SIZE]]
+        runs = await self.reads.rows(
+            "runs_to_confirm", submissions=submissions, number=board.problem_number
+        )
+        earlier = await self.reads.rows("confirmations_of_board", **key_values(board))
+        known_ids = {row["id"] for row in earlier}
+        open_count = sum(row["judged_seq"] is None for row in earlier)
+        for row in runs:
+            id_ = run_confirmation_id(row["run"])
+            if id_ in known_ids or not self.can_request(id_, open_count):
+                continue
+            fact = ConfirmationRequested(
+                **board._asdict(),
+                problem_digest=row["digest"],
+                item=make_rejudge_item(row, board.gpu),
+                **{name: row[name] for name in ("run", "agent", "score_us")},
+            )
+            await self.append_request(id_, fact)
+            open_count += 1
+
+    def make_judgement(self, job: str, end: JobEnd, request: Row) -> ConfirmationJudged:
+        """The judgement of a confirmation from the end of its job."""
+        fields = {name: request[name] for name in LeaderboardKey._fields} | {"agent": end.agent}
+        if end.completed is None:
+            assert end.fault is not None, "a job without a fault has a verdict"
+            return ConfirmationJudged(**fields, code=end.fault.code, reason=end.fault.reason)
+        result = self._conclude(job, end, end.completed, request)
+        compared = compare_repetition(request["score_us"], result)
+        if compared is None:
+            return ConfirmationJudged(**fields, code=result.code, reason=result.reason)
+        return ConfirmationJudged(
+            **fields, **compared._asdict(), reason=result.reason, result=result
+        )
+
+    def _conclude(
+        self, job: str, end: JobEnd, completed: RunCompleted, confirmation: Row
+    ) -> events.SubmissionFinished:
+        """The result that the run would have given its submission."""
+        roofs = msgspec.convert(confirmation["roofs"], list[events.Roof])
+        verdict = RunVerdict(
+            mode="ranked",
+            job=job,
+            run=end.run or "",
+            verdict=completed.verdict,
+            stage=completed.stage,
+            reason=completed.reason,
+            cases=completed.cases,
+            ranking_by=confirmation["ranking_by"],
+            level=end.started.level if end.started else "",
+            tier=end.started.tier if end.started else "",
+            sigma_run=completed.sigma_run,
+            tie_us=completed.tie_us,
+            fault=end.fault,
+            floors_us=case_floors_us(roofs, confirmation["gpu"]),
+        )
+        return conclude_submission(verdict, self.demand)
 
 
 def make_rejudge_item(row: Row, gpu: str) -> RejudgeItem:
     """A submission to run again, from a row of sql/read.sql."""
-    return RejudgeItem(
-        submission=row["submission"],
-        account=row["account"],
-        gpu=gpu,
-        source=make_source(row),
-        name=row["name"],
-    )
+    fields = {name: row[name] for name in ("submission", "account", "name")}
+    return RejudgeItem(gpu=gpu, source=_make_source(row), **fields)
 
 
-def make_source(row: Row) -> Blob:
-    """The source of a submission, from a row of sql/read.sql."""
+def _make_source(row: Row) -> Blob:
     return Blob(digest=row["source"], bytes=row["source_bytes"], media=row["source_media"])
 
 
 async def read_end(log: EventLog, reads: Reads, job: str) -> JobEnd | None:
     """Read how a job ended from the log's own bytes; None while it is open. Raises Failed."""
-    history = [event for event in await log.history(subjects.job(job)) if _is_readable(event)]
-    facts = [event.fact for event in history]
+    facts = [event.fact for event in await log.history(subjects.job(job)) if _is_readable(event)]
     end = next((fact for fact in facts if isinstance(fact, END_EVENTS)), None)
     if end is None:
         return None
-    if not isinstance(end, JobFinished):
+    if not isinstance(end, events.JobFinished):
         return JobEnd(Fault("given_up", end.reason))
-    leases = (fact for fact in facts if isinstance(fact, JobLeased))
+    leases = (fact for fact in facts if isinstance(fact, events.JobLeased))
     agent = next(lease.agent for lease in leases if lease.run == end.run)
     return await _read_run(log, reads, job, agent, end.run)
 
 
 async def _read_run(log: EventLog, reads: Reads, job: str, agent: str, run: str) -> JobEnd:
-    events = await log.history(subjects.run(agent, run))
-    history = [event for event in events if _is_readable(event)]
-    order = _find_first(history, JobAssigned)
+    events_of_run = await log.history(subjects.run(agent, run))
+    history = [event for event in events_of_run if _is_readable(event)]
+    order = _find_first(history, events.JobAssigned)
     if order is None or order.fact.job != job:
         return JobEnd(Fault("no_run", "its run belongs to another job"), run, agent)
     # An agent's events before the order of the run are ignored.
@@ -178,7 +357,6 @@ async def _read_run(log: EventLog, reads: Reads, job: str, agent: str, run: str)
 
 
 def _is_readable(event: RecordedEvent) -> bool:
-    """Whether an event is genuine and can be decoded."""
     try:
         return is_genuine(event.envelope) and event.fact is not None
     except (msgspec.MsgspecError, UnknownEvent):
@@ -186,5 +364,4 @@ def _is_readable(event: RecordedEvent) -> bool:
 
 
 def _find_first(history: Iterable[RecordedEvent], kind: type[Any]) -> Any:
-    """The first event of a type, None if there is none."""
     return next((event for event in history if event.envelope.type == kind.__name__), None)

@@ -12,6 +12,12 @@ from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from shared.event_log import RecordedEvent
 from shared.events import CaseResult, Roof, SubmissionFinished
 
+# The fields of a verdict that its row has as they are.
+VERDICT_COLUMNS = (
+    *("mode", "job", "run", "verdict", "stage", "reason"),
+    *("ranking_by", "sigma_run", "tie_us", "baseline"),
+)
+
 
 class Unfoldable(Exception):  # noqa: N818
     """An event that cannot be decoded or folded; an operator must look at it."""
@@ -60,35 +66,15 @@ class PendingDecision(NamedTuple):
     def from_row(cls, row: Mapping[str, Any], submission: str) -> "PendingDecision":
         """Make it from a row of sql/project.sql's `undecided`."""
         verdict = RunVerdict(
-            mode=row["mode"],
-            job=row["job"],
-            run=row["run"],
-            verdict=row["verdict"],
-            stage=row["stage"],
-            reason=row["reason"],
+            **{name: row[name] for name in VERDICT_COLUMNS},
             cases=msgspec.convert(row["cases"], list[CaseResult]),
-            ranking_by=row["ranking_by"],
             level=row["level"] or "",
             tier=row["tier"] or "",
-            sigma_run=row["sigma_run"],
-            tie_us=row["tie_us"],
             floors_us=case_floors_us(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
-            baseline=row["baseline"],
         )
-        return cls(
-            submission=submission,
-            version=row["version"],
-            verdict=verdict,
-            origin=RunOrigin(
-                agent=row["agent"],
-                run=row["run"],
-                token=row["token"],
-                sign_key=row["sign_key"],
-                key_commit=row["key_commit"],
-                harness_code=row["harness_code"] or "",
-            ),
-            ended_seq=row["ended_seq"],
-        )
+        origin = RunOrigin(**{name: row[name] for name in RunOrigin._fields})
+        origin = origin._replace(harness_code=row["harness_code"] or "")
+        return cls(submission, row["version"], verdict, origin, row["ended_seq"])
 
 
 class DueRejudge(NamedTuple):
@@ -106,7 +92,6 @@ class Reads(Protocol):
 
     async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
         """The rows of one statement. Raises Failed."""
-        ...
 
 
 class ReadModelStore(Protocol):
@@ -114,29 +99,24 @@ class ReadModelStore(Protocol):
 
     async def checkpoint(self) -> int:
         """The sequence of the last folded event."""
-        ...
 
     def prepare(self, batch: Sequence[DecodedEvent]) -> None:
         """Fold the batch that is written next while the one before it is still being written.
 
         Does nothing if rows are missing; then `write` folds it.
         """
-        ...
 
     async def write(self, after: int, batch: Sequence[DecodedEvent]) -> BatchChange:
         """Fold a batch, all or nothing, and move the checkpoint with it.
 
         Raises Fenced, or Unfoldable for the first event of a batch, which the caller then splits.
         """
-        ...
 
     async def park(self, seq: int, reason: str) -> None:
         """Record the event at which the projection stopped."""
-        ...
 
     async def skip(self, seq: int) -> None:
         """Continue without an event. Raises Fenced."""
-        ...
 
 
 class DecisionStore(ReadModelStore, Reads, Protocol):
@@ -144,32 +124,31 @@ class DecisionStore(ReadModelStore, Reads, Protocol):
 
     async def undecided(self, limit: int) -> Sequence[PendingDecision]:
         """The submissions that wait for a decision, oldest first."""
-        ...
 
     async def undecided_items(self, limit: int) -> Sequence[PendingDecision]:
         """The items of rejudges that wait for a decision."""
-        ...
 
     async def unpreviewed(self) -> Sequence[DueRejudge]:
         """The rejudges that wait for their preview."""
-        ...
 
     async def preview(self, due: DueRejudge) -> dict[str, Any]:
         """What a rejudge would change, without changing it."""
-        ...
 
 
-class Metrics(Protocol):
-    """Metrics of the projection."""
+class Metrics:
+    """Metrics of the projection and of the archive; this base class counts nothing."""
 
     def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
         """A batch is in Postgres; `behind` events are still waiting."""
-        ...
 
     def parked(self, events: int) -> None:
         """The number of events that cannot be folded and stop the projection: 0 or 1."""
-        ...
 
     def decided(self, end: SubmissionFinished) -> None:
         """A submission was ended."""
-        ...
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Everything up to `seq` is archived; `behind` events are still waiting."""
+
+    def sealed(self) -> None:
+        """The chain was sealed."""

@@ -5,24 +5,23 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from ranker.domain.fold import decode_event
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
-from ranker.service.announcements import Announcements
-from ranker.service.confirmations import Confirmations
+from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
-from ranker.service.duels import Duels
-from ranker.service.goals import Milestones
+from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.ports import BatchChange, Metrics, ReadModelStore, Unfoldable
 from ranker.service.progress import ProjectionProgress
 from shared.event_log import EventSource, Feed, RecordedEvent
-from shared.events import EventSkipped, ProjectionSwitched
+from shared.events import EventSkipped, Fact, ProjectionSwitched
 from shared.wire import UnknownEvent, is_genuine
 
 log = logging.getLogger(__name__)
+F = TypeVar("F", bound=Fact)
 
 PROJECTION = "ranker"
 BATCH_MAX = 4000
@@ -236,9 +235,12 @@ class Projection:
                 batch = await feed.take(BATCH_MAX)
                 after = batch[-1].seq
                 for event in batch:
-                    if _is_skip_of(event, unfoldable.seq):
+                    skip = _read_genuine(event, EventSkipped)
+                    if skip and (skip.projection, skip.seq) == (PROJECTION, unfoldable.seq):
                         return True
-                    if self.until is None and event.seq > self.switched and _is_switch(event):
+                    is_new = self.until is None and event.seq > self.switched
+                    switch = _read_genuine(event, ProjectionSwitched) if is_new else None
+                    if switch and switch.name == PROJECTION:
                         self.switched = event.seq
                         return False
         finally:
@@ -252,20 +254,13 @@ class Projection:
             await feed.close()
 
 
-def _is_skip_of(event: RecordedEvent, seq: int) -> bool:
-    if event.envelope.type != "EventSkipped" or not is_genuine(event.envelope):
-        return False
+def _read_genuine(event: RecordedEvent, kind: type[F]) -> F | None:
+    """The fact of an event if it is a genuine one of a class."""
+    if event.envelope.type != kind.__name__ or not is_genuine(event.envelope):
+        return None
     fact = event.fact
-    assert isinstance(fact, EventSkipped)
-    return fact.projection == PROJECTION and fact.seq == seq
-
-
-def _is_switch(event: RecordedEvent) -> bool:
-    if event.envelope.type != "ProjectionSwitched" or not is_genuine(event.envelope):
-        return False
-    fact = event.fact
-    assert isinstance(fact, ProjectionSwitched)
-    return fact.name == PROJECTION
+    assert isinstance(fact, kind)
+    return fact
 
 
 def project(

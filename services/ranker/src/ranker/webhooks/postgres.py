@@ -57,13 +57,6 @@ class DeliveryOutcome(NamedTuple):
     took_ms: int
 
 
-class BusyWebhooks(NamedTuple):
-    """Webhooks with a request in flight, and accounts with the maximum number of them."""
-
-    hooks: Sequence[str]
-    accounts: Sequence[str]
-
-
 @dataclass(frozen=True)
 class WebhookStore:
     """The tables of webhooks; unqualified names are the read models of the pool's schema."""
@@ -99,18 +92,14 @@ class WebhookStore:
                 await _execute(connection, "tell", lists)
 
     async def claim(
-        self, busy: BusyWebhooks, seq: int, limit: int, lease_s: float
+        self, busy: list[str], full: list[str], seq: int, limit: int, lease_s: float
     ) -> list[Delivery]:
-        """Claim due deliveries of webhooks that were added up to `seq`. Raises Failed."""
-        rows = await self.rows(
-            "claim",
-            busy=list(busy.hooks),
-            full=list(busy.accounts),
-            seq=seq,
-            of_account=OF_ACCOUNT_MAX,
-            limit=limit,
-            lease_s=lease_s,
-        )
+        """Claim due deliveries of webhooks that were added up to `seq`. Raises Failed.
+
+        `busy` are webhooks with a request in flight, `full` accounts with the maximum of them.
+        """
+        bounds = {"of_account": OF_ACCOUNT_MAX, "limit": limit, "lease_s": lease_s}
+        rows = await self.rows("claim", busy=busy, full=full, seq=seq, **bounds)
         return [Delivery(**row) for row in rows]
 
     async def record_success(self, claimed: Delivery, outcome: DeliveryOutcome) -> None:
@@ -124,9 +113,8 @@ class WebhookStore:
         self, claimed: Delivery, outcome: DeliveryOutcome, wait_s: float
     ) -> None:
         """Schedule another try. Raises Failed."""
-        await self._run_all(
-            ("later", _end_values(claimed, "pending", outcome) | {"wait_s": wait_s})
-        )
+        values = _end_values(claimed, "pending", outcome) | {"wait_s": wait_s}
+        await self._run_all(("later", values))
 
     async def record_failure(
         self, claimed: Delivery, outcome: DeliveryOutcome, notice: str | None
@@ -140,9 +128,8 @@ class WebhookStore:
 
     async def record_drop(self, claimed: Delivery, reason: str) -> None:
         """Record that a delivery is not sent after all. Raises Failed."""
-        await self._run_all(
-            ("ended", _end_values(claimed, "dropped", DeliveryOutcome(None, reason, 0)))
-        )
+        outcome = DeliveryOutcome(None, reason, 0)
+        await self._run_all(("ended", _end_values(claimed, "dropped", outcome)))
 
     async def delete_old(self) -> None:
         """Keep 30 days of a webhook's history, at most its newest thousand. Raises Failed."""
@@ -162,11 +149,8 @@ class WebhookStore:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
-        reason = "the webhooks cannot be reached"
-        async with (
-            borrow_connection(self.pool, reason) as connection,
-            connection.transaction(),
-        ):
+        borrowed = borrow_connection(self.pool, "the webhooks cannot be reached")
+        async with borrowed as connection, connection.transaction():
             yield connection
 
 

@@ -22,7 +22,6 @@ from ranker.metrics import DELIVERED, DROPPED, FAILED, RETRIED
 from ranker.webhooks.postgres import (
     OF_ACCOUNT_MAX,
     TEST,
-    BusyWebhooks,
     Delivery,
     DeliveryOutcome,
     WebhookStore,
@@ -50,15 +49,12 @@ class SenderMetrics(Protocol):
 
     def tried(self, outcome: str) -> None:
         """Count a try."""
-        ...
 
     def switched_off(self) -> None:
         """Count a webhook that was switched off."""
-        ...
 
     def pending(self, deliveries: int) -> None:
         """Set the number of pending deliveries."""
-        ...
 
 
 @dataclass
@@ -93,14 +89,14 @@ class WebhookSender:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start_due(self) -> None:
-        """Claim due deliveries as far as there is room."""
         room = IN_FLIGHT_MAX - len(self._tasks)
         if room <= 0:
             return
         accounts = Counter(delivery.account for delivery in self._tasks.values())
         full = [account for account, count in accounts.items() if count >= OF_ACCOUNT_MAX]
-        busy = BusyWebhooks([delivery.webhook for delivery in self._tasks.values()], full)
-        for delivery in await self.store.claim(busy, self.subscriptions.seq, room, self.lease_s):
+        busy = [delivery.webhook for delivery in self._tasks.values()]
+        seq = self.subscriptions.seq
+        for delivery in await self.store.claim(busy, full, seq, room, self.lease_s):
             self._tasks[asyncio.create_task(self._deliver(delivery))] = delivery
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -136,7 +132,12 @@ class WebhookSender:
             await self.store.schedule_retry(delivery, outcome, self.waits_s[delivery.tries - 1])
             self.metrics.tried(RETRIED)
         else:
-            await self.store.record_failure(delivery, outcome, _notice_text(delivery, outcome))
+            summary = (
+                f"{delivery.kind} {delivery.event} was tried {delivery.tries} times; "
+                f"last error: {outcome.error}"
+            )
+            notice = f"{summary}; a successful test switches the webhook on again"
+            await self.store.record_failure(delivery, outcome, notice)
             self.metrics.tried(FAILED)
             self.metrics.switched_off()
             log.info("webhook %s is switched off", delivery.webhook)
@@ -148,14 +149,6 @@ class WebhookSender:
                 await self.store.delete_old()
             self.metrics.pending(await self.store.count_pending())
             await asyncio.sleep(CLEAN_UP_S)
-
-
-def _notice_text(delivery: Delivery, outcome: DeliveryOutcome) -> str:
-    summary = (
-        f"{delivery.kind} {delivery.event} was tried {delivery.tries} times; "
-        f"last error: {outcome.error}"
-    )
-    return f"{summary}; a successful test switches the webhook on again"
 
 
 POST_S_MAX = 10.0
@@ -284,7 +277,6 @@ def _headers(destination: RequestTarget, delivery: Delivery) -> dict[str, str]:
 
 
 def _find_error(status: int) -> str | None:
-    """What is wrong with a status, None if it is a success."""
     if 200 <= status < 300:
         return None
     reason = ": redirects are not followed" if 300 <= status < 400 else ""

@@ -177,51 +177,42 @@ def kinds_for_event(event: RecordedEvent, row: Row) -> list[str]:
 
 def submission_payload(event: RecordedEvent, kind: str, row: Row, rank: int | None) -> Payload:
     """The payload of a submission's event, for its owner."""
-    data = {
-        "number": row["number"],
-        "problem": row["problem"],
-        "problem_version": row["problem_number"],
-        "gpu": row["gpu"],
-        "mode": row["mode"],
-        "url": f"/v1/submissions/{row['number']}",
-    }
+    data = {"number": row["number"], "mode": row["mode"]}
     if kind in (ENDED, RANKED):
         names = ("outcome", "verdict", "code", "is_eligible", "score_us")
         data |= {name: row[name] for name in names}
     if kind == RANKED:
         data |= {"rank": rank}
-    return Payload(
-        event=derive_id(event.envelope.id, kind),
-        kind=kind,
-        at=event.envelope.at,
-        problem=row["problem"],
-        data=data,
-        account=row["account"],
-        seq=event.seq,
-    )
+    return _owner_payload(event, kind, kind, row["account"], _submission_fields(row) | data)
 
 
 def overtaken_payload(event: RecordedEvent, row: Row, passed: Row) -> Payload:
     """The payload for the owner of an entry that another submission overtook."""
     data = {
         "number": passed["number"],
-        "problem": row["problem"],
-        "problem_version": row["problem_number"],
-        "gpu": row["gpu"],
         "score_us": passed["score_us"],
         "by_number": row["number"],
         "by_score_us": row["score_us"],
+    }
+    cause = f"{OVERTAKEN}/{passed['account']}"
+    fields = _submission_fields(row) | data
+    return _owner_payload(event, cause, OVERTAKEN, passed["account"], fields)
+
+
+def _submission_fields(row: Row) -> dict[str, Any]:
+    return {
+        "problem": row["problem"],
+        "problem_version": row["problem_number"],
+        "gpu": row["gpu"],
         "url": f"/v1/submissions/{row['number']}",
     }
-    return Payload(
-        event=derive_id(event.envelope.id, f"{OVERTAKEN}/{passed['account']}"),
-        kind=OVERTAKEN,
-        at=event.envelope.at,
-        problem=row["problem"],
-        data=data,
-        account=passed["account"],
-        seq=event.seq,
-    )
+
+
+def _owner_payload(
+    event: RecordedEvent, cause: str, kind: str, account: str, data: dict[str, Any]
+) -> Payload:
+    id_, at = derive_id(event.envelope.id, cause), event.envelope.at
+    return Payload(id_, kind, at, data["problem"], data, account, event.seq)
 
 
 def problem_payloads(event: RecordedEvent) -> Iterator[Payload]:

@@ -13,6 +13,7 @@ from ranker.metrics import HookMetrics
 from ranker.service.leaderboard import rank_top, read_standing
 from ranker.service.ports import Reads
 from ranker.service.progress import ProjectionProgress
+from ranker.settings import Settings
 from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore
 from ranker.webhooks.sender import WebhookClient, WebhookSender
 from ranker.webhooks.subscriptions import (
@@ -95,8 +96,8 @@ class WebhookWatcher:
         try:
             while True:
                 is_room = len(waiting) < WAITING_MAX
-                looking = [read] if is_room else []
-                await _wait_for_any(looking, LOOK_S if waiting else TICK_S)
+                wait_s = LOOK_S if waiting else TICK_S
+                await (asyncio.wait([read], timeout=wait_s) if is_room else asyncio.sleep(wait_s))
                 if read.done() and is_room:
                     batch = read.result()
                     read = asyncio.create_task(branch.take())
@@ -156,7 +157,6 @@ class WebhookWatcher:
         return messages
 
     async def _read_submissions(self, batch: Iterable[RecordedEvent]) -> dict[str, Row]:
-        """The submissions that a batch may report on."""
         ids = {
             last_token(event.envelope.agg)
             for event in batch
@@ -194,26 +194,11 @@ class WebhookWatcher:
             rank: int | None = place["rank"]
             return rank if rank is not None and rank <= RANK_MAX else None
         placed = await rank_top(self.reads, board, RANK_MAX, now())
-        ranks = [
-            placed_entry.place.rank
-            for placed_entry in placed
-            if placed_entry.row["account"] == row["account"]
-        ]
-        return ranks[0] if ranks else None
-
-
-async def _wait_for_any(
-    tasks: Sequence["asyncio.Task[list[RecordedEvent]]"], within_s: float
-) -> None:
-    """Return once one of the tasks is done, or after a while."""
-    if tasks:
-        await asyncio.wait(tasks, timeout=within_s)
-    else:
-        await asyncio.sleep(within_s)
+        ranks = (entry.place.rank for entry in placed if entry.row["account"] == row["account"])
+        return next(ranks, None)
 
 
 def _is_readable(event: RecordedEvent) -> bool:
-    """Whether the event can be decoded; unknown events of newer versions are skipped."""
     try:
         _ = event.fact
     except (MsgspecError, UnknownEvent) as error:
@@ -233,25 +218,21 @@ POOL_MAX = 3
 STANDBY_S = 5.0
 
 
-@dataclass(frozen=True)
-class WebhookSources:
-    """The inputs of webhooks: the log, the read models in a schema, and their progress."""
-
-    log: BranchedLog
-    reads: Reads
-    progress: ProjectionProgress
-    dsn: str
-    schema: str
-
-
-async def run_webhooks(sources: WebhookSources, *, is_local: bool) -> None:
+async def run_webhooks(
+    settings: Settings,
+    schema: str,
+    event_log: BranchedLog,
+    reads: Reads,
+    progress: ProjectionProgress,
+) -> None:
     """Send webhooks for ever. Gap stops the process."""
-    metrics, client, outage = HookMetrics(), WebhookClient(is_local=is_local), Outage("webhooks")
+    client = WebhookClient(is_local=settings.webhooks_local)
+    metrics, outage = HookMetrics(), Outage("webhooks")
     while True:
         try:
-            async with create_pool(sources.dsn, 1, POOL_MAX, sources.schema) as connections:
+            async with create_pool(settings.postgres_dsn, 1, POOL_MAX, schema) as connections:
                 store = WebhookStore(connections)
-                watcher = WebhookWatcher(sources.log, store, sources.reads, sources.progress)
+                watcher = WebhookWatcher(event_log, store, reads, progress)
                 await watcher.load_subscriptions()
                 outage.end()
                 sender = WebhookSender(store, watcher.subscriptions, client.send, metrics)
