@@ -12,8 +12,8 @@ from psycopg import AsyncConnection, AsyncCursor, DataError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from ranker.domain.changes import LeaderboardRanks, apply_rejudge, preview_rejudge
 from ranker.domain.fold import find_required_rows, fold
-from ranker.domain.rejudges import LeaderboardRanks, apply_rejudge, preview_rejudge
 from ranker.domain.rows import (
     DecodedEvent,
     Item,

@@ -60,13 +60,6 @@ class AuditTrail:
         self._duels: dict[str, events.DuelRequested] = {}
         self._confirmations: dict[str, str] = {}
 
-    def fold(self, event: RecordedEvent) -> None:
-        """Record an event that concerns this leaderboard."""
-        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
-            fact = event.fact
-            assert isinstance(fact, TrailFact), "a type names its class"
-            self._apply(event, fact, last_token(event.envelope.agg))
-
     def explain(self, row: LeaderboardRow, board: LeaderboardKey) -> list[CausingEvent]:
         """The events that made a row, in order."""
         reasons = [reason for number, reason in self._versions if number == board.problem_number]
@@ -78,9 +71,12 @@ class AuditTrail:
                 reasons += (reason for reason in pooled if reason.type in _POOLED_TYPES)
         return sorted(set(reasons))
 
-    def _apply(  # noqa: C901, PLR0912  (one case for each event)
-        self, event: RecordedEvent, fact: TrailFact, id_: str
-    ) -> None:
+    def fold(self, event: RecordedEvent) -> None:  # noqa: C901, PLR0912  (one case for each event)
+        """Record an event that concerns this leaderboard."""
+        if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
+            return
+        fact, id_ = event.fact, last_token(event.envelope.agg)
+        assert isinstance(fact, TrailFact), "a type names its class"
         run = history_of(event.envelope.agg)
         match fact:
             case events.ProblemPublished():

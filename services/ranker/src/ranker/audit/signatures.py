@@ -79,13 +79,6 @@ class ResultVerifier:
         self._confirmations: dict[str, events.ConfirmationRequested] = {}
         self._confirmation_faults: dict[tuple[str, int], Finding] = {}
 
-    def fold(self, event: RecordedEvent) -> None:
-        """Fold the next event."""
-        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
-            fact = event.fact
-            assert isinstance(fact, CheckedFact), "a type names its class"
-            self._apply(event, fact, last_token(event.envelope.agg))
-
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
         """The findings on the results of these submissions under a problem version."""
         results = (self._faults.get((submission, number)) for submission in counting)
@@ -95,9 +88,12 @@ class ResultVerifier:
         )
         return [*(fault for fault in results if fault is not None), *duels, *repeated]
 
-    def _apply(  # noqa: C901, PLR0912  (one case for each event)
-        self, event: RecordedEvent, fact: CheckedFact, id_: str
-    ) -> None:
+    def fold(self, event: RecordedEvent) -> None:  # noqa: C901, PLR0912  (one case for each event)
+        """Fold the next event."""
+        if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
+            return
+        fact, id_ = event.fact, last_token(event.envelope.agg)
+        assert isinstance(fact, CheckedFact), "a type names its class"
         match fact:
             case events.JobLeased():
                 # Only the run that it names counts, and only from its agent.

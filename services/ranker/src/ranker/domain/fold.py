@@ -6,8 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ranker.domain import changes, rejudges
-from ranker.domain.changes import ChangeRule
+from ranker.domain import changes
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
@@ -63,11 +62,16 @@ class StepRule(NamedTuple, Generic[F]):
     make_steps: Callable[[RecordedEvent, F], list[Step]]
 
 
-def _rule(kind: type[F], statement: str, extra_values: Callable[[F], Values]) -> StepRule[F]:
+class ValueRule(NamedTuple, Generic[F]):
     """The rule of an event class with one statement, which needs more than the event's fields."""
-    return StepRule(
-        kind, lambda event, fact: [Step(statement, _values(event, fact) | extra_values(fact))]
-    )
+
+    kind: type[F]
+    statement: str
+    extra_values: Callable[[F], Values]
+
+    def make_steps(self, event: RecordedEvent, fact: F) -> list[Step]:
+        """The statement with its values."""
+        return [Step(self.statement, _values(event, fact) | self.extra_values(fact))]
 
 
 def _values(event: RecordedEvent, fact: Fact) -> Values:
@@ -133,6 +137,14 @@ def _released(
     return steps
 
 
+def _evidence_values(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> Values:
+    return {"evidence": _digest(fact.evidence)}
+
+
+def _confirmation_values(fact: events.ConfirmationJudged) -> Values:
+    return {"shown": confirmation_text(fact)}
+
+
 def _duel_values(fact: events.DuelRequested) -> Values:
     return {
         "first_number": fact.first.number,
@@ -171,10 +183,10 @@ def _announced(event: RecordedEvent, fact: Fact) -> list[Step]:
 
 
 # mypy checks that each function takes the class that it is listed with.
-_STEP_RULES: tuple[StepRule[Any], ...] = (
+_STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     *(StepRule(kind, _plain) for kind in STATEMENTS),
     StepRule(events.ProblemPublished, _problem_published),
-    _rule(
+    ValueRule(
         events.LeaderboardChanged,
         "leaderboard_changed",
         lambda fact: {
@@ -184,46 +196,37 @@ _STEP_RULES: tuple[StepRule[Any], ...] = (
     ),
     StepRule(events.AgentRegistered, _agent_registered),
     StepRule(events.AgentRevoked, _agent_revoked),
-    _rule(
-        events.SubmissionHeld,
-        "submission_held",
-        lambda fact: {"evidence": _digest(fact.evidence)},
-    ),
-    _rule(
-        events.SubmissionDisqualified,
-        "submission_disqualified",
-        lambda fact: {"evidence": _digest(fact.evidence)},
-    ),
+    ValueRule(events.SubmissionHeld, "submission_held", _evidence_values),
+    ValueRule(events.SubmissionDisqualified, "submission_disqualified", _evidence_values),
     StepRule(events.SubmissionReleased, _released),
-    _rule(events.AppealFiled, "appeal_filed", lambda fact: {"text": fact.text.digest}),
+    ValueRule(events.AppealFiled, "appeal_filed", lambda fact: {"text": fact.text.digest}),
     StepRule(events.AppealDecided, _released),
-    _rule(events.DuelRequested, "duel_requested", _duel_values),
+    ValueRule(events.DuelRequested, "duel_requested", _duel_values),
     StepRule(events.DuelJudged, _duel_judged),
-    _rule(
+    ValueRule(
         events.ConfirmationRequested,
         "confirmation_requested",
         lambda fact: {"submission": fact.item.submission},
     ),
-    _rule(
-        events.ConfirmationJudged,
-        "confirmation_judged",
-        lambda fact: {"shown": confirmation_text(fact)},
+    ValueRule(events.ConfirmationJudged, "confirmation_judged", _confirmation_values),
+    ValueRule(
+        events.RejudgeRequested, "rejudge_requested", lambda fact: {"count": len(fact.items)}
     ),
-    _rule(events.RejudgeRequested, "rejudge_requested", lambda fact: {"count": len(fact.items)}),
-    _rule(
+    ValueRule(
         events.RejudgeJudged, "rejudge_moved", lambda _fact: {"state": "running", "reason": None}
     ),
-    _rule(events.RejudgePreviewed, "rejudge_previewed", lambda fact: {"diff": fact.diff.digest}),
-    _rule(events.RejudgeApplied, "rejudge_moved", lambda _fact: {"state": "applied"}),
-    _rule(events.RejudgeDiscarded, "rejudge_moved", lambda _fact: {"state": "discarded"}),
+    ValueRule(
+        events.RejudgePreviewed, "rejudge_previewed", lambda fact: {"diff": fact.diff.digest}
+    ),
+    ValueRule(events.RejudgeApplied, "rejudge_moved", lambda _fact: {"state": "applied"}),
+    ValueRule(events.RejudgeDiscarded, "rejudge_moved", lambda _fact: {"state": "discarded"}),
     *(StepRule(kind, _announced) for kind in ANNOUNCEMENT_STATEMENTS),
 )
 STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
     rule.kind: rule.make_steps for rule in _STEP_RULES
 }
-_CHANGE_RULES: tuple[ChangeRule[Any], ...] = (*changes.RULES, *rejudges.RULES)
 CHANGES: dict[type[Fact], Callable[[Rows, DecodedEvent, Any], None]] = {
-    rule.kind: rule.change for rule in _CHANGE_RULES
+    rule.kind: rule.change for rule in changes.RULES
 }
 
 

@@ -90,16 +90,12 @@ class Standings:
     confirmations: dict[str, events.ConfirmationRequested] = field(default_factory=dict)
     confirmed: dict[str, str] = field(default_factory=dict)
 
-    def fold(self, event: RecordedEvent) -> None:
+    def fold(self, event: RecordedEvent) -> None:  # noqa: C901, PLR0912  (one case for each event)
         """Fold the next event. Raises UnknownEvent."""
-        if event.envelope.type in _FOLDED and is_genuine(event.envelope):
-            fact = event.fact
-            assert isinstance(fact, StandingsFact), "a type names its class"
-            self._apply(event, fact, last_token(event.envelope.agg))
-
-    def _apply(  # noqa: C901, PLR0912  (one case for each event)
-        self, event: RecordedEvent, fact: StandingsFact, id_: str
-    ) -> None:
+        if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
+            return
+        fact, id_ = event.fact, last_token(event.envelope.agg)
+        assert isinstance(fact, StandingsFact), "a type names its class"
         match fact:
             case events.SubmissionReceived():
                 board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)

@@ -244,7 +244,7 @@ def _make_milestones(
     rows: Sequence[Row], gpu: str, reached: Sequence[Row]
 ) -> list[models.Milestone]:
     known = {row["milestone"]: row for row in reached}
-    shown = []
+    milestones = []
     for milestone in milestones_for_gpu([Milestone(**row) for row in rows], gpu):
         row = known.get(milestone.id, {})
         fields = {
@@ -261,5 +261,5 @@ def _make_milestones(
             "reached_at": row.get("reached_at"),
             "number": row.get("number"),
         }
-        shown.append(convert(fields, models.Milestone))
-    return shown
+        milestones.append(convert(fields, models.Milestone))
+    return milestones

@@ -134,7 +134,8 @@ class _Window:
         """The entries from a key on."""
         size = WINDOW
         while True:
-            if not self._covers(start):
+            is_covered = self.is_last or (bool(self.keys) and self.keys[-1] >= start)
+            if not (self.first <= start and is_covered):
                 await self._read(start, size)
                 size = min(2 * size, WINDOW_MAX)
             for row in self.rows[bisect_left(self.keys, start) :]:
@@ -142,11 +143,6 @@ class _Window:
             if self.is_last:
                 return
             start = _next_key(self.keys[-1])
-
-    def _covers(self, start: EntryKey) -> bool:
-        return self.first <= start and (
-            self.is_last or (bool(self.keys) and self.keys[-1] >= start)
-        )
 
     async def _read(self, start: EntryKey, size: int) -> None:
         self.rows = await self.tables.place(

@@ -111,16 +111,16 @@ SubscriptionFact: TypeAlias = (
 FOLDED = frozenset(kind.__name__ for kind in get_args(SubscriptionFact))
 
 
-def evolve(subscriptions: Subscriptions, event: RecordedEvent) -> None:
+def evolve(  # noqa: C901  (one case for each event)
+    subscriptions: Subscriptions, event: RecordedEvent
+) -> None:
     """Fold one more event; an event folded before changes nothing. Raises UnknownEvent."""
     if event.seq <= subscriptions.seq:
         return
     subscriptions.seq = event.seq
-    if event.envelope.type in FOLDED and is_genuine(event.envelope):
-        _apply(subscriptions, event, last_token(event.envelope.agg))
-
-
-def _apply(subscriptions: Subscriptions, event: RecordedEvent, id_: str) -> None:
+    if event.envelope.type not in FOLDED or not is_genuine(event.envelope):
+        return
+    id_ = last_token(event.envelope.agg)
     match event.fact:
         case events.WebhookAdded() as fact:
             kinds, problems = frozenset(fact.kinds), frozenset(fact.problems)
