@@ -1,8 +1,12 @@
 """What operators are told of their platform."""
 
+from datetime import UTC, datetime
+
 from shared.api.agents import Agent, MissingWall
 from tests.support.api_examples import make_example
 from warpboard.terminal.platform import agent_facts, welcome_lines
+
+AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
@@ -13,6 +17,7 @@ def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
         level="none",
         tier="C2",
         is_alive=True,
+        registered_at=AT,
         missing=[make_example(MissingWall, wall="uid", reason="not root", fix="run as root")],
         modes=["test"],
         details={"ranked_not_offered": "isolation is none, strong is demanded"},
@@ -27,20 +32,39 @@ def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
 
 def test_a_confined_gpu_needs_no_warning() -> None:
     agent = make_example(
-        Agent, id="a", gpu="H100", level="strong", tier="G1", modes=["ranked"], is_alive=True
+        Agent,
+        id="a",
+        gpu="H100",
+        level="strong",
+        tier="G1",
+        modes=["ranked"],
+        is_alive=True,
+        registered_at=AT,
     )
     assert list(agent_facts([agent])) == ["agent a: isolation strong, timing tier G1"]
 
 
 def test_an_agent_in_quarantine_says_why() -> None:
     agent = make_example(
-        Agent, id="a", gpu="H100", modes=["ranked"], quarantine="ill\x1b", is_alive=True
+        Agent,
+        id="a",
+        gpu="H100",
+        modes=["ranked"],
+        quarantine="ill\x1b",
+        is_alive=True,
+        registered_at=AT,
     )
     assert "  in quarantine: ill\\x1b" in list(agent_facts([agent]))
 
 
 def test_a_silent_agent_is_none() -> None:
     (line,) = agent_facts([make_example(Agent, id="a", gpu="CPU", level="none")])
+    assert "submissions wait" in line
+
+
+def test_an_agent_that_has_not_said_what_it_offers_is_not_described() -> None:
+    agent = make_example(Agent, id="a", gpu="CPU", level="", is_alive=True, registered_at=None)
+    (line,) = agent_facts([agent])
     assert "submissions wait" in line
 
 

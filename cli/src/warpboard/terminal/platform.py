@@ -159,16 +159,21 @@ async def announce(context: AppContext, platform: "Platform", demand: Demand) ->
                     agents = (await api.get(Agents, "agents")).value.items
                 except Unavailable:
                     agents = ()
-                if any(agent.is_alive for agent in agents):
+                if any(map(is_ready, agents)):
                     break
                 await asyncio.sleep(STEP_S)
     context.report(process_table(platform.rows), f"Warpboard is up: {platform.url}")
     context.report(*agent_facts(agents), demand_line(demand))
 
 
+def is_ready(agent: Agent) -> bool:
+    """Whether an agent is alive and has said what it offers, which it does a moment later."""
+    return agent.is_alive and agent.registered_at is not None
+
+
 def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
     """Describe what to know before submitting: what the live agents offer and what they lack."""
-    alive = [agent for agent in agents if agent.is_alive]
+    alive = [agent for agent in agents if is_ready(agent)]
     if not alive:
         yield "no agent is alive yet: submissions wait"
     if any(agent.gpu == CPU for agent in alive):
