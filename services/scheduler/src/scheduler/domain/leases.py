@@ -26,6 +26,7 @@ from scheduler.domain.state import (
     canary_job,
     next_run,
     rejudge_job,
+    shared_fields,
 )
 from shared import events, subjects
 from shared.decider import Append
@@ -145,24 +146,8 @@ def _lease_end(job: Job, now: datetime) -> datetime:
 def _build_order(
     job: Job, session: str, attempt: int, lease_until_at: datetime
 ) -> events.JobAssigned:
-    return events.JobAssigned(
-        job=job.id,
-        submission=job.submission,
-        attempt=attempt,
-        problem=job.problem,
-        problem_digest=job.problem_digest,
-        source=job.source,
-        name=job.name,
-        gpu=job.gpu,
-        mode=job.mode,
-        session=session,
-        lease_until_at=lease_until_at,
-        deadline_at=job.deadline_at,
-        class_=job.class_,
-        case=job.case,
-        rival=job.rival,
-        rival_name=job.rival_name,
-    )
+    fields = shared_fields(job, events.JobAssigned) | {"attempt": attempt}
+    return events.JobAssigned(job=job.id, session=session, lease_until_at=lease_until_at, **fields)
 
 
 CANARY_S_MAX = 900.0
