@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cheats-") as folder, asyncio.Runner() as runner:
         Path(folder).chmod(0o755)
         for number, one in enumerate(chosen):
+            began = time.monotonic()
             ended = [
                 _run(runner, harness, _request(one, Path(folder) / f"{number}-{run}", options))
                 for run in range(int(one.number("runs", 1)))
             ]
             if one.name == "gpu_honest" and ended[-1].report.verdict == "passed":
                 alone = alone_us(ended)
-            rows.append(_row(one, ended, _said(one, ended, alone)))
+            took_s = round(time.monotonic() - began, 1)
+            rows.append(_row(one, ended, _said(one, ended, alone)) | {"took_s": took_s})
             _print(rows[-1])
             options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         runner.run(harness.close())
@@ -100,7 +103,8 @@ def _row(one: Cheat, ended: list[Ended], said: list[str]) -> dict[str, Any]:
 def _print(row: dict[str, Any]) -> None:
     verdict = row["verdict"] or row["failure_code"]
     said = "; ".join(row["faults"]) or "as promised"
-    print(f"{row['id']:<28} | {row['expect']:<44} | {verdict:<12} | {said}", flush=True)
+    took = f"{row['tier']} {row['took_s']:>5} s"
+    print(f"{row['id']:<24} | {row['expect']:<44} | {verdict:<12} | {took} | {said}", flush=True)
 
 
 def _samples(path: Path) -> Iterator[float]:

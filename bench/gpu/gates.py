@@ -1,6 +1,5 @@
 """V1 to V9: the gate, what gets past it, and what it costs."""
 
-import ctypes
 import importlib
 import os
 import time
@@ -12,6 +11,7 @@ from bench.gpu.local import median, share
 from bench.gpu.pair import GuestFailed, Outcome, Pair
 from bench.gpu.table import Bench, Found, Skipped, alone
 from harness.devices.cuda.gate import Referee
+from harness.devices.cuda.memory import RankCall
 from harness.devices.device import DeviceFault
 
 FLOATS = 1024 * 1024
@@ -19,17 +19,22 @@ SMALL = 4096
 WORK_NS = 100_000
 CALLS = 40
 CHEATS = ("peek", "peekq")
+# With more, only calls that take twenty times as long may rank (isolation.md, V6).
+HANDSHAKE_US_MAX = 20.0
 
 
 class Plain(Referee):
     """A referee that reveals as one would without thinking: it shows what `peek` can win."""
 
-    def _enqueue_strict(self, call: Any) -> None:
+    def start(self) -> None:
+        """Does nothing: the clocks start only once the inputs lie open."""
+
+    def reveal(self, call: RankCall) -> None:
+        """Shows the inputs, empties the caches, and only then starts the clocks."""
         self.copy(call.inputs)
         self.flush()
-        self._kernels["k_stamp"](self._handle, (1, 1), ctypes.c_uint64(self._began_at))
-        self._driver("cuEventRecord", self._before, self._handle)
-        self._driver("cuStreamWriteValue32_v2", self._handle, call.inputs.mailbox, call.reveal, 0)
+        super().start()
+        self._driver("cuStreamWriteValue32_v2", self._handle, call.reveal_at, call.reveal, 0)
 
 
 def fork_then_open(bench: Bench) -> Found:
@@ -77,25 +82,27 @@ def two_at_once(bench: Bench) -> Found:
 
 
 def peeking(bench: Bench) -> Found:
-    """V5: whoever looks early, against each way to reveal."""
+    """V5: whoever looks early, against each way to reveal.
+
+    What an honest call spends on the gate may be hidden; nothing of the work may.
+    """
     ways = ("plain", "strict", "blanket") if bench.mps else ("plain", "strict")
     found: dict[str, dict[str, Any]] = {}
     for mode in ("honest", *CHEATS):
         found[mode] = {way: alone(partial(_shown, bench, mode, way)) for way in ways}
-    honest = found["honest"]
-    gains = {
-        f"{mode} {way}": found[mode][way].get("us", 0) / honest[way]["us"]
-        for mode in CHEATS
+    us = {
+        f"{mode} {way}": found[mode][way]["us"]
+        for mode in ("honest", *CHEATS)
         for way in ways
-        if honest[way].get("us") and found[mode][way].get("us")
+        if "us" in found[mode][way]
     }
-    beaten = [name for name, gain in gains.items() if "plain" in name and gain < 0.9]
-    held = all(gain > 0.95 for name, gain in gains.items() if "plain" not in name)
-    said = ", ".join(f"{name} {gain:.2f}x" for name, gain in gains.items()) or "none accepted"
+    early = [name for name, time_us in us.items() if 1000 * time_us < WORK_NS]
+    said = ", ".join(f"{name} {time_us:.1f}" for name, time_us in us.items())
     fouls = {f"{mode} {way}": one["fouls"] for mode in CHEATS for way, one in found[mode].items()}
+    held = all("plain" in name for name in early)
     return Found(
-        f"of the honest time: {said}; fouls {fouls}",
-        held and (bool(beaten) or not bench.mps),
+        f"us of {WORK_NS / 1000:.0f} us of work: {said}; fouls {fouls}",
+        held and (bool(early) or not bench.mps),
         found,
     )
 
@@ -117,19 +124,23 @@ def handshake(bench: Bench) -> Found:
         f"{way}: p10 {a:.2f} median {b:.2f} p90 {c:.2f}, {WORK_NS // 1000} us read as {d:.2f}"
         for way, (a, b, c, d) in found.items()
     )
-    best = min(c - a for a, _, c, _ in found.values())
-    passed = best <= 1.0 and min(b for _, b, _, _ in found.values()) <= 5.0
+    passed = min(b for _, b, _, _ in found.values()) <= HANDSHAKE_US_MAX
     return Found(said, passed, {"us": found})
 
 
 def wrong_order(bench: Bench) -> Found:
-    """V7: done said before the work, and work that done does not wait for."""
-    found = {}
-    for mode in ("early", "stream2"):
-        for name, ns in ((mode, WORK_NS), (f"{mode}, no wait", 0)):
-            found[name] = alone(partial(_right, bench, mode, ns))
-    accepted = ", ".join(f"{name}: {right} of {CALLS}" for name, right in found.items())
-    return Found(f"accepted of {accepted}", not found["early"] + found["stream2"], found)
+    """V7: done said before the work, and work that done does not wait for.
+
+    A right answer took the device its time, so it may be accepted, but not as a faster one.
+    """
+    honest = alone(partial(_right, bench, "honest"))
+    found = {mode: alone(partial(_right, bench, mode)) for mode in ("early", "stream2")}
+    said = ", ".join(
+        f"{mode}: {len(us)} of {CALLS}" + (f" at {median(us) / median(honest):.2f}x" if us else "")
+        for mode, us in found.items()
+    )
+    passed = all(not us or median(us) > 0.95 * median(honest) for us in found.values())
+    return Found(f"accepted of {said} of the honest time", passed, {"honest": honest, **found})
 
 
 def progress(bench: Bench) -> Found:
@@ -198,12 +209,13 @@ def _shown(bench: Bench, mode: str, way: str) -> dict[str, Any]:
     return said | ({"us": median(right)} if right else {})
 
 
-def _right(bench: Bench, mode: str, ns: int) -> int:
-    """How many answers of a mode were right."""
+def _right(bench: Bench, mode: str) -> list[float]:
+    """The times of the calls of a mode that were answered right."""
     with Pair(mode, bench.mps) as pair:
         device = bench.device()
         pair.open(device, FLOATS)
-        return sum(one.is_right for one in _outcomes(pair, "strict", CALLS, ns=ns))
+        outcomes = _outcomes(pair, "blanket" if bench.mps else "strict", CALLS)
+    return [one.shot.time_us for one in outcomes if one.shot and one.is_right]
 
 
 def _outcomes(pair: Pair, way: str, count: int, **wish: Any) -> list[Outcome]:

@@ -18,6 +18,7 @@ from harness.devices.access import EAGER_LOADING
 from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel, Nvrtc
 from harness.devices.cuda.host import become_mps_client
 from harness.devices.cuda.rules import architecture_name
+from harness.sandbox import linux
 from harness.worker import protocol
 from harness.worker.cuda import CudaCase
 
@@ -26,7 +27,10 @@ NOBODY = 64001
 DESCRIPTORS_MAX = 4
 PEEKERS = 128
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _NEW_PID_SPACE = 0x20000000
+_NEW_MOUNT_SPACE = 0x20000
+_PRIVATE_AND_BELOW = 0x44000
 _WAIT_AT_LEAST = 0
 _WAIT_AND = 2
 _ONE = 0x3F800000
@@ -218,11 +222,14 @@ def _part() -> None:
     """A pid namespace of its own and the throwaway uid, where we are root."""
     if os.getuid():
         raise PermissionError("only root can part from the referee's uid")
-    if ctypes.CDLL(None, use_errno=True).unshare(_NEW_PID_SPACE):
-        raise OSError(ctypes.get_errno(), "no new pid namespace")
+    linux.unshare(_NEW_PID_SPACE | _NEW_MOUNT_SPACE, "pid and mount namespaces")
     if child := os.fork():
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    linux.mount("none", "/", flags=_PRIVATE_AND_BELOW)
+    linux.mount("proc", "/proc", "proc")
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    # A change of uid clears both; CUDA needs a /proc/self of its own.
+    for option, value in ((_PR_SET_DUMPABLE, 1), (_PR_SET_PDEATHSIG, 9)):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

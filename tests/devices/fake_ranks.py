@@ -77,6 +77,7 @@ class Team:
     nonce: bytes = bytes(range(1, 17))
     is_deaf: bool = False
     is_gone: bool = False
+    has_faulted: bool = False
     referees: list[Referee] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -111,6 +112,8 @@ class Team:
 
     def wait(self) -> None:
         """Until every worker's stream is empty."""
+        if self.has_faulted:
+            raise CaseFailed("crashed", "an illegal memory access")
         for _ in range(STEPS_MAX):
             self.machine.step()
             if not self.is_deaf and not any(
@@ -120,7 +123,9 @@ class Team:
         raise CaseFailed("timed_out", "no answer")
 
     def hold(self) -> None:
-        """The copies wait their turn on the referees' streams."""
+        """The copies wait their turn on the referees' streams; none can in a broken context."""
+        if self.has_faulted:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
         for rank, referee in zip(self.ranks, self.referees, strict=True):
             with self.machine.at(rank.device):
                 copy = partial(rank.snapshot.copy_, rank.answer)

@@ -95,6 +95,15 @@ def test_ranks_that_never_came_to_be_enqueued_are_let_go() -> None:
 
 
 @pytest.mark.long
+def test_a_worker_whose_fault_breaks_the_referees_context_has_crashed() -> None:
+    ranks = team(WORK_NS)
+    ranks.has_faulted = True
+    for shoot in (ranks.volley.shoot, lambda window: ranks.referees[0].shoot(window, "strict")):
+        with pytest.raises(CaseFailed) as caught:
+            shoot(ranks)
+        assert caught.value.verdict == "crashed"
+
+
 def test_a_device_that_hangs_is_named_by_its_rank() -> None:
     pair = team(WORK_NS, WORK_NS)
     pair.machine.slow_ns["k_flush_read", 1] = 10**15

@@ -9,7 +9,7 @@ import ctypes
 import importlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +36,20 @@ _WAS_ALONE = 1
 _GRID = (WITNESSES // 256, 256)
 
 _address = ctypes.c_uint64
+
+
+# What the driver raises in a broken context, and torch.
+CONTEXT_ERRORS = (DriverError, RuntimeError)
+
+
+def device_fault(calls: Sequence[RankCall], error: Exception) -> DeviceFault:
+    """Return the fault of a device that broke during a call.
+
+    With MPS, a worker's fault breaks the referee's context too. Then the worker's end is the
+    reason: raises CaseFailed.
+    """
+    calls[0].wait_for_done()
+    return DeviceFault(f"the device failed under living workers: {error}")
 
 
 class RefereeStream:
@@ -110,6 +124,9 @@ class Referee:
                 window.go()
                 is_armed = window.armed(ARMED_S_MAX)
                 self._reveal_inputs(call, way)
+            except CONTEXT_ERRORS as error:
+                self.abandon(call)
+                raise device_fault([call], error) from error
             except BaseException:
                 self.abandon(call)
                 raise
@@ -253,19 +270,13 @@ class Referee:
     def finish(self, call: RankCall) -> None:
         """Wait for the whole call, first with the worker frozen, then with it running.
 
-        Raises RuleViolation, DeviceFault, and errors of the window.
+        Raises RuleViolation, DriverError, and errors of the window.
         """
-        try:
-            if self._wait_for_end(FROZEN_S_MAX):
-                return
-            call.wait_for_done()
-            if self._wait_for_end(SETTLE_S_MAX):
-                return
-        except DriverError as error:
-            # The worker's fault may have broken our context; then the worker's end is the reason.
-            call.wait_for_done()
-            raise DeviceFault(f"the device failed under a living worker: {error}") from error
-        raise RuleViolation("protocol", "the worker reported done, but its work did not end")
+        if self._wait_for_end(FROZEN_S_MAX):
+            return
+        call.wait_for_done()
+        if not self._wait_for_end(SETTLE_S_MAX):
+            raise RuleViolation("protocol", "the worker reported done, but its work did not end")
 
     def _wait_for_end(self, within_s: float) -> bool:
         began = time.monotonic()

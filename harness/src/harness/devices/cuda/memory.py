@@ -82,13 +82,16 @@ class SharedMapping:
         return address.value
 
     def close(self) -> None:
-        """Release it; it lives on in other processes that map it."""
+        """Release it; it lives on in other processes that map it.
+
+        A broken context refuses that, and its end releases everything.
+        """
         if self.descriptor < 0:
             return
         os.close(self.descriptor)
         self.descriptor = -1
-        self._driver("cuMemUnmap", self.address, self.size)
-        self._driver("cuMemAddressFree", self.address, self.size)
+        self._driver.status("cuMemUnmap", self.address, self.size)
+        self._driver.status("cuMemAddressFree", self.address, self.size)
 
 
 class _DeviceBytes:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 
 from harness.devices.cuda import rules
 from harness.devices.cuda.device import CudaDevice, time_by_host
-from harness.devices.cuda.driver import WAIT_EQUAL, Driver, DriverError
-from harness.devices.cuda.gate import ARMED_S_MAX, Referee
+from harness.devices.cuda.driver import WAIT_EQUAL, Driver
+from harness.devices.cuda.gate import ARMED_S_MAX, CONTEXT_ERRORS, Referee, device_fault
 from harness.devices.cuda.memory import CudaInputs, RankCall
 from harness.devices.cuda.rules import CallTiming
 from harness.devices.device import Device, DeviceFault, Memory, RuleViolation, Window
@@ -96,11 +96,9 @@ class MultiGpuCall:
                 is_armed = window.armed(ARMED_S_MAX)
                 stagger_us = self._release_all(calls)
                 self._finish(calls)
-            except DriverError as error:
+            except CONTEXT_ERRORS as error:
                 self._abandon(calls)
-                # A worker's fault may have broken our context; then the worker's end is the reason.
-                window.wait()
-                raise DeviceFault(f"a device failed under living workers: {error}") from error
+                raise device_fault(calls, error) from error
             except DeviceFault:
                 with suppress(DeviceFault):
                     self._abandon(calls)
