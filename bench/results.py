@@ -15,8 +15,8 @@ GIT_S_MAX = 10.0
 HEAD = """# Results
 
 Written by `python -m bench` (`make bench`): the latest whole run of each benchmark. Compare ratios,
-for seconds belong to the machine. Earlier runs are in the history of this file. No GPU has run
-`bench/gpu` yet: every GPU figure is unproven.
+for seconds belong to the machine. Earlier runs are in the history of this file. What a GPU showed
+is in `bench/gpu/results` ([ADR 85](../docs/adr/0085-what-a-first-gpu-showed.md)).
 
 """
 MISSED = "\n## Goals that are missed\n\n"

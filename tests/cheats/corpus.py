@@ -25,8 +25,8 @@ class Cheat:
     in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
     `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
     compares every call with the time that its work takes alone. In the process where it delays the
-    probe least, that takes `probe_ratio_max` times as long at most. `alone` says why nothing may
-    run beside it, though it is not timed; `long` why it takes many seconds.
+    probe least, that counts as `probe_ratio_max` times as slow at most. `alone` says why nothing
+    may run beside it, though it is not timed; `long` why it takes many seconds.
     """
 
     path: Path

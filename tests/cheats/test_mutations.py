@@ -23,10 +23,9 @@ from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
-# Of so many runs the quickest handshake is taken, and an ordinary one is longer by this at least:
-# 43 us and 66 us on a busy machine, single runs of either up to 90 (2 cores, 2026-11).
+# Of so many pairs of runs the ordinary handshake is the longer one. By how much hangs on the
+# machine: 28 and 33 us on a quick one, 43 and 66 us on a busy one (2 cores, 2026-11).
 NULLS = 4
-SLOWER_NULL_MIN = 1.2
 ROOT = HERE.parent.parent
 pytestmark = [pytest.mark.box, pytest.mark.timeout(240), pytest.mark.long]
 
@@ -229,15 +228,21 @@ def test_who_does_not_stop_puts_the_blame_on_the_machine_where_none_is_assigned(
 def test_an_answer_of_compiled_code_saves_more_beside_an_ordinary_null_worker(
     whole: Trials,
 ) -> None:
-    """What is taken off each call is what the null worker takes, whoever answers."""
+    """What is taken off each call is what the null worker takes, whoever answers.
+
+    Error rate: that of `holds_in_a_round`. Without a difference, five rounds pass in 28 % of runs.
+    """
     require_root()
     native = named("native_answers")
-    bare_us, ordinary_us = [], []
     with lacking(defences={"has_bare_null": False}) as lax:
-        for _ in range(NULLS):
-            bare_us.append(quick_null_us(whole.run(native)[0]))
-            ordinary_us.append(quick_null_us(lax.run(native)[0]))
-    assert min(ordinary_us) > SLOWER_NULL_MIN * min(bare_us)
+
+        def is_longer_each_time() -> bool:
+            return all(
+                quick_null_us(whole.run(native)[0]) < quick_null_us(lax.run(native)[0])
+                for _ in range(NULLS)
+            )
+
+        assert holds_in_a_round(is_longer_each_time)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Ended:
     """How one run of a cheat ended: its report and records, and the processes still there.
 
     `dropped_us` are those of the samples that do not count; `probe_ratios` say for each process how
-    long the probe took between the calls, as a multiple of what it took beside the null calls.
+    slow the probe counts as, as a multiple of what it took beside the null calls.
     """
 
     report: RunReport
@@ -260,8 +260,8 @@ def _probe_ratios(path: Path) -> Iterator[float]:
     for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
         for process in case["processes"]:
             quiet = [process[name] for name in ("first_probes", "last_probes") if process[name]]
-            if process["probes"] and quiet:
-                yield median(process["probes"]) / min(map(median, quiet))
+            if process["probe_us"] and quiet:
+                yield process["probe_us"] / min(map(median, quiet))
 
 
 def alone_us(honest: Sequence[Ended]) -> float:

@@ -1,5 +1,5 @@
 # id: T22 gpu_clock_games
-# expect: passed protocol
+# expect: passed protocol suspicious
 # fails: noisy
 # gpu: yes
 # mode: benchmark

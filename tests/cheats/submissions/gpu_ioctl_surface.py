@@ -12,7 +12,7 @@ import time
 import torch
 
 torch.zeros(1, device="cuda")
-asked = 0
+print("ASKED", flush=True)
 until = time.monotonic() + 2
 nodes = [os.open(path, os.O_RDWR) for path in glob.glob("/dev/nvidia*") if os.access(path, os.W_OK)]
 while nodes and time.monotonic() < until:
@@ -20,8 +20,6 @@ while nodes and time.monotonic() < until:
         fcntl.ioctl(random.choice(nodes), random.getrandbits(32), bytearray(random.randbytes(256)))
     except (OSError, ValueError):
         pass
-    asked += 1
-print("ASKED", asked, flush=True)
 
 
 def custom_kernel(data):

@@ -381,6 +381,7 @@ def _encode_process(process: Process) -> dict[str, Any]:
         "probes": list(process.probes),
         "first_probes": list(process.first_probes),
         "last_probes": list(process.last_probes),
+        "probe_us": process.probe_us,
         "deviation": dict(process.deviation),
         "references": process.references,
         "nulls": _encode_samples(process.nulls),

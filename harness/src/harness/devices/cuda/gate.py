@@ -10,7 +10,7 @@ import importlib
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +65,17 @@ class RefereeStream:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Within it, torch's work on the device uses this stream, after all earlier work."""
-        with self._cuda.stream(self._stream):
-            self._stream.wait_stream(self._cuda.default_stream(self._place))
+        context = self._cuda.stream(self._stream)
+        context.__enter__()
+        self._stream.wait_stream(self._cuda.default_stream(self._place))
+        try:
             yield
+        except BaseException:
+            # In a broken context this fails too; the first error is the reason.
+            with suppress(RuntimeError):
+                context.__exit__(None, None, None)
+            raise
+        context.__exit__(None, None, None)
 
     def current(self) -> AbstractContextManager[Any]:
         """Within it, the driver's calls are for this device, where there are several."""
