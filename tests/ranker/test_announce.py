@@ -167,6 +167,22 @@ async def test_what_is_refused_or_never_taken_is_a_dead_letter(
     assert reasons == ["the announce URL answered 410", "the announce URL answered 503"]
 
 
+class ForgetfulBus(NatsBus):
+    """Says when the server has deleted a consumer, which it lists no longer some time before.
+
+    A consumer of the same name that is made meanwhile goes on where the old one was.
+    """
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.has_forgotten = asyncio.Event()
+
+    async def forget(self, consumer: str) -> None:
+        """Delete it."""
+        await super().forget(consumer)
+        self.has_forgotten.set()
+
+
 @pytest.mark.server
 async def test_no_history_is_posted_and_a_restart_goes_on(
     client: Client, postgres_dsn: str, operator: Operator
@@ -181,8 +197,10 @@ async def test_no_history_is_posted_and_a_restart_goes_on(
     async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: third in posted(operator))
     assert posted(operator) == [second, third]
-    async with running(announce(None, postgres_dsn, bus)):
-        await eventually(lambda: lacks_consumer(client))
+    forgetful = ForgetfulBus(client)
+    async with running(announce(None, postgres_dsn, forgetful)):
+        await asyncio.wait_for(forgetful.has_forgotten.wait(), 30)
+    assert not await has_consumer(client)
     await say(client, RecordSet, RANKING, 4)
     async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: has_consumer(client))
@@ -208,10 +226,6 @@ async def running(work: Any) -> AsyncIterator[None]:
 async def has_consumer(client: Client) -> bool:
     answer = await client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
     return CONSUMER in (json.loads(answer.data)["consumers"] or [])
-
-
-async def lacks_consumer(client: Client) -> bool:
-    return not await has_consumer(client)
 
 
 @pytest.mark.parametrize("url", ["ftp://x.org", "x.org/in", "http://", "https:///in"])

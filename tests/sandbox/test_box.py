@@ -177,10 +177,11 @@ def test_processes_are_bounded_without_a_group(zygote_box_factory: BoxFactory) -
     if not {"uid", "namespaces"} & set(zygote_box_factory.isolation.walls):
         pytest.skip("neither uid nor namespaces: nobody to count for")
     walls = tuple(wall for wall in zygote_box_factory.isolation.walls if wall != "pids")
+    # What runs in boxes of other tests at this moment has the same user, and is counted too.
     found = zygote_box_factory.run_submission(
-        "forker.py", walls=walls, limits=Limits(processes_max=20)
+        "forker.py", walls=walls, limits=Limits(processes_max=200)
     )
-    assert 10 <= found["forked"] <= 20
+    assert 100 <= found["forked"] <= 200
 
 
 def test_files_and_scratch_are_bounded(box_factory: BoxFactory, isolation: Isolation) -> None:
