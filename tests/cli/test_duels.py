@@ -49,6 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> None:
     save = folder / "kept"
     words = ("duel", folder / "copy", folder / "slow.py", folder / "fast.py", "--save", save)

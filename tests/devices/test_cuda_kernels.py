@@ -44,6 +44,7 @@ def test_the_referee_reads_the_words_that_its_kernels_write() -> None:
     assert 4 * (len(names) + 1) <= gate._STATE_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NVCC is None, reason="no nvcc on this machine")
 @pytest.mark.parametrize("file", driver.NAMES)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])

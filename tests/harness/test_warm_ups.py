@@ -50,7 +50,7 @@ def inputs_of(host: Host, report: RunReport) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["test", "benchmark"])
+@pytest.mark.parametrize("mode", ["test", pytest.param("benchmark", marks=pytest.mark.long)])
 def test_compiling_for_every_new_shape_costs_the_stages_nothing(host: Host, mode: str) -> None:
     host.budgets_s = {"build": 30.0, "test": 1.0, "benchmark": 1.0}
     report = host.run(COMPILES, mode)

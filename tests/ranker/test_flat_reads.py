@@ -18,7 +18,8 @@ from shared.postgres import connect
 from tests.support.lives import say
 from tests.support.memory import MemoryLog
 
-pytestmark = pytest.mark.server
+# Each fills a database with thousands of runs.
+pytestmark = [pytest.mark.server, pytest.mark.long]
 FEW, MANY = 10_000, 40_000
 FLAT_MAX = 2.0
 # A new entry, its group and the few that follow until one begins where it did before.

@@ -65,7 +65,7 @@ def postgres_server(folder: Path) -> Iterator[str]:
         assert server.process is not None, "it was started"
         # Nothing outlives the tests, so commits need not wait for the disk.
         with (server.data / "postgresql.auto.conf").open("a") as settings:
-            settings.write("fsync = off\n")
+            settings.write("fsync = off\nautovacuum = off\n")
         server.process.send_signal(signal.SIGHUP)
         yield dsn
     finally:
