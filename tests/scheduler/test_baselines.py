@@ -1,13 +1,28 @@
 """Baselines: submissions of the platform's own, which wait behind everybody and still end."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from scheduler.domain.leases import BASELINE_PAUSE_S, BASELINE_TURN_S
 from shared import events, subjects
 from shared.ids import BASELINE_ACCOUNT
-from tests.scheduler.histories import LATE, OFFER, T0, History, completed, received, world
+from tests.scheduler.histories import (
+    CPU,
+    LATE,
+    OFFER,
+    T0,
+    History,
+    completed,
+    given_running,
+    received,
+    started,
+    world,
+)
 
+BUSY = replace(OFFER, is_free=False)
 PAUSE = timedelta(seconds=BASELINE_PAUSE_S)
 
 
@@ -33,6 +48,49 @@ def test_whoever_publishes_may_submit_before_their_baselines_run() -> None:
     history = given_baselines()
     assert history.settle(world(OFFER, now=T0)) == ["AgentRegistered"]
     assert "JobLeased" in history.settle(world(OFFER, now=T0 + PAUSE))
+
+
+def given_running_baseline() -> History:
+    history = given_baselines(deadline_at=LATE + PAUSE)
+    history.settle(world(OFFER, now=T0 + PAUSE))
+    return history.say(history.run_agg(), started())
+
+
+def test_a_baseline_that_runs_gives_way_to_a_participants_submission() -> None:
+    history = given_running_baseline()
+    history.say(subjects.submission("s1"), received())
+    names = history.settle(world(BUSY, now=T0 + PAUSE))
+    assert names == ["RunCancelled", "JobRequeued"]
+    history.settle(world(OFFER, now=T0 + PAUSE))
+    assert history.of_type("JobAssigned")[-1][1].submission == "s1"  # type: ignore[attr-defined]
+    history.say(history.run_agg(), completed())
+    history.settle(world(OFFER, now=T0 + PAUSE))
+    (_, again) = history.of_type("JobAssigned")[-1]
+    assert isinstance(again, events.JobAssigned)
+    assert (again.submission, again.attempt) == ("b1", 1)
+    assert history.state.agents["a1"].failures == 0
+
+
+def test_a_baseline_gives_way_to_nobody_whom_its_agent_cannot_serve() -> None:
+    history = given_running_baseline()
+    history.say(subjects.submission("s1"), received(mode="profile"))
+    registration = msgspec.structs.replace(CPU, modes=["test", "ranked"])
+    busy = replace(BUSY, registration=registration)
+    names = history.settle(world(busy, now=T0 + PAUSE))
+    assert names == ["AgentRegistered"]
+
+
+def test_a_baseline_that_has_its_turn_runs_to_its_end() -> None:
+    history = given_running_baseline()
+    history.say(subjects.submission("s1"), received(deadline_at=LATE + PAUSE))
+    at = T0 + timedelta(seconds=BASELINE_TURN_S)
+    assert history.settle(world(BUSY, now=at)) == []
+
+
+def test_participants_give_way_to_nobody() -> None:
+    history = given_running()
+    history.say(subjects.submission("s2"), received("bob"))
+    assert history.settle(world(BUSY)) == []
 
 
 def given_baseline_among(count: int) -> History:

@@ -185,7 +185,7 @@ class JobLeased(JobEvent, frozen=True, kw_only=True):
 
 
 class JobRequeued(JobEvent, frozen=True, kw_only=True):
-    """The platform failed a run; the job waits again."""
+    """A run ended without a verdict; the job waits again."""
 
     run: str
     reason: str
@@ -339,7 +339,7 @@ class RunDiscarded(ReportEvent, frozen=True, kw_only=True):
 
 
 class RunCancelled(RunEvent, frozen=True, kw_only=True):
-    """The lease was revoked because its job was cancelled."""
+    """The lease was revoked: its job was cancelled, or gives way to a participant's."""
 
     is_terminal: ClassVar[bool] = True
     reason: str

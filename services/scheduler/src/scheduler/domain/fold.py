@@ -297,6 +297,8 @@ def _requeue_job(
     run = state.runs.get(fact.run)
     if run is not None and run.job == id_:
         del state.runs[fact.run]
+        # It gave way to a participant's job.
+        job.attempt -= run.end == "RunCancelled"
     else:
         # No agent ever got it: that costs neither an attempt nor time.
         job.attempt -= 1

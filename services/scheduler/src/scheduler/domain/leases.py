@@ -11,7 +11,13 @@ from typing import Any
 import msgspec
 
 from scheduler.domain import queue
-from scheduler.domain.match import Candidate, FreeAgents, job_need, team_gpus
+from scheduler.domain.match import (
+    Candidate,
+    FreeAgents,
+    find_able_agents,
+    job_need,
+    team_gpus,
+)
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
     CANARY,
@@ -23,6 +29,7 @@ from scheduler.domain.state import (
     World,
     append_to_agent,
     append_to_job,
+    append_to_run,
     canary_job,
     next_run,
     rejudge_job,
@@ -86,6 +93,49 @@ def _assign_pool(
             due_gangs.clear()
         if not free_agents.free_count:
             return
+
+
+def preempt_jobs(
+    state: SchedulerState, world: World, alive: dict[str, list[Candidate]]
+) -> Iterator[Decision]:
+    """Requeue a job that nobody waits for, in each pool where somebody waits and no agent is free.
+
+    It costs that job no attempt. Having waited for `BASELINE_TURN_S`, a job keeps its agent, so
+    that it ends even if somebody always waits.
+    """
+    turn = timedelta(seconds=BASELINE_TURN_S)
+    for gpu, candidates in alive.items():
+        pool = state.pools.get(gpu)
+        if pool is None or pool.paused is not None or any(agent.is_free for agent in candidates):
+            continue
+        for candidate in candidates:
+            run = state.runs.get(candidate.agent.run)
+            job = state.jobs.get(run.job) if run is not None and run.end is None else None
+            if run is None or job is None or job.agents != [candidate.name]:
+                continue
+            has_turn = world.now >= job.queued_at + turn
+            if job.is_deferrable and not has_turn and _is_needed(state, pool, candidate):
+                yield _preempt(job, run)
+                break
+
+
+def _is_needed(state: SchedulerState, pool: Pool, candidate: Candidate) -> bool:
+    """Return whether a participant waits for a run that this agent can do."""
+    for lane in pool.lanes.values():
+        for waiting in lane.waiting.values():
+            job = state.jobs[waiting[0][1]]
+            need = job_need(job)
+            is_awaited = not (job.is_side or job.is_baseline or job.cancel) and need.gpus == 1
+            if is_awaited and find_able_agents(need, [candidate]):
+                return True
+    return False
+
+
+def _preempt(job: Job, run: Run) -> Decision:
+    reason = "a participant's submission needs the agent"
+    requeued = events.JobRequeued(run=run.id, reason=reason, avoid_agents=job.avoid)
+    cancelled = events.RunCancelled(reason=reason)
+    return (append_to_run(run, cancelled, job.submission), append_to_job(job, requeued))
 
 
 def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:

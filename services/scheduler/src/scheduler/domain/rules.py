@@ -65,6 +65,7 @@ def decide(
     yield from leases.queue_comparisons(state, world)
     yield from leases.queue_canaries(state, world, candidates)
     yield from leases.assign_jobs(state, world, policy, candidates)
+    yield from leases.preempt_jobs(state, world, candidates)
 
 
 def _decide_agents(state: SchedulerState, world: World, policy: Policy) -> Iterator[Decision]:

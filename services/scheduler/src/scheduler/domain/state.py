@@ -94,6 +94,11 @@ class Job(msgspec.Struct):
         return self.account == BASELINE_ACCOUNT
 
     @property
+    def is_deferrable(self) -> bool:
+        """Whether nobody waits for its result, so that it gives way to whoever does."""
+        return self.is_baseline or bool(self.duel or self.confirmation)
+
+    @property
     def lane(self) -> str:
         """The key of the lane in which it waits."""
         return f"{self.class_}/{self.mode}"
