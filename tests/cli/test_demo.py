@@ -19,6 +19,7 @@ from warpboard.terminal.demo import (
     Example,
     is_expected,
     plan_examples,
+    plan_full_examples,
     verdict_table,
 )
 
@@ -34,8 +35,20 @@ def example(expected: str, mode: str = "ranked") -> Example:
     return Example("ada", "matmul", GOOD, mode, expected)
 
 
-def test_every_problem_gets_a_ranked_submission() -> None:
+def test_three_participants_submit_a_file_each_for_one_problem() -> None:
     examples = plan_examples([solutions(slug) for slug in SLUGS])
+    assert [
+        (example.participant, example.problem, example.sample.name, example.expected)
+        for example in examples
+    ] == [
+        ("ada", "identity", "good.py", "passed"),
+        ("grace", "identity", "slow.py", "passed"),
+        ("linus", "identity", "bad.py", NOT_PASSED),
+    ]
+
+
+def test_every_problem_gets_a_ranked_submission() -> None:
+    examples = plan_full_examples([solutions(slug) for slug in SLUGS])
     ranked = {
         example.problem
         for example in examples
@@ -45,13 +58,13 @@ def test_every_problem_gets_a_ranked_submission() -> None:
 
 
 def test_every_participant_submits_about_ten_files_in_all() -> None:
-    examples = plan_examples([solutions(slug) for slug in SLUGS])
+    examples = plan_full_examples([solutions(slug) for slug in SLUGS])
     assert {example.participant for example in examples} == set(PARTICIPANTS)
     assert 10 <= len(examples) <= 14
 
 
 def test_rivals_meet_on_one_leaderboard() -> None:
-    examples = plan_examples([solutions(slug) for slug in SLUGS])
+    examples = plan_full_examples([solutions(slug) for slug in SLUGS])
     rivals = {
         example.participant
         for example in examples
@@ -63,35 +76,35 @@ def test_rivals_meet_on_one_leaderboard() -> None:
 
 
 def test_each_way_not_to_pass_is_shown() -> None:
-    expected = {plan_example.expected for plan_example in plan_examples([solutions("matmul")])}
+    expected = {plan_example.expected for plan_example in plan_full_examples([solutions("matmul")])}
     assert expected == {"passed", "not passed", "compile_error", "crashed", "timed_out"}
 
 
 def test_the_slow_file_is_python() -> None:
     (slow,) = [
         plan_example
-        for plan_example in plan_examples([solutions("p")])
+        for plan_example in plan_full_examples([solutions("p")])
         if plan_example.sample.name == "slow.py"
     ]
     compile(slow.sample.source, "slow.py", "exec")
 
 
 def test_of_many_problems_few_are_submitted_to() -> None:
-    examples = plan_examples([solutions(slug) for slug in (*SLUGS, "axpy", "zeta")])
+    examples = plan_full_examples([solutions(slug) for slug in (*SLUGS, "axpy", "zeta")])
     assert {example.problem for example in examples} == set(SLUGS)
 
 
 def test_what_needs_a_gpu_is_not_submitted() -> None:
     triton = Sample("triton.py", b"#!POPCORN gpus H100 H200\nimport triton\n")
-    examples = plan_examples([Solutions("matmul", (GOOD, triton), (BAD,))])
+    examples = plan_full_examples([Solutions("matmul", (GOOD, triton), (BAD,))])
     assert triton not in [example.sample for example in examples]
 
 
 def test_problems_without_solutions_are_not_submitted_for() -> None:
-    examples = plan_examples([Solutions("bare", (), ()), solutions("matmul")])
+    examples = plan_full_examples([Solutions("bare", (), ()), solutions("matmul")])
     assert {example.problem for example in examples} == {"matmul"}
     with pytest.raises(Refused, match="solutions/correct"):
-        plan_examples([Solutions("bare", (), ())])
+        plan_full_examples([Solutions("bare", (), ())])
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 PARTICIPANTS = ("ada", "grace", "linus")
 FIRST = "identity"
-# The demo submits to at most this many problems; the known ones come first.
+# The full demo submits to at most this many problems; the known ones come first.
 PROBLEMS_MAX = 6
 KNOWN = (FIRST, "grayscale", "histogram", "matmul", "softmax", "vectoradd")
 SLOW_LINES = (
@@ -77,22 +77,39 @@ SHIPPED = {"unchecked": "shipped with the platform: `make problems` checks them"
             help="The problems to publish.",
         ),
         click.option(
+            "--full",
+            "is_full",
+            is_flag=True,
+            help="Publish every problem, and show each way to fail; takes minutes.",
+        ),
+        click.option(
             "--keep", "is_kept", is_flag=True, help="Keep it running afterwards, until Ctrl-C."
         ),
         options.LEVEL_MIN,
     ),
 )
 def demo(
-    context: AppContext, folder: Path, problems: Path, level_min: str | None, *, is_kept: bool
+    context: AppContext,
+    folder: Path,
+    problems: Path,
+    level_min: str | None,
+    *,
+    is_full: bool,
+    is_kept: bool,
 ) -> int:
     """Demonstrate the platform: start, submit, rank, replay, stop.
 
-    Three participants submit. Exit code 0 if all verdicts are as expected and the leaderboards
-    equal those rebuilt from event 1.
+    Three participants submit a file each for one problem. Exit code 0 if all verdicts are as
+    expected and the leaderboards equal those rebuilt from event 1.
     """
+    solutions = load_all_solutions(problems)
+    examples = plan_full_examples(solutions) if is_full else plan_examples(solutions)
+    slugs = {example.problem for example in examples}
+    published = [own.slug for own in solutions if is_full or own.slug in slugs]
+    folders = [problems / slug for slug in published]
     demand = resolve_demand(context, level_min)
     context = context.at(PlatformTarget(folder=folder))
-    return asyncio.run(_run_demo(context, problems, demand, is_kept=is_kept))
+    return asyncio.run(_run_demo(context, folders, examples, demand, is_kept=is_kept))
 
 
 @dataclass(frozen=True)
@@ -107,21 +124,29 @@ class Example:
 
 
 def plan_examples(solutions: Sequence[Solutions]) -> list[Example]:
+    """Plan a correct, a slow and a wrong file for one problem, the first of the known ones.
+
+    Raises Refused if no problem has a correct and a wrong solution.
+    """
+    first = _choose_problems(solutions)[0]
+    samples = (
+        (first.correct[0], PASSED),
+        (_make_slow(first), PASSED),
+        (first.wrong[0], NOT_PASSED),
+    )
+    return [
+        Example(participant, first.slug, sample, "ranked", expected)
+        for participant, (sample, expected) in zip(PARTICIPANTS, samples, strict=True)
+    ]
+
+
+def plan_full_examples(solutions: Sequence[Solutions]) -> list[Example]:
     """Plan a correct file for each problem, rivals for two, and one file for each failure.
 
     Raises Refused if no problem has a correct and a wrong solution.
     """
-    problems = []
-    for candidate in solutions:
-        correct = tuple(sample for sample in candidate.correct if not needed_gpus(sample))
-        if correct and candidate.wrong:
-            problems.append(replace(candidate, correct=correct))
-    if not problems:
-        raise Refused("bad_problem", "no problem here has solutions/correct and solutions/wrong")
-    problems.sort(key=lambda own: (own.slug != FIRST, own.slug not in KNOWN, own.slug))
-    problems = problems[:PROBLEMS_MAX]
+    problems = _choose_problems(solutions)
     first = problems[0]
-    slow = Sample("slow.py", first.correct[0].source + SLOW_LINES)
     # The participant by number, the problem, the file, the mode and the expected end.
     plans = [
         *((index, own, own.correct[0], "ranked", PASSED) for index, own in enumerate(problems)),
@@ -129,7 +154,7 @@ def plan_examples(solutions: Sequence[Solutions]) -> list[Example]:
             (index + 1, own, own.correct[-1], "ranked", PASSED)
             for index, own in enumerate(problems[:2])
         ),
-        (2, first, slow, "ranked", PASSED),
+        (2, first, _make_slow(first), "ranked", PASSED),
         (0, first, first.wrong[0], "ranked", NOT_PASSED),
         (1, first, Sample("misspelt.py", MISSPELT), "ranked", "compile_error"),
         (2, first, Sample("crashing.py", CRASHING), "test", "crashed"),
@@ -139,6 +164,23 @@ def plan_examples(solutions: Sequence[Solutions]) -> list[Example]:
         Example(PARTICIPANTS[number % len(PARTICIPANTS)], own.slug, sample, mode, expected)
         for number, own, sample, mode, expected in plans
     ]
+
+
+def _choose_problems(solutions: Sequence[Solutions]) -> list[Solutions]:
+    """Return the problems to submit to, with the correct solutions that need no GPU."""
+    problems = []
+    for candidate in solutions:
+        correct = tuple(sample for sample in candidate.correct if not needed_gpus(sample))
+        if correct and candidate.wrong:
+            problems.append(replace(candidate, correct=correct))
+    if not problems:
+        raise Refused("bad_problem", "no problem here has solutions/correct and solutions/wrong")
+    problems.sort(key=lambda own: (own.slug != FIRST, own.slug not in KNOWN, own.slug))
+    return problems[:PROBLEMS_MAX]
+
+
+def _make_slow(problem: Solutions) -> Sample:
+    return Sample("slow.py", problem.correct[0].source + SLOW_LINES)
 
 
 def is_expected(example: Example, submission: FullSubmission) -> bool:
@@ -177,13 +219,18 @@ def verdict_table(pairs: Sequence[tuple[Example, FullSubmission]]) -> Table:
     return make_table("verdicts", rows)
 
 
-async def _run_demo(context: AppContext, problems: Path, demand: Demand, *, is_kept: bool) -> int:
+async def _run_demo(
+    context: AppContext,
+    problems: Sequence[Path],
+    examples: Sequence[Example],
+    demand: Demand,
+    *,
+    is_kept: bool,
+) -> int:
     """Run the demo; return 0 if all verdicts are as expected and the rebuild is equal.
 
     Raises Refused and Failed.
     """
-    solutions = load_all_solutions(problems)
-    examples = plan_examples(solutions)
     exit_codes: list[int] = []
     starting = ExitStack()
 
@@ -192,8 +239,8 @@ async def _run_demo(context: AppContext, problems: Path, demand: Demand, *, is_k
         await announce(context, platform, demand)
         context.report(f"started ({seconds_text(time.monotonic() - began)})")
         async with context.connect(platform.url) as api:
-            with _report_step(context, f"published {count_text(len(solutions), 'problem')}"):
-                await _publish_problems(context, problems, solutions)
+            with _report_step(context, f"published {count_text(len(problems), 'problem')}"):
+                await _publish_problems(context, problems)
             exit_codes.append(await _run_examples(context, api, platform.url, examples, demand))
         if is_kept:
             context.report(f"the platform stays up: {platform.url}; Ctrl-C stops it")
@@ -210,12 +257,10 @@ async def _run_demo(context: AppContext, problems: Path, demand: Demand, *, is_k
     return exit_codes[0]
 
 
-async def _publish_problems(
-    context: AppContext, problems: Path, solutions: Sequence[Solutions]
-) -> None:
+async def _publish_problems(context: AppContext, problems: Sequence[Path]) -> None:
     async with context.operator_api() as api:
-        for own in solutions:
-            problem = load_problem(problems / own.slug, own.slug)
+        for folder in problems:
+            problem = load_problem(folder, folder.name)
             answer = await publish(api, context.screen, problem, SHIPPED)
             context.report(published_line(answer.value))
 
