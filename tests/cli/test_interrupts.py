@@ -59,7 +59,12 @@ async def test_a_signal_ends_a_wait(
                 await process.wait()
     assert process.returncode == code
     assert out == b""
-    assert err.decode().splitlines()[-1] == line
+    *_, goes_on, last = err.decode().splitlines()
+    assert goes_on == (
+        "submission 12 goes on: `warpboard submission show 12 --wait` waits again, "
+        "`warpboard submission cancel 12` ends it"
+    )
+    assert last == line
     assert b"Traceback" not in err
 
 

@@ -1,5 +1,6 @@
 """Commands that submit files and show submissions."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -143,7 +144,7 @@ async def submit(
     for receipt in receipts:
         screen.note(_received_line(problem, receipt))
     numbers = [receipt.number for receipt in receipts]
-    answers = await wait_until_over(dict.fromkeys(numbers, api), screen, timeout_s)
+    answers = await _wait_for_all(context, api, numbers, timeout_s)
     document = {"submissions": [final_answer.document for final_answer in answers]}
     _output_answer(context, output, document)
     submissions = [final_answer.value for final_answer in answers]
@@ -151,6 +152,21 @@ async def submit(
         for submission in submissions:
             context.show(None, outcome_lines(submission))
     return worst(exit_code(submission) for submission in submissions)
+
+
+async def _wait_for_all(
+    context: AppContext, api: Api, numbers: Sequence[int], timeout_s: float
+) -> list[Response[FullSubmission]]:
+    """Return each submission once all are over; who interrupts is told that they go on."""
+    try:
+        return await wait_until_over(dict.fromkeys(numbers, api), context.screen, timeout_s)
+    except asyncio.CancelledError:
+        for number in numbers:
+            context.screen.note(
+                f"submission {number} goes on: `warpboard submission show {number} --wait` waits "
+                f"again, `warpboard submission cancel {number}` ends it"
+            )
+        raise
 
 
 def _output_answer(context: AppContext, output: Path | None, document: object) -> None:
@@ -238,7 +254,7 @@ async def show_submission(
 ) -> int:
     """Show submission NUMBER: verdict, cases, history and output."""
     if is_waiting:
-        (answer,) = await wait_until_over({number: api}, context.screen, timeout_s)
+        (answer,) = await _wait_for_all(context, api, [number], timeout_s)
     else:
         answer = await api.get(FullSubmission, "submissions", number)
     submission = answer.value
