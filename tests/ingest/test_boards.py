@@ -55,6 +55,18 @@ async def test_only_members_submit_to_a_closed_leaderboard(closed: Door) -> None
     assert code(answer) == (403, "no_access")
 
 
+async def test_a_misspelt_leaderboard_is_guessed_but_no_closed_one() -> None:
+    async with opened(MemoryLog()) as door:
+        detail = (await door.submit(problem="copu")).json()["detail"]
+        assert detail == (
+            "there is no leaderboard 'copu'; did you mean copy? "
+            "`warpboard problem list` and GET /v1/problems list them"
+        )
+        await door.admin("PUT", BOARD, visibility="closed", reason="a contest")
+        detail = (await door.submit(problem="copu")).json()["detail"]
+        assert "copy" not in detail
+
+
 async def test_submissions_of_a_closed_leaderboard_are_hidden(
     closed: Door,
 ) -> None:

@@ -71,9 +71,10 @@ class Leaderboards:
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
         """Return the settings of a leaderboard that the caller may see."""
-        leaderboard = self.feed.now().leaderboard(slug)
+        access = self.feed.now()
+        leaderboard = access.leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
-            raise problems.unknown_leaderboard(slug)
+            raise problems.unknown_leaderboard(slug, access.open_boards())
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         published = problems.newest_version(slug, state)
         try:

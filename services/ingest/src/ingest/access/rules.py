@@ -194,8 +194,13 @@ class Access:
         """Return the leaderboard of a problem. Raises `Refused` (`unknown_leaderboard`)."""
         leaderboard = self.boards.get(slug)
         if leaderboard is None or not leaderboard.is_published:
-            raise unknown_leaderboard(slug)
+            raise unknown_leaderboard(slug, self.open_boards())
         return leaderboard
+
+    def open_boards(self) -> list[str]:
+        """Return the leaderboards that everybody may see."""
+        boards = self.boards.items()
+        return [slug for slug, board in boards if board.is_published and not board.is_closed]
 
     def check_sees(self, caller: Caller, slug: str) -> None:
         """Refuse a caller who may not see a leaderboard."""
@@ -215,9 +220,9 @@ class Access:
         check_problem(caller, slug)
         leaderboard = self.boards.get(slug)
         if leaderboard is None or not leaderboard.is_published:
-            raise unknown_leaderboard(slug)
+            raise unknown_leaderboard(slug, self.open_boards())
         if leaderboard.is_closed and not caller.is_staff and slug not in caller.boards:
-            raise unknown_leaderboard(slug)
+            raise unknown_leaderboard(slug, self.open_boards())
         if not caller.may("admin:problems"):
             check_scope(caller, "author")
             self.check_owns(caller, slug)

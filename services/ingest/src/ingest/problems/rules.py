@@ -1,5 +1,6 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
+import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -235,9 +236,15 @@ def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     return structs.replace(state.published, gpus=list(state.open_gpus))
 
 
-def unknown_leaderboard(slug: str) -> Refused:
-    """Return the refusal for a leaderboard that does not exist for the caller."""
-    message = f"there is no leaderboard {slug!r}; GET /v1/problems lists them"
+def unknown_leaderboard(slug: str, known: Iterable[str] = ()) -> Refused:
+    """Return the refusal for a leaderboard that does not exist for the caller.
+
+    `known` are those that everybody may see: the most similar one is suggested.
+    """
+    similar = difflib.get_close_matches(slug.lower(), known, n=1)
+    suggestion = f"; did you mean {similar[0]}?" if similar else "."
+    how = "`warpboard problem list` and GET /v1/problems list them"
+    message = f"there is no leaderboard {slug!r}{suggestion} {how}"
     return Refused("unknown_leaderboard", message, "problem")
 
 

@@ -175,8 +175,8 @@ class Intake:
         )
         rules.check_mode(request.mode)
         check_scope(caller, SCOPE_OF_MODE[request.mode])
-        published = problems.newest_version(slug, problem)
         self._feed.now().check_sees(caller, slug)
+        published = problems.newest_version(slug, problem)
         if upload.idempotency_key is None and not upload.vouched_by:
             _check_in_time(slug, problem, at)
         for gpu in request.gpus:
