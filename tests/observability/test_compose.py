@@ -54,6 +54,23 @@ def services() -> dict[str, dict[str, Any]]:
     return services_
 
 
+def repeated_keys(node: yaml.Node) -> list[str]:
+    """The keys that a mapping has twice, which Compose refuses and PyYAML does not."""
+    if isinstance(node, yaml.SequenceNode):
+        return [key for item in node.value for key in repeated_keys(item)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    names = [key.value for key, _ in node.value]
+    found = [key for _, value in node.value for key in repeated_keys(value)]
+    return found + [name for name in set(names) if names.count(name) > 1]
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.y*ml")), ids=lambda path: path.name)
+def test_no_key_stands_twice(path: Path) -> None:
+    documents = yaml.compose_all(path.read_text(encoding="utf-8"))
+    assert [key for node in documents for key in repeated_keys(node)] == []
+
+
 def compose() -> list[str]:
     """A Compose, of either kind."""
     if old := shutil.which("docker-compose"):
