@@ -15,6 +15,7 @@ from warpboard.files import (
     read_source,
     save_download,
 )
+from warpboard.terminal.local_runs import find_problem
 
 TASK_YML = """\
 files:
@@ -127,3 +128,16 @@ async def test_a_download_without_end_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="over"):
         await save_download(tmp_path, "log.txt", pieces(*many))
     assert inside(tmp_path) == []
+
+
+def test_the_problem_of_a_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, source = tmp_path / "work" / "kernel.py", b"#!POPCORN leaderboard copy\n"
+    with pytest.raises(Refused, match=r"--problem PATH; there is no folder .*problem or problems"):
+        find_problem(file, source)
+    known = Path("problems", "copy")
+    known.mkdir(parents=True)
+    assert find_problem(file, source) == known
+    beside = file.parent / "problem"
+    beside.mkdir(parents=True)
+    assert find_problem(file, b"") == beside

@@ -12,6 +12,7 @@ from click.testing import Result
 
 from ranker.http import problems
 from ranker.http.problems import describe_rules
+from shared.api.agents import Agents
 from shared.problem_folders import read_problem_files
 from shared.problems import templates
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -21,6 +22,7 @@ from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
+from tests.support.api_examples import make_document
 from warpboard.files import load_problem
 
 pytestmark = [pytest.mark.platform, pytest.mark.long]
@@ -41,8 +43,8 @@ def native(extras: bytes = b"") -> ProblemVersion:
     return compile_problem("adding", files | {"warpboard.yml": extras})
 
 
-def serving(version: ProblemVersion) -> Respond:
-    """What ranker says of a problem, and its files."""
+def serving(version: ProblemVersion, *offered: str) -> Respond:
+    """What ranker says of a problem and its files, and of live agents of these GPU types."""
     manifest = json.loads(version.manifest)
     row = {
         "slug": version.slug,
@@ -62,6 +64,10 @@ def serving(version: ProblemVersion) -> Respond:
     def say(heard: ReceivedRequest) -> tuple[int, object]:
         url = urlsplit(heard.path)
         kind, name = url.path.split("/")[-2:]
+        if name == "agents":
+            agents = [{"gpu": gpu, "is_alive": True} for gpu in offered]
+            agents.append({"gpu": version.gpus[-1], "is_alive": False})
+            return 200, make_document(Agents, {"items": agents})
         if kind == "files":
             return 200, version.files[name]
         if kind == "templates":
@@ -89,6 +95,14 @@ def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Pa
     assert (directives.leaderboard, directives.gpus) == ("identity", ("CPU",))
     mine = compile_problem("identity", read_problem_files(folder / "problem"))
     assert [work.bytes for work in mine.works] == [33_554_432.0]
+
+
+def test_the_starter_names_the_gpu_types_that_have_agents(tmp_path: Path) -> None:
+    version = ours("identity")
+    for offered, named in ((("CPU", "GB300"), ("CPU",)), ((), version.gpus)):
+        folder = tmp_path / "".join(offered)
+        run_against(serving(version, *offered), "init", "identity", folder, "--force")
+        assert read_directives((folder / "kernel.py").read_text()).gpus == tuple(named)
 
 
 def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ async def _load_task(
     api: Api, slug: str, requested_gpus: Sequence[str] = (), language: str | None = None
 ) -> Task:
     problem = await load_problem(api, slug)
-    gpus = choose_gpus(problem, requested_gpus)
+    gpus = choose_gpus(problem, requested_gpus, problem.gpus)
     starter = choose_starter(problem, language)
     source = await api.file("problems", slug, "templates", starter.language, gpu=gpus)
     texts, cut = await load_files(api, problem)

@@ -1,7 +1,7 @@
 """The files from which a participant starts: the starter of a language, and the problem's own."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,8 +37,10 @@ def choose_starter(problem: FullProblem, language: str | None) -> Start:
     raise Refused("bad_language", f"no file to begin with in {language!r}: {known}", "--language")
 
 
-def choose_gpus(problem: FullProblem, requested: Sequence[str]) -> list[str]:
-    """Return the requested GPU types, else all of the problem's.
+def choose_gpus(
+    problem: FullProblem, requested: Sequence[str], offered: Container[str]
+) -> list[str]:
+    """Return the requested GPU types, else those of the problem's that are offered, else all.
 
     Raises Refused for a GPU type that the problem does not have.
     """
@@ -47,7 +49,9 @@ def choose_gpus(problem: FullProblem, requested: Sequence[str]) -> list[str]:
         if gpu.lower() not in known:
             reason = f"{problem.slug} has no GPU type {gpu!r}: {', '.join(problem.gpus)}"
             raise Refused("unknown_gpu", reason, "--gpu")
-    return [known[gpu.lower()] for gpu in requested] or list(problem.gpus)
+    if requested:
+        return [known[gpu.lower()] for gpu in requested]
+    return [gpu for gpu in problem.gpus if gpu in offered] or list(problem.gpus)
 
 
 def starter_files(

@@ -8,6 +8,7 @@ import click
 import msgspec
 from click import Path as PathType
 
+from shared.api.agents import Agents
 from shared.api.problems import FullProblem
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
@@ -15,6 +16,7 @@ from shared.presentation.outcome import failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.responses import Run, parse_response
 from shared.presentation.units import difference_text, one_line
+from shared.problems.submission_file import read_directives
 from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
@@ -25,12 +27,14 @@ from warpboard.service.answers import HERE, local_lines, run_heading, with_roofl
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
-from warpboard.terminal.submissions import case_table
+from warpboard.terminal.submissions import case_table, decode_source
 
 FILES_MAX = 64
 AGENTS = "AGENTS.md"
 # The folder of the problem's own files, which are there to be read, not changed.
 READ_FOLDER = "problem"
+# Where the problems of a checkout are.
+PROBLEMS_FOLDER = "problems"
 
 
 @api_command(
@@ -64,7 +68,8 @@ async def init(
     """
     folder = folder_ or Path(problem)
     details = (await api.get(FullProblem, "problems", problem)).value
-    types = choose_gpus(details, gpus)
+    agents = (await api.get(Agents, "agents")).value.items
+    types = choose_gpus(details, gpus, {agent.gpu for agent in agents if agent.is_alive})
     starter = choose_starter(details, language)
     text = await api.file("problems", details.slug, "templates", starter.language, gpu=types)
     problem_files = starter_files(details, await _fetch_files(api, details), types)
@@ -108,12 +113,28 @@ def _is_inside(name: str) -> bool:
     return bool(parts) and not Path(name).is_absolute() and ".." not in parts
 
 
+def find_problem(file: Path, source: bytes) -> Path:
+    """Return the folder of the problem that a file is for. Raises Refused if none is here."""
+    folders = [file.parent / READ_FOLDER]
+    if leaderboard := read_directives(decode_source(source)).leaderboard:
+        folders.append(Path(PROBLEMS_FOLDER, leaderboard))
+    for folder in folders:
+        if folder.is_dir():
+            return folder
+    tried = " or ".join(map(str, folders))
+    reason = f"say which problem: --problem PATH; there is no folder {tried}"
+    raise Refused("unknown_problem", reason, "--problem")
+
+
 @local_command(
     "run kernel.py --problem problems/matmul --mode benchmark",
     parameters=(
         click.argument("file", type=options.FILE),
         click.option(
-            "--problem", type=options.PROBLEM_PATH, required=True, help="Its directory, or file."
+            "--problem",
+            type=options.PROBLEM_PATH,
+            help="Its directory, or file. Default: the folder `problem` beside FILE, as init makes "
+            "it, else problems/NAME by the file's #!POPCORN leaderboard line.",
         ),
         options.mode("test"),
         options.LEVEL_MIN,
@@ -124,14 +145,15 @@ async def run_file(
     context: AppContext,
     *,
     file: Path,
-    problem: Path,
+    problem: Path | None,
     mode: str,
     level_min: str | None,
     save: Path | None,
 ) -> int:
     """Run FILE here, in the agents' own harness, without a server."""
-    files = load_problem(problem, None, (HERE,))
-    request = SubmissionRequest(file.name, read_source(file), files.slug, mode)
+    source = read_source(file)
+    files = load_problem(problem or find_problem(file, source), None, (HERE,))
+    request = SubmissionRequest(file.name, source, files.slug, mode)
     with context.screen.live([file.name]) as show:
         show_progress = _show_on(show, file.name)
         answer = await context.harness.run(
