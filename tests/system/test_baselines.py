@@ -54,6 +54,14 @@ async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
             told: dict[str, Any] = answer.json()
             return told
 
+        def is_agent_busy() -> bool:
+            agents = author.http.get("/v1/agents").json()["items"]
+            return not any(agent["is_free"] for agent in agents if agent["is_alive"])
+
+        # Nobody else waits, so it runs a baseline, which gives way to whoever comes.
+        await eventually(is_agent_busy, WITHIN_S)
+        assert ada.end(ada.submit(HONEST))["verdict"] == "passed"
+
         def over() -> dict[str, Any] | None:
             told = board(author)
             states = {one["name"]: one["state"] for one in told["baselines"]}
@@ -67,6 +75,9 @@ async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
         assert (row["rank"], row["participant"]) == (1, "ada")
         assert row["vs_baseline"]["eager"] > 1
         eager, broken = told["baselines"]
+        history = author.http.get(f"/v1/submissions/{eager['number']}").json()["timeline"]
+        (again,) = (entry for entry in history if entry["type"] == "JobRequeued")
+        assert again["note"] == "a participant's submission needs the agent"
         assert eager["vs_leader"] == pytest.approx(row["vs_baseline"]["eager"])
         assert broken["code"] == "check_failed"
         assert board(ada)["baselines"][1]["reason"] is None

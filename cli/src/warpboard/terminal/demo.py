@@ -49,7 +49,7 @@ PROBLEMS_MAX = 6
 KNOWN = (FIRST, "grayscale", "histogram", "matmul", "softmax", "vectoradd")
 SLOW_LINES = (
     b"\n\nimport time\n\n_quick = custom_kernel\n\n\n"
-    b"def custom_kernel(data):\n    time.sleep(0.1)\n    return _quick(data)\n"
+    b"def custom_kernel(data):\n    time.sleep(0.01)\n    return _quick(data)\n"
 )
 CRASHING = b"import os\n\n\ndef custom_kernel(data):\n    os.abort()\n"
 LOOPING = b"def custom_kernel(data):\n    while True:\n        pass\n"
