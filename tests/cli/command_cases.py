@@ -231,6 +231,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "admin deadletter list": (),
     "admin deadletter show": ("c", "9"),
     "admin deadletter redrive": ("c", "9", *WHY),
+    "submission source": ("12",),
     "submission status": ("12",),
     "status": (),
 }

@@ -44,6 +44,13 @@ def test_sources_that_one_may_not_see_are_said_to_be_so() -> None:
     assert "equal" in result.stdout
 
 
+def test_a_source_comes_back_as_it_was_sent() -> None:
+    source = "# \x1b[2J\nimport torch\n"
+    answer = ANSWER | {"source": source}
+    result, heard = run_against(respond_in_turn((200, answer)), "submission", "source", 12)
+    assert (result.stdout, heard[0].path) == (source, "/v1/submissions/12?source=true")
+
+
 def test_the_head_of_a_diff_is_no_change() -> None:
     assert [kind for kind, _ in mark_diff_lines("--- a\n+++ b\n-x\n+y")] == [
         *("place", "place"),

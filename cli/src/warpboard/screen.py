@@ -102,6 +102,13 @@ class Screen:
         self._out.file.write(text)
         self._out.file.flush()
 
+    def source(self, source: str) -> None:
+        """Print a source: unchanged into a file, on a terminal without control characters."""
+        if self._out.is_terminal:
+            self.marked(("", line) for line in source.splitlines())
+        else:
+            self.text(source)
+
     def marked(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print lines of the answer, coloured by their kinds."""
         for mark, line in lines:

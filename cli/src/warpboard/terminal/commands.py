@@ -63,6 +63,10 @@ COMMANDS = {
         "submissions.show_status",
         "Show where submission NUMBER is, in one line.",
     ),
+    "submission source": (
+        "submissions.show_source",
+        "Print the file of submission NUMBER.",
+    ),
     "submission logs": ("results.show_logs", "Show the events and output of submission NUMBER."),
     "submission diff": ("results.diff", "Compare submissions A and B: sources, and times by case."),
     "submission trace": (

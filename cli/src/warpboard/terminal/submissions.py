@@ -317,6 +317,23 @@ async def show_status(context: AppContext, api: Api, number: int) -> int:
     return exit_code(submission)
 
 
+@api_command(
+    "submission source 12 > kernel.py", parameters=(options.NUMBER,), access=options.VIEWER
+)
+async def show_source(context: AppContext, api: Api, number: int) -> int:
+    """Print the file of submission NUMBER.
+
+    It is one's own, or one that its problem shows to others.
+    """
+    answer = await api.get(FullSubmission, "submissions", number, source=True)
+    source = answer.value.source or ""
+    if context.as_json:
+        context.screen.json({"number": number, "name": answer.value.name, "source": source})
+    else:
+        context.screen.source(source)
+    return OK
+
+
 @api_command("submission trace 12", parameters=(options.NUMBER,), access=options.VIEWER)
 async def trace(context: AppContext, api: Api, number: int) -> int:
     """Show every event of submission NUMBER, its jobs and runs.
