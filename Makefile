@@ -17,9 +17,14 @@ help: ## Show this list
 
 # A fresh venv's pip lacks --group, hence the upgrade.
 .venv/installed: constraints.txt pyproject.toml $(wildcard */pyproject.toml services/*/pyproject.toml)
-	$(PYTHON) -m venv .venv
-	.venv/bin/pip install -q --upgrade -c constraints.txt pip
-	.venv/bin/pip install -q -c constraints.txt --group dev $(PARTS:%=-e '%')
+	@echo "Installing every part and its dependencies into .venv: 2 GB, one to three minutes"
+	@echo "1 of 3: an empty environment"
+	@$(PYTHON) -m venv .venv
+	@echo "2 of 3: a pip that knows dependency groups"
+	@.venv/bin/pip install -q --upgrade -c constraints.txt pip
+	@echo "3 of 3: the packages of constraints.txt, torch the largest, and our parts, editable"
+	@.venv/bin/pip install -q -c constraints.txt --group dev $(PARTS:%=-e '%')
+	@echo "Done: source .venv/bin/activate, or make help"
 	@touch $@
 
 install: .venv/installed ## Make .venv with every part, editable
