@@ -4,7 +4,12 @@ import gzip
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.harness import Host
+
+# Each is timed for seconds.
+pytestmark = pytest.mark.long
 
 SLEEPS = """
 import time

@@ -42,6 +42,7 @@ def test_ranks_meet_on_the_loopback_of_their_own_network(pair: Host) -> None:
     assert report.verdict == "passed", (report.reason, report.log_tail)
 
 
+@pytest.mark.long
 def test_ranks_are_timed_together(pair: Host) -> None:
     slow = "import os, time\n" + ALONE.replace(
         "    return", "    time.sleep(0.02 * int(os.environ['RANK']))\n    return"
@@ -66,6 +67,7 @@ def test_the_death_of_one_rank_ends_all(pair: Host) -> None:
     assert "SIGABRT" in report.reason
 
 
+@pytest.mark.long
 def test_a_rank_that_hangs_is_timed_out(pair: Host) -> None:
     pair.budgets_s = {"build": 10, "test": 1}
     endless = "    while os.environ['RANK'] == '1': pass\n    return"

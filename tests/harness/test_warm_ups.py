@@ -19,6 +19,9 @@ def custom_kernel(data):
 """
 HANGS = """
 import time
+
+# They compile, or wait for what never ends.
+pytestmark = pytest.mark.long
 def custom_kernel(data):
     while len(data[0]) == 8:
         time.sleep(1)
@@ -50,7 +53,7 @@ def inputs_of(host: Host, report: RunReport) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["test", pytest.param("benchmark", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["test", "benchmark"])
 def test_compiling_for_every_new_shape_costs_the_stages_nothing(host: Host, mode: str) -> None:
     host.budgets_s = {"build": 30.0, "test": 1.0, "benchmark": 1.0}
     report = host.run(COMPILES, mode)
@@ -64,7 +67,6 @@ def test_a_profile_has_a_warm_up_before_its_calls(host: Host) -> None:
     assert report.verdict == "passed", report.reason
 
 
-@pytest.mark.long
 def test_every_process_that_times_may_compile_again(host: Host) -> None:
     host.budgets_s = {"build": 30.0, "test": 1.0, "ranked": 2.5}
     report = host.run(COMPILES, "ranked")

@@ -35,7 +35,7 @@ from tests.support.servers import SCHEMAS as SHARED_SCHEMAS
 from tests.support.servers import postgres_database
 from tests.support.waits import eventually
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 Write = Callable[[AsyncConnectionPool], Awaitable[object]]
 

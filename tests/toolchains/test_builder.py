@@ -40,6 +40,7 @@ def test_a_cpp_source_becomes_a_library(tmp_path: Path, memory: int) -> None:
     assert built(tmp_path, "submission.cpp", CPP, memory).startswith(b"\x7fELF")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("nvcc")
 def test_a_cuda_source_becomes_a_library(tmp_path: Path, memory: int) -> None:
     source = "//!WARPBOARD flags: -DADDED=2 --use_fast_math -maxrregcount=64\n" + CU
