@@ -8,6 +8,9 @@ from harness.entry import RunReport
 from tests.harness.problem.reference import generate_input
 from tests.support.harness import HONEST, Host
 
+# They compile, or wait for what never ends.
+pytestmark = pytest.mark.long
+
 COMPILES = """
 import time
 SHAPES = set()
@@ -19,9 +22,6 @@ def custom_kernel(data):
 """
 HANGS = """
 import time
-
-# They compile, or wait for what never ends.
-pytestmark = pytest.mark.long
 def custom_kernel(data):
     while len(data[0]) == 8:
         time.sleep(1)
