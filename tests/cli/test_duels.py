@@ -60,6 +60,7 @@ def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> 
     assert (save / "samples.json.gz").exists()
 
 
+@pytest.mark.long
 def test_a_file_that_fails_ends_the_duel_with_its_verdict(folder: Path) -> None:
     words = ("duel", folder / "copy", folder / "fast.py", folder / "wrong.py")
     result = run_warpboard(*words, "--json")

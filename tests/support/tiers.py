@@ -34,7 +34,7 @@ GROUPS = {
     "agent": ("tests/gpu_agent/*",),
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
-    "problems": ("tests/problems/test_check*", "tests/toolchains/test_runs.py"),
+    "problems": ("tests/problems/test_check*",),
     "sandbox": ("tests/sandbox/*",),
     "torch": (
         "tests/devices/*",

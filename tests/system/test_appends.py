@@ -67,7 +67,7 @@ def about(messages: Sequence[Message], received: Message) -> list[Message]:
     return [one for one in messages if submission in one.body and one.type not in NEWS]
 
 
-@pytest.mark.parametrize("mode", ["test", "ranked"])
+@pytest.mark.parametrize("mode", ["test", pytest.param("ranked", marks=pytest.mark.long)])
 async def test_a_submission_costs_six_appends(platform: Running, ada: Person, mode: str) -> None:
     number = ada.submit(HONEST, mode=mode)
     ada.end(number)

@@ -12,7 +12,7 @@ from tests.support.harness import HONEST, Host, Warm
 
 from .builds import CPP
 
-pytestmark = pytest.mark.box
+pytestmark = [pytest.mark.box, pytest.mark.long]
 
 COPY = CPP.replace("x[i] + 1", "x[i]")
 INLINE = """\
@@ -93,7 +93,6 @@ def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
     assert log.strip() in first.log_head
 
 
-@pytest.mark.long
 def test_a_model_with_an_extension_is_found_by_the_builder_too(host: Host) -> None:
     if shutil.which("ninja", path=toolchains.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
