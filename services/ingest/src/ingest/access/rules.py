@@ -273,14 +273,15 @@ def _on_token_issued(
 def _on_token_revoked(
     access: Access, event: RecordedEvent, fact: events.TokenRevoked, account: str
 ) -> None:
+    at = event.envelope.at
+    ends_at = access.named.get(fact.token)
+    # An id that may have been forgotten already is forgotten now, and with it whoever's token.
+    if ends_at is not None and ends_at <= at - timedelta(days=ENDED_KEPT_DAYS):
+        access.drop_ended(at)
     digest = access.forget_hash(account, fact.token)
     if digest is not None:
         del access.tokens[digest]
-    at = event.envelope.at
-    ends_at = access.named.get(fact.token)
-    # An id that may have been forgotten already is treated as forgotten.
-    is_forgotten = ends_at is not None and ends_at <= at - timedelta(days=ENDED_KEPT_DAYS)
-    if digest is not None or fact.token not in access.named or is_forgotten:
+    if digest is not None or fact.token not in access.named:
         access.named[fact.token] = at
 
 
