@@ -257,7 +257,9 @@ def _run_over(
 
 def _run_discarded(rows: Rows, decoded: DecodedEvent, fact: events.RunDiscarded) -> None:
     _, work = _find_run(rows, decoded)
-    add_timeline_entry(work, decoded, f"the run ended after its lease: {fact.verdict or 'no verdict'}")
+    add_timeline_entry(
+        work, decoded, f"the run ended after its lease: {fact.verdict or 'no verdict'}"
+    )
 
 
 def _rejected(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionRejected) -> None:
