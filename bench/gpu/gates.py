@@ -27,7 +27,7 @@ class Plain(Referee):
     """A referee that reveals as one would without thinking: it shows what `peek` can win."""
 
     def start(self) -> None:
-        """Does nothing: the clocks start only once the inputs lie open."""
+        """Does nothing: the clocks start only after the inputs are visible."""
 
     def reveal(self, call: RankCall) -> None:
         """Shows the inputs, empties the caches, and only then starts the clocks."""

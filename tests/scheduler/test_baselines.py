@@ -80,6 +80,15 @@ def test_a_baseline_gives_way_to_nobody_whom_its_agent_cannot_serve() -> None:
     assert names == ["AgentRegistered"]
 
 
+def test_a_free_agent_that_takes_no_jobs_keeps_nobody_waiting() -> None:
+    history = given_running_baseline().enrol("a2")
+    history.say(subjects.agent("a2"), events.AgentCordoned(reason="r"))
+    history.say(subjects.submission("s1"), received())
+    cordoned = replace(OFFER, agent="a2")
+    names = history.settle(world(BUSY, cordoned, now=T0 + PAUSE))
+    assert names == ["AgentRegistered", "RunCancelled", "JobRequeued"]
+
+
 def test_a_baseline_that_has_its_turn_runs_to_its_end() -> None:
     history = given_running_baseline()
     history.say(subjects.submission("s1"), received(deadline_at=LATE + PAUSE))

@@ -200,9 +200,9 @@ class Api:
             yield
         except httpx.TransportError as error:
             text = str(error) or type(error).__name__
-            is_down = isinstance(error, httpx.ConnectError)
-            hint = "; start a platform here by `warpboard up`, or set WARPBOARD_URL"
-            raise Unavailable(f"no answer from {self._url}: {text}{hint * is_down}") from error
+            if isinstance(error, httpx.ConnectError):
+                text += "; start a platform here by `warpboard up`, or set WARPBOARD_URL"
+            raise Unavailable(f"no answer from {self._url}: {text}") from error
 
     async def _check(self, response: "httpx.Response") -> None:
         if response.is_success:

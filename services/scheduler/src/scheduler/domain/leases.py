@@ -106,7 +106,7 @@ def preempt_jobs(
     turn = timedelta(seconds=BASELINE_TURN_S)
     for gpu, candidates in alive.items():
         pool = state.pools.get(gpu)
-        if pool is None or pool.paused is not None or any(agent.is_free for agent in candidates):
+        if pool is None or pool.paused is not None:
             continue
         for candidate in candidates:
             run = state.runs.get(candidate.agent.run)
@@ -114,19 +114,27 @@ def preempt_jobs(
             if run is None or job is None or job.agents != [candidate.name]:
                 continue
             has_turn = world.now >= job.queued_at + turn
-            if job.is_deferrable and not has_turn and _is_needed(state, pool, candidate):
+            if (
+                job.is_deferrable
+                and not has_turn
+                and _is_needed(state, pool, candidate, candidates)
+            ):
                 yield _preempt(job, run)
                 break
 
 
-def _is_needed(state: SchedulerState, pool: Pool, candidate: Candidate) -> bool:
-    """Return whether a participant waits for a run that this agent can do."""
+def _is_needed(
+    state: SchedulerState, pool: Pool, candidate: Candidate, alive: Sequence[Candidate]
+) -> bool:
+    """Return whether a participant waits for a run that this agent can do, and no free one."""
     for lane in pool.lanes.values():
         for waiting in lane.waiting.values():
             job = state.jobs[waiting[0][1]]
             need = job_need(job)
-            is_awaited = not (job.is_side or job.is_baseline or job.cancel) and need.gpus == 1
-            if is_awaited and find_able_agents(need, [candidate]):
+            if job.is_side or job.is_baseline or job.cancel or need.gpus > 1:
+                continue
+            able = find_able_agents(need, alive)
+            if candidate in able and not any(agent.is_free for agent in able):
                 return True
     return False
 
