@@ -25,6 +25,7 @@ milestones:
 SLOW = HONEST.replace("    output.copy_", "    __import__('time').sleep(0.02)\n    output.copy_")
 BROKEN = "def custom_kernel(data):\n    return data[-1]\n"
 WITHIN_S = 120.0
+RUNNING = {"RunStarted", "RunStageFinished"}
 
 
 def measured(folder: Path) -> Path:
@@ -54,12 +55,15 @@ async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
             told: dict[str, Any] = answer.json()
             return told
 
-        def is_agent_busy() -> bool:
-            agents = author.http.get("/v1/agents").json()["items"]
-            return not any(agent["is_free"] for agent in agents if agent["is_alive"])
+        def events_of(name: str) -> list[dict[str, Any]]:
+            numbers = {one["name"]: one["number"] for one in board(author)["baselines"]}
+            answer = author.http.get(f"/v1/submissions/{numbers[name]}")
+            assert answer.status_code == 200, answer.text
+            timeline: list[dict[str, Any]] = answer.json()["timeline"]
+            return timeline
 
-        # Nobody else waits, so it runs a baseline, which gives way to whoever comes.
-        await eventually(is_agent_busy, WITHIN_S)
+        # Nobody else waits, so the agent runs a baseline, which gives way to whoever comes.
+        await eventually(lambda: events_of("eager")[-1]["type"] in RUNNING, WITHIN_S)
         assert ada.end(ada.submit(HONEST))["verdict"] == "passed"
 
         def over() -> dict[str, Any] | None:
@@ -75,8 +79,7 @@ async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
         assert (row["rank"], row["participant"]) == (1, "ada")
         assert row["vs_baseline"]["eager"] > 1
         eager, broken = told["baselines"]
-        history = author.http.get(f"/v1/submissions/{eager['number']}").json()["timeline"]
-        (again,) = (entry for entry in history if entry["type"] == "JobRequeued")
+        again = next(entry for entry in events_of("eager") if entry["type"] == "JobRequeued")
         assert again["note"] == "a participant's submission needs the agent"
         assert eager["vs_leader"] == pytest.approx(row["vs_baseline"]["eager"])
         assert broken["code"] == "check_failed"
