@@ -189,10 +189,12 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
         f"{found['events']:7.0f} events/s  {found['events'] / many:5.2f} of the bare limit;  "
         f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
     )
-    steps = "  ".join(
-        f"{name} {ms:.0f}" for name, ms in zip(STEPS[1:], found["story"].steps_ms, strict=False)
-    )
-    print(f"              half load, median ms to each: {steps}")
+    for what, times in (
+        ("median", found["story"].steps_ms),
+        ("99th percentile", found["story"].slow_steps_ms),
+    ):
+        steps = "  ".join(f"{name} {ms:.0f}" for name, ms in zip(STEPS[1:], times, strict=False))
+        print(f"              half load, {what} ms to each: {steps}")
     named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", "agents", "bench")
     costs = "  ".join(f"{name} {found[name]:.1f}" for name in named)
     print(f"              processor ms a submission: {costs}")

@@ -61,10 +61,11 @@ class Witness:
 
 
 class Story(NamedTuple):
-    """What a stretch of the log tells afterwards: its events' size, and each step's median."""
+    """The mean size of the events in a stretch of the log; median and 99th percentile of a step."""
 
     bytes_mean: int
     steps_ms: list[float]
+    slow_steps_ms: list[float]
 
 
 async def read_back(log: NatsLog, after: int, until: int) -> Story:
@@ -80,5 +81,9 @@ async def read_back(log: NatsLog, after: int, until: int) -> Story:
     await feed.close()
     whole = [times for times in instants.values() if len(times) == len(STEPS)]
     apart = [[1e3 * (b - a).total_seconds() for a, b in pairwise(times)] for times in whole]
-    medians = [statistics.median(one) for one in zip(*apart, strict=True)]
-    return Story(size // max(1, at - after), medians)
+    steps = [sorted(times) for times in zip(*apart, strict=True)]
+    return Story(
+        size // max(1, at - after),
+        [statistics.median(times) for times in steps],
+        [times[int(len(times) * 0.99)] for times in steps],
+    )
