@@ -7,7 +7,7 @@ from typing import Any
 
 from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
-from ranker.postgres import ReadModels
+from ranker.postgres import ReadModels, ReadsBetweenWrites
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
@@ -33,11 +33,12 @@ def ranker_of(
 ) -> Ranker:
     """A ranker that writes these read models, with duels and confirmations if it has them."""
     decisions = Decisions(log, models, blobs or MemoryBlobStore(), Metrics(), wanted)
-    duels = Duels(log, models, wanted, is_on=has_duels)
-    confirmations = Confirmations(log, models, wanted, is_on=has_confirmations)
+    reads = ReadsBetweenWrites(models)
+    duels = Duels(log, reads, wanted, is_on=has_duels)
+    confirmations = Confirmations(log, reads, wanted, is_on=has_confirmations)
     podium_jobs = (duels, confirmations)
-    announcing = Announcements(log, models, podium_jobs=podium_jobs)
-    milestones = Milestones(log, models)
+    announcing = Announcements(log, reads, podium_jobs=podium_jobs)
+    milestones = Milestones(log, reads)
     return Ranker(decisions, announcing, news or ProjectionProgress(), milestones, *podium_jobs)
 
 

@@ -16,7 +16,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
-from ranker.postgres import Reader, open_read_models
+from ranker.postgres import Reader, ReadsBetweenWrites, open_read_models
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
@@ -79,13 +79,13 @@ async def _run_projection(
             async with open_read_models(settings.postgres_dsn, SCHEMA) as models:
                 await models.check_writable()
                 outage.end()
-                demand = settings.demand()
+                demand, reads = settings.demand(), ReadsBetweenWrites(models)
                 decisions = Decisions(log, models, blobs, metrics, demand)
-                duels = Duels(log, models, demand, is_on=settings.duels)
-                confirmations = Confirmations(log, models, demand, is_on=settings.confirmations)
+                duels = Duels(log, reads, demand, is_on=settings.duels)
+                confirmations = Confirmations(log, reads, demand, is_on=settings.confirmations)
                 podium_jobs = (duels, confirmations)
-                announcements = Announcements(log, models, podium_jobs=podium_jobs)
-                milestones = Milestones(log, models)
+                announcements = Announcements(log, reads, podium_jobs=podium_jobs)
+                milestones = Milestones(log, reads)
                 ranker = Ranker(decisions, announcements, progress, milestones, *podium_jobs)
                 await ranker.run()
         except Failed as failed:

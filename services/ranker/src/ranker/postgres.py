@@ -1,5 +1,6 @@
 """The read models in Postgres: one transaction per batch, which also moves the checkpoint."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -71,10 +72,14 @@ class PreparedBatch(NamedTuple):
 
 
 class ReadModels:
-    """The writing side: one connection, whose search_path names the schema."""
+    """The writing side: one connection, whose search_path names the schema.
+
+    It belongs to one task; other tasks read it through `ReadsBetweenWrites`.
+    """
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
+        self.transaction = asyncio.Lock()
         self.sql = load_statements("ranker", "project.sql")
         self.reads = load_statements("ranker", "read.sql")
         self.places = load_statements("ranker", "place.sql")
@@ -101,7 +106,11 @@ class ReadModels:
             self.cache.forget()
             prepared = None
         try:
-            async with self.connection.pipeline(), self.connection.transaction():
+            async with (
+                self.transaction,
+                self.connection.pipeline(),
+                self.connection.transaction(),
+            ):
                 at = log_time(batch)
                 if prepared is not None:
                     rows = prepared.rows
@@ -201,7 +210,7 @@ class ReadModels:
 
     async def skip(self, seq: int) -> None:
         """Continue without an event. Raises Fenced."""
-        async with self.connection.transaction():
+        async with self.transaction, self.connection.transaction():
             if await (await self._claim(seq - 1, seq)).fetchone() is None:
                 raise CheckpointConflict(PROJECTION, seq - 1)
             values = {"projection": PROJECTION, "seq": seq}
@@ -231,7 +240,7 @@ class ReadModels:
         """What a rejudge would change: apply it, compare, and roll back."""
         at = now()
         changes: Row = {}
-        async with self.connection.transaction(force_rollback=True):
+        async with self.transaction, self.connection.transaction(force_rollback=True):
             required = RequiredRows(rejudges={due.id}, applied={due.id})
             loaded = await _add_loaded(await self._load(required), Rows())
             rows = apply_rejudge(loaded, due.id, (due.version, at))
@@ -302,7 +311,9 @@ class ReadModels:
             "submissions": [submission for _, submission in rows.items],
             "number": due.from_number,
         }
-        old = {row["submission"]: row for row in await self.rows("results_before", **values)}
+        old = {
+            row["submission"]: row for row in await self._rows(self.reads["results_before"], values)
+        }
         drafts = {
             submission: msgspec.structs.asdict(result)
             for (submission, _), result in rows.results.items()
@@ -379,6 +390,18 @@ async def open_read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
             for setting in ("plan_once", "commit_lazily"):
                 await connection.execute(models.sql[setting].encode())
             yield models
+
+
+@dataclass(frozen=True)
+class ReadsBetweenWrites:
+    """Reads on the writer's connection, for other tasks: they wait for an open transaction."""
+
+    models: ReadModels
+
+    async def rows(self, statement: str, **values: object) -> list[Row]:
+        """Run a named statement of sql/read.sql and return its rows. Raises Failed."""
+        async with self.models.transaction:
+            return await self.models.rows(statement, **values)
 
 
 @dataclass(frozen=True)

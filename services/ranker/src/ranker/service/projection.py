@@ -18,6 +18,7 @@ from ranker.service.ports import BatchChange, Metrics, ReadModelStore, Unfoldabl
 from ranker.service.progress import ProjectionProgress
 from shared.event_log import EventSource, Feed, RecordedEvent
 from shared.events import EventSkipped, Fact, ProjectionSwitched
+from shared.lifecycle import run_until_first
 from shared.wire import UnknownEvent, is_genuine
 
 log = logging.getLogger(__name__)
@@ -280,11 +281,16 @@ def project(
 
 # On a busy platform new events always arrive meanwhile; further behind, ranker only catches up.
 NEAR = 500
+# Batches that may wait to be announced; then folding waits too.
+UNANNOUNCED_MAX = 100
 
 
 @dataclass
 class Ranker:
-    """Projects the log; near the log's end it also decides and announces."""
+    """Projects the log; near the log's end it also decides and announces.
+
+    Announcements run beside the projection, so that no submission's end waits for them.
+    """
 
     decisions: Decisions
     announcements: Announcements
@@ -298,33 +304,47 @@ class Ranker:
     is_draft_due: bool = True
 
     async def run(self) -> None:
-        """Fold and decide for ever. Gap, Fenced and Failed stop it."""
+        """Fold, decide and announce for ever. Gap, Fenced and Failed stop it."""
+        unannounced: asyncio.Queue[FoldedBatch] = asyncio.Queue(UNANNOUNCED_MAX)
+        await run_until_first(self._decide(unannounced), self._announce(unannounced))
+
+    async def _decide(self, unannounced: "asyncio.Queue[FoldedBatch]") -> None:
         decisions = self.decisions
         async for folded in project(
             decisions.log, decisions.models, self.progress, decisions.metrics
         ):
-            self._note(folded)
+            change = folded.change
+            decisions.hear(folded.batch)
+            self.is_end_due = self.is_end_due or change is None or change.is_end_due
+            self.is_draft_due = self.is_draft_due or change is None or change.is_draft_due
             if folded.behind <= NEAR:
                 self.is_end_due = self.is_end_due and await decisions.ends()
                 self.is_draft_due = self.is_draft_due and await decisions.drafts()
+            await unannounced.put(folded)
+
+    async def _announce(self, unannounced: "asyncio.Queue[FoldedBatch]") -> None:
+        """Announce what changed, for all the batches that were folded meanwhile at once."""
+        while True:
+            folded = await unannounced.get()
+            self._note(folded)
+            while not unannounced.empty():
+                folded = unannounced.get_nowait()
+                self._note(folded)
+            if folded.behind <= NEAR:
                 self.boards = await self.announcements.announce(self.boards)
                 await self.duels.judge()
                 await self.confirmations.judge()
                 self.met = await self.milestones.announce(self.met)
 
     def _note(self, folded: FoldedBatch) -> None:
-        """Record what to look at once the log's end is near."""
+        """Record which leaderboards and jobs to check once the log's end is near."""
         change = folded.change
         if change is None:
             self.boards, self.met = None, None
-            self.is_end_due, self.is_draft_due = True, True
             self.duels.forget()
             self.confirmations.forget()
             return
-        self.decisions.hear(folded.batch)
         reordered = self.duels.hear(folded.batch) | self.confirmations.hear(folded.batch)
-        self.is_end_due = self.is_end_due or change.is_end_due
-        self.is_draft_due = self.is_draft_due or change.is_draft_due
         if self.boards is not None:
             self.boards |= change.boards | reordered
         if self.met is not None:
