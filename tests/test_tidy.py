@@ -311,10 +311,12 @@ def test_the_links_of_every_page_resolve() -> None:
 @cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and the site make them."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     names = [
         re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-        for heading in re.findall(r"^#+ (.*)$", text, re.M)
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     ]
     return {*names, *re.findall(r'<a id="([^"]+)"', text)}
 
