@@ -60,7 +60,7 @@ docs: install ## Write the generated pages anew
 
 docs-site: .venv/site-installed ## Build the pages as a site in build/site; a broken link fails
 	python -m docs.site
-	mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
 	pytest -q -rP -m long tests/docs

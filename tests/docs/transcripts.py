@@ -191,36 +191,40 @@ class Reader:
             terminal.process.wait(END_S_MAX)
 
     def follow(self, page: Path) -> None:
-        """Do what a page says, from the clone's folder; fails at the first other output."""
+        """Do what a page says, from the clone's folder; fails with each output that differs."""
         steps = list(read_steps(page.read_text(encoding="utf-8")))
         assert steps, f"{page} has no step"
         self._stop_shell()
         self._shell = self._start_shell()
         self.values = {}
         began = time.monotonic()
+        findings = []
         for step, next_step in zip(steps, [*steps[1:], None], strict=True):
-            self._take(page, step, may_fail=bool(next_step and next_step.command == ECHO_STATUS))
+            may_fail = next_step is not None and next_step.command == ECHO_STATUS
+            if finding := self._take(step, may_fail=may_fail):
+                findings.append(f"{page.name}, line {step.line}: {finding}")
         took_s = time.monotonic() - began
         sys.stdout.write(f"{page.name}: {len(steps)} steps in {took_s:.0f} s\n")
+        assert not findings, "\n\n".join(findings)
 
-    def _take(self, page: Path, step: Step, *, may_fail: bool) -> None:
-        names = PLACEHOLDER.findall(step.command)
+    def _take(self, step: Step, *, may_fail: bool) -> str | None:
+        """Take a step; return what differs from the page, None if nothing does."""
+        names = {*PLACEHOLDER.findall(step.command)}
+        if missing := names - {*self.values}:
+            return f"{step.command}\nnothing printed {', '.join(sorted(missing))} before"
         # Each command that prints a number of its own begins with a new one.
-        named = {
-            name: self.values[name] for name in {*names, *self.values} - ({"NUMBER"} - {*names})
-        }
+        named = {name: text for name, text in self.values.items() if {name} & {"DIGEST", *names}}
         command = PLACEHOLDER.sub(lambda match: named[match[0]], step.command)
         if command.startswith(UP):
             status, printed = 0, self._open_terminal(command, step, named)
         else:
             status, printed = self._run(command)
         values = match_output(step.output, printed, named)
-        where = f"{page.name}, line {step.line}: {command}"
         if values is None:
             lines = difflib.ndiff(_plain_lines("\n".join(step.output)), _plain_lines(printed))
-            raise AssertionError("\n".join([where, *lines]))
-        assert status == 0 or may_fail, f"{where}\nexit code {status}\n{printed}"
+            return "\n".join([command, *lines])
         self.values |= values
+        return f"{command}\nexit code {status}\n{printed}" if status and not may_fail else None
 
     def _start_shell(self) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
