@@ -11,18 +11,28 @@ PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-a
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
-.PHONY: help install format check docs problems test-fast test test-long up demo bench bench-smoke chaos contract ci clean
+.PHONY: help install format check docs docs-site walks problems test-fast test test-long up demo bench \
+        bench-smoke chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
-# A fresh venv's pip lacks --group, hence the upgrade.
+# The torch of PyPI for Linux brings 3 GB of CUDA libraries. A machine without an NVIDIA GPU gets the
+# one for processors instead. TORCH_INDEX= takes pip's own index; another address, that index.
+TORCH_INDEX ?= $(if $(shell nvidia-smi -L 2>/dev/null | grep ^GPU),,https://download.pytorch.org/whl/cpu)
+
+# A fresh venv's pip lacks --group, hence the upgrade. Only torch comes from TORCH_INDEX, or from
+# pip's --find-links; where neither has it, step 4 takes it from pip's own index.
 .venv/installed: constraints.txt pyproject.toml $(wildcard */pyproject.toml services/*/pyproject.toml)
 	@echo "Installing every part and its dependencies into .venv: 2 GB, one to three minutes"
-	@echo "1 of 3: an empty environment"
+	@echo "1 of 4: an empty environment"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 3: a pip that knows dependency groups"
+	@echo "2 of 4: a pip that knows dependency groups"
 	@.venv/bin/pip install -q --upgrade -c constraints.txt pip
-	@echo "3 of 3: the packages of constraints.txt, torch the largest, and our parts, editable"
+	@echo "3 of 4: torch from $(or $(TORCH_INDEX),pip's own index)"
+	@$(if $(TORCH_INDEX),.venv/bin/pip install -qq --no-deps -c constraints.txt \
+		--index-url $(TORCH_INDEX) --retries 1 --timeout 20 torch || \
+		echo "$(TORCH_INDEX) has no such torch or cannot be reached: pip's own index is asked")
+	@echo "4 of 4: the packages of constraints.txt and our parts, editable"
 	@.venv/bin/pip install -q -c constraints.txt --group dev $(PARTS:%=-e '%')
 	@echo "Done: source .venv/bin/activate, or make help"
 	@touch $@
@@ -42,6 +52,18 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 
 docs: install ## Write the generated pages anew
 	python -m docs.generate
+
+# MkDocs is no part of the environment until somebody builds the site.
+.venv/site-installed: .venv/installed
+	@pip install -q -c constraints.txt --group site
+	@touch $@
+
+docs-site: .venv/site-installed ## Build the pages as a site in build/site; a broken link fails
+	python -m docs.site
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
+	pytest -q -rP -m long tests/docs
 
 # A directory each; ONLY="softmax rope" names some of them.
 ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))

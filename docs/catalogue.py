@@ -118,7 +118,7 @@ def _page(one: Shown) -> str:
         ("ranked by", f"`{manifest['ranking_by']}`"),
         ("least work of a call", _least_work(manifest)),
         *_goals(one),
-        ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug})"),
+        ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug}/task.yml)"),
         ("try it", f"`warpboard run kernel.py --problem problems/{one.slug}`"),
     )
     parts = [title, "", NOTE, "", "| | |", "|---|---|"]

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from docs.generate import READS, reads
+from docs.generate import DECISIONS, READS, decisions, reads
 from docs.generate import page as events_page
+from docs.site import pages
 
 from shared.events import CATALOGUE
 from shared.servers import nats
@@ -37,6 +38,14 @@ SQL = re.compile(r"^\s*(select|insert|update|delete|create|alter|drop)\s", re.IG
 # Where a string, or its part behind a value, may begin so. Other files need not be walked.
 SQL_WORD = re.compile(
     r"""["'}](\\n|\s)*(select|insert|update|delete|create|alter|drop)\s""", re.IGNORECASE
+)
+# Their texts come from docstrings, statements and results.
+GENERATED_PAGES = (
+    "bench/RESULTS.md",
+    "docs/events.md",
+    "docs/gpus.md",
+    "docs/problems",
+    "docs/public-sets.md",
 )
 STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
 # These make a value and do nothing else.
@@ -285,21 +294,47 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_the_links_of_every_page_resolve() -> None:
-    found = []
-    for page in [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("*/README.md"),
-        *ROOT.glob("services/*/README.md"),
-        *ROOT.glob("problems/*/*.md"),
-    ]:
+    findings = []
+    for page in [*pages(), *ROOT.glob("problems/*/*.md")]:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-            found += [
-                where(page, number, f"{target} is not there")
-                for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", line)
-                if "://" not in target and not (page.parent / target).exists()
-            ]
-    assert not found, "\n".join(found)
+            for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", line):
+                path = page.parent / target if target else page
+                if "://" in target:
+                    continue
+                if not path.exists():
+                    findings.append(where(page, number, f"{target} is not there"))
+                elif anchor and anchor not in anchors(path):
+                    findings.append(where(page, number, f"{target} has no heading #{anchor}"))
+    assert not findings, "\n".join(findings)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    names = [
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    ]
+    return {*names, *re.findall(r'<a id="([^"]+)"', text)}
+
+
+def test_a_line_of_a_page_is_short() -> None:
+    findings = [
+        where(page, number, f"{len(line)} columns: wrap it at 100")
+        for page in pages()
+        if not any(page.is_relative_to(ROOT / name) for name in GENERATED_PAGES)
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        # Markdown cannot wrap a row of a table.
+        if len(line) > 100 and not line.lstrip().startswith("|")
+    ]
+    assert not findings, "\n".join(findings)
+
+
+def test_the_index_of_decisions_is_fresh() -> None:
+    assert DECISIONS.read_text(encoding="utf-8") == decisions(), "run `make docs`"
 
 
 def test_the_page_of_events_is_fresh() -> None:
