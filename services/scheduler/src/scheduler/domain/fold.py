@@ -20,7 +20,7 @@ from scheduler.domain.state import (
 )
 from shared import events
 from shared.event_log import RecordedEvent
-from shared.events import CATALOGUE, AnyFact, Blob, Requires
+from shared.events import CATALOGUE, AnyFact, Blob, Requires, RunOptions
 from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.subjects import last_token
 from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
@@ -169,7 +169,12 @@ def _receive_submission(
     state: SchedulerState, event: RecordedEvent, fact: events.SubmissionReceived, id_: str
 ) -> None:
     state.open_count[fact.account] = state.open_count.get(fact.account, 0) + 1
-    submission = Submission(id=id_, version=event.seq, **shared_fields(fact, Submission))
+    submission = Submission(
+        id=id_,
+        version=event.seq,
+        options=RunOptions(**shared_fields(fact, RunOptions)),
+        **shared_fields(fact, Submission),
+    )
     state.submissions[id_] = submission
     has_room = state.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
     if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
@@ -198,7 +203,7 @@ def _add_job(
         version=version,
         queued_seq=event.seq,
         queued_at=event.envelope.at,
-        case=submission.case if submission and not queued.duel else 0,
+        options=submission.options if submission and not queued.duel else RunOptions(),
         **fields,
     )
     queue.enqueue_job(state.pool(job.gpu), job)
