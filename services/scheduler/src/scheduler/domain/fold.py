@@ -158,7 +158,9 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
                 state.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
         case events.RejudgeApplied() | events.RejudgeDiscarded():
             state.rejudges.pop(id_, None)
-            _cancel_rejudge_jobs(state, id_)
+            for job in state.jobs.values():
+                if job.rejudge == id_:
+                    job.cancel = REJUDGE_OVER
         case _ if isinstance(fact, IgnoredFact):
             return  # `evolve` does not even decode these.
         case _:
@@ -343,9 +345,3 @@ def _publish_problem(state: SchedulerState, fact: events.ProblemPublished) -> No
         state.requires[fact.digest] = fact.requires
     if len(state.requires) > REQUIRES_MAX:
         del state.requires[next(iter(state.requires))]
-
-
-def _cancel_rejudge_jobs(state: SchedulerState, id_: str) -> None:
-    for job in state.jobs.values():
-        if job.rejudge == id_:
-            job.cancel = REJUDGE_OVER
