@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.devices.cuda import rules
 from harness.devices.cuda.rules import (
     MIB,
     Abilities,
@@ -17,6 +18,7 @@ from harness.devices.cuda.rules import (
     find_unfitness,
     flush_bytes,
 )
+from shared.gpus import find_gpu_spec
 
 ALL = Abilities(
     has_memops=True, shares_memory=True, runs_beside=True, is_frozen=True, compute=(9, 0)
@@ -107,6 +109,13 @@ def test_without_both_ways_there_is_nothing_to_compare() -> None:
 )
 def test_a_flush_is_twice_the_cache_or_more(name: str, cache_mib: int, expected_mib: int) -> None:
     assert flush_bytes(name, cache_mib * MIB) == expected_mib * MIB
+
+
+@pytest.mark.parametrize("name", rules._FLUSH_MIB)
+def test_a_known_flush_is_twice_the_cache_of_the_data_sheet(name: str) -> None:
+    spec = find_gpu_spec(name)
+    assert spec is not None
+    assert flush_bytes(name, 0) >= 2 * spec.cache_bytes
 
 
 def test_a_coarse_timer_does_not_rank() -> None:

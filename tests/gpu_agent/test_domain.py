@@ -15,7 +15,7 @@ from gpu_agent.domain import (
     fit_event,
     parse_demand,
 )
-from harness.entry import CaseReport, StageFinished
+from harness.entry import CaseReport, RunRequest, StageFinished
 from shared.errors import Refused
 from shared.events import (
     CaseResult,
@@ -23,6 +23,7 @@ from shared.events import (
     Missing,
     RunCompleted,
     RunFailed,
+    RunOptions,
     StageResult,
 )
 from shared.wire import EVENT_BYTES_MAX, encode
@@ -143,3 +144,8 @@ def test_a_report_of_the_harness_has_the_fields_of_its_event(
     reported: type[Any], stored: type[msgspec.Struct]
 ) -> None:
     assert {field.name for field in fields(reported)} == set(stored.__struct_fields__)
+
+
+def test_the_harness_knows_every_option_of_a_submission() -> None:
+    names = {field.name for field in fields(RunRequest)}
+    assert names >= set(RunOptions.__struct_fields__)

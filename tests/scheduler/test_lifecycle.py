@@ -20,6 +20,7 @@ from tests.scheduler.histories import (
     received,
     world,
 )
+from tests.support.examples import example_event
 
 GRACE = timedelta(seconds=DECISION_GRACE_S)
 
@@ -42,13 +43,13 @@ def end_of(history: History) -> events.SubmissionFinished:
     return end
 
 
-def test_an_agent_is_told_which_case_alone_to_profile() -> None:
-    history = History()
-    submission = structs.replace(received(), case=2)
+def test_an_order_repeats_every_option_of_its_submission() -> None:
+    example, history = example_event(events.SubmissionReceived), History()
+    options = {name: getattr(example, name) for name in events.RunOptions.__struct_fields__}
+    submission = structs.replace(received(), **options)
     history.say(subjects.submission("s1"), submission).settle(world(OFFER))
     [(_, order)] = history.of_type("JobAssigned")
-    assert isinstance(order, events.JobAssigned)
-    assert order.case == 2
+    assert {name: getattr(order, name) for name in options} == options
 
 
 @pytest.mark.parametrize(

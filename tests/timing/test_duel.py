@@ -3,6 +3,7 @@
 import pytest
 
 from harness.time.estimators import PAIRS, block_order, combine_cases, compare_rounds
+from shared.ranking_rules import RANKING_TEXTS, score_us
 
 
 def test_each_has_as_many_blocks_and_is_as_often_first() -> None:
@@ -50,8 +51,6 @@ def test_rounds_that_disagree_are_equal() -> None:
     assert compare_rounds(rounds).winner == "equal"
 
 
-@pytest.mark.parametrize(
-    ("rule", "score_us"), [("last", 9.0), ("mean", pytest.approx(6.5)), ("geom", pytest.approx(6))]
-)
-def test_cases_are_combined_by_the_rule_of_their_problem(rule: str, score_us: object) -> None:
-    assert combine_cases(rule, [4.0, 9.0]) == score_us
+@pytest.mark.parametrize("rule", RANKING_TEXTS)
+def test_a_duel_combines_cases_as_the_leaderboard_does(rule: str) -> None:
+    assert combine_cases(rule, [9.0, 4.0]) == pytest.approx(score_us(rule, [9.0, 4.0]))

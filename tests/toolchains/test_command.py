@@ -3,6 +3,7 @@
 import pytest
 
 from harness.build.command import (
+    COMPILERS,
     BuildPaths,
     BuildRefused,
     Directives,
@@ -11,6 +12,7 @@ from harness.build.command import (
     make_build_order,
     parse_directives,
 )
+from shared.problems import submission_file
 
 BENCH = BuildPaths("/submission/a.cu", "/scratch/made/built", "sm_90a", ("/opt/cutlass/include",))
 
@@ -25,6 +27,12 @@ def _flags(text: str, language: str = "cuda") -> tuple[str, ...]:
 )
 def test_the_suffix_says_the_language(name: str, language: str | None) -> None:
     assert detect_language(name) == language
+
+
+@pytest.mark.parametrize("language", submission_file.COMPILERS)
+def test_a_submission_is_given_to_an_agent_with_the_compiler_that_builds_it(language: str) -> None:
+    built_as = detect_language(f"kernel{submission_file.SUFFIXES[language]}")
+    assert COMPILERS[str(built_as)] == submission_file.COMPILERS[language]
 
 
 @pytest.mark.parametrize(

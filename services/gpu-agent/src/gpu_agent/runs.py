@@ -31,6 +31,7 @@ from shared.events import (
     Missing,
     RunCompleted,
     RunFailed,
+    RunOptions,
     RunStarted,
     StageResult,
 )
@@ -159,8 +160,8 @@ class HarnessRuns:
             device=self.device,
             level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
             gpus=run_gpus(order, self.gpu_index),
-            case=order.case,
             rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
+            **{name: getattr(order, name) for name in RunOptions.__struct_fields__},
         )
 
         environment: dict[str, str] = {}

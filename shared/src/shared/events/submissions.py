@@ -51,14 +51,22 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     roofs: list[Roof] = []
 
 
-class SubmissionReceived(Fact, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a submission asks of its run beside the mode; the order and the harness get the same.
+
+    A profile of only one timed case names the `case`, starting from 1; 0 means all of them.
+    """
+
+    case: int = 0
+
+
+class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     """A participant's source was accepted; it must now end in one terminal event.
 
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
-    with a `baseline` is the platform's own, by that name, and is never ranked. A profile of only
-    one timed case names the `case`, starting from 1; 0 means all of them. With `is_queued` its job
-    waits from now on. In version 1 the job begins with JobQueued, so code that only knows version 1
-    must not read this version.
+    with a `baseline` is the platform's own, by that name, and is never ranked. With `is_queued` its
+    job waits from now on. In version 1 the job begins with JobQueued, so code that only knows
+    version 1 must not read this version.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -80,7 +88,6 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     bucket: str = ""
     cost: int = 0
     baseline: str = ""
-    case: int = 0
     is_queued: bool = True
 
 
@@ -226,13 +233,12 @@ class RunEvent(Fact, frozen=True, kw_only=True):
     publisher: ClassVar[str] = "scheduler"
 
 
-class JobAssigned(RunEvent, frozen=True, kw_only=True):
+class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
     """The order to one process of an agent; its sequence is the run's fencing token.
 
     A `gang` lists the agents of a job of several GPUs; all but the first only keep theirs free.
-    `gpus` lists each agent's GPU on the host, in the same order, if they reported it. A profile of
-    only one timed case names the `case`, starting from 1. In mode `duel` the source is timed
-    against its `rival`.
+    `gpus` lists each agent's GPU on the host, in the same order, if they reported it. In mode
+    `duel` the source is timed against its `rival`.
     """
 
     job: str
@@ -250,7 +256,6 @@ class JobAssigned(RunEvent, frozen=True, kw_only=True):
     gang: list[str] = []
     class_: str = msgspec.field(default="practice", name="class")
     gpus: list[int] = []
-    case: int = 0
     rival: Blob | None = None
     rival_name: str = ""
 

@@ -20,7 +20,7 @@ from scheduler.domain.state import (
 )
 from shared import events
 from shared.event_log import RecordedEvent
-from shared.events import CATALOGUE, AnyFact, Blob, Requires
+from shared.events import CATALOGUE, AnyFact, Blob, Requires, RunOptions
 from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.subjects import last_token
 from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
@@ -158,7 +158,9 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
                 state.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
         case events.RejudgeApplied() | events.RejudgeDiscarded():
             state.rejudges.pop(id_, None)
-            _cancel_rejudge_jobs(state, id_)
+            for job in state.jobs.values():
+                if job.rejudge == id_:
+                    job.cancel = REJUDGE_OVER
         case _ if isinstance(fact, IgnoredFact):
             return  # `evolve` does not even decode these.
         case _:
@@ -169,7 +171,12 @@ def _receive_submission(
     state: SchedulerState, event: RecordedEvent, fact: events.SubmissionReceived, id_: str
 ) -> None:
     state.open_count[fact.account] = state.open_count.get(fact.account, 0) + 1
-    submission = Submission(id=id_, version=event.seq, **shared_fields(fact, Submission))
+    submission = Submission(
+        id=id_,
+        version=event.seq,
+        options=RunOptions(**shared_fields(fact, RunOptions)),
+        **shared_fields(fact, Submission),
+    )
     state.submissions[id_] = submission
     has_room = state.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
     if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
@@ -198,7 +205,7 @@ def _add_job(
         version=version,
         queued_seq=event.seq,
         queued_at=event.envelope.at,
-        case=submission.case if submission and not queued.duel else 0,
+        options=submission.options if submission and not queued.duel else RunOptions(),
         **fields,
     )
     queue.enqueue_job(state.pool(job.gpu), job)
@@ -338,9 +345,3 @@ def _publish_problem(state: SchedulerState, fact: events.ProblemPublished) -> No
         state.requires[fact.digest] = fact.requires
     if len(state.requires) > REQUIRES_MAX:
         del state.requires[next(iter(state.requires))]
-
-
-def _cancel_rejudge_jobs(state: SchedulerState, id_: str) -> None:
-    for job in state.jobs.values():
-        if job.rejudge == id_:
-            job.cancel = REJUDGE_OVER

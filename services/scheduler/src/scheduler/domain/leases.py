@@ -204,7 +204,8 @@ def _lease_end(job: Job, now: datetime) -> datetime:
 def _build_order(
     job: Job, session: str, attempt: int, lease_until_at: datetime
 ) -> events.JobAssigned:
-    fields = shared_fields(job, events.JobAssigned) | {"attempt": attempt}
+    fields = shared_fields(job, events.JobAssigned) | msgspec.structs.asdict(job.options)
+    fields["attempt"] = attempt
     return events.JobAssigned(job=job.id, session=session, lease_until_at=lease_until_at, **fields)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from shared import events, subjects
 from shared.decider import Append
-from shared.events import Blob, Fact, RejudgeItem, Requires
+from shared.events import Blob, Fact, RejudgeItem, Requires, RunOptions
 from shared.ids import BASELINE_ACCOUNT, derive_id
 
 CANARY = "canary"
@@ -35,7 +35,7 @@ class Submission(msgspec.Struct):
     requires: Requires = Requires()
     bucket: str = ""
     cost: int = 0
-    case: int = 0
+    options: RunOptions = RunOptions()
     job: str | None = None
     cancel: str | None = None
 
@@ -66,7 +66,7 @@ class Job(msgspec.Struct):
     queued_at: datetime
     agent: str = ""
     rejudge: str = ""
-    case: int = 0
+    options: RunOptions = RunOptions()
     duel: str = ""
     rival: Blob | None = None
     rival_name: str = ""
