@@ -18,6 +18,7 @@ from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
+from ingest.login.web import Web
 from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
 from ingest.postgres import PostgresAccountStore
 from ingest.settings import Settings
@@ -126,9 +127,8 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
         all_logins = build_logins(settings, connections, client, linking, hashes)
         app = FastAPI()
         install_error_handlers(app)
-        add_login_routes(
-            app, all_logins, Authenticator(feed, people, tokens, linking, AuthConfig())
-        )
+        auth = Authenticator(feed, people, tokens, linking, AuthConfig())
+        add_login_routes(app, Web(all_logins), auth)
         doorway = LoginHarness(app, all_logins, log, clock)
         doorway.pool = connections
         try:

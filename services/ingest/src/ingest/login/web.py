@@ -1,4 +1,4 @@
-"""What all login pages share: templates, headers, forms, cookies and error pages."""
+"""What all pages share: templates, headers, forms, cookies and error pages."""
 
 import hmac
 import logging
@@ -25,8 +25,8 @@ FORM_BYTES_MAX = 16 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -84,7 +84,9 @@ class Web:
             trim_blocks=True,
         )
         self._templates.globals.update(
-            providers=logins.oauth.providers, is_signup_on=logins.sign_in.is_signup_on
+            providers=logins.oauth.providers,
+            is_signup_on=logins.sign_in.is_signup_on,
+            public_url=logins.public_url,
         )
 
     async def session(self, request: Request) -> Session | None:
@@ -144,6 +146,11 @@ class Web:
             self._set_cookie(response, FORM_COOKIE, seed, SESSION_S)
         return response
 
+    def public_page(self, template: str, **values: Any) -> Response:
+        """Render a page that has no form and is the same for everybody."""
+        text = self._templates.get_template(template).render({"person": "", "error": ""} | values)
+        return HTMLResponse(text, headers=HEADERS)
+
     def redirect(self, path: str) -> Response:
         """Redirect to a page or a provider."""
         return RedirectResponse(path, 303, HEADERS)
@@ -198,7 +205,7 @@ def route_class(web: Web) -> type[APIRoute]:
                     return web.redirect(f"/login?next={redirect.next_path}")
                 except (Refused, Failed) as error:
                     if isinstance(error, Failed):
-                        _log.warning("a login page failed: %s", error)
+                        _log.warning("a page failed: %s", error)
                     response = web.page(request, "error.html", None, error)
                     if response.status_code in (429, 503):
                         response.headers["Retry-After"] = "60"

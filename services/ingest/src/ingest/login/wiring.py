@@ -104,10 +104,9 @@ async def purge_expired(
         await asyncio.sleep(PURGE_EVERY_S)
 
 
-def add_login_routes(app: FastAPI, logins: Logins, auth: Authenticator) -> None:
+def add_login_routes(app: FastAPI, web: Web, auth: Authenticator) -> None:
     """Add all login routes to the application."""
-    app.include_router(login_router(logins, auth))
-    web = Web(logins)
+    app.include_router(login_router(web.logins, auth))
     router = APIRouter(route_class=route_class(web), include_in_schema=False)
     pages.add_sign_in_pages(router, web)
     pages.add_device_pages(router, web)

@@ -1,0 +1,86 @@
+"""The pages that need no login, over a real read side."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from ingest import ranker_http
+from ingest.login.web import Web
+from ingest.public_pages import add_public_pages
+from ingest.ranker_http import RankerClient
+from tests.ingest.logins import BASE, LoginHarness
+from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
+from tests.support.door import FILES, report_of
+from tests.support.waits import eventually
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with open_ways(postgres_dsn) as opened_ways:
+        yield opened_ways
+
+
+async def publish_titled(ways: Ways, title: str) -> None:
+    """Publish a problem with a title and a deadline."""
+    files = FILES | {"warpboard.yml": f"title: {title!r}\n".encode()}
+    data = {
+        "slug": "titled",
+        "deadline": "2999-01-02T03:04:00Z",
+        "report": report_of(files, "titled"),
+    }
+    parts = [("files", (name, text)) for name, text in files.items()]
+    headers = ways.people["author"].headers
+    answer = await ways.door.http.post("/v1/problems", data=data, files=parts, headers=headers)
+    assert answer.status_code == 201, answer.text
+
+
+async def test_the_front_page_names_the_problems_and_how_to_start(ways: Ways) -> None:
+    await publish_titled(ways, "<b>Sort & count</b>")
+
+    async def has_read_the_log() -> str:
+        async with ways.browser("nobody", {}) as browser:
+            page = await browser.get("/")
+            assert page.status_code == 200
+            return page.text if "titled" in page.text else ""
+
+    text = await eventually(has_read_the_log)
+    assert "&lt;b&gt;Sort &amp; count&lt;/b&gt;" in text
+    assert "2999-01-02 03:04 UTC" in text
+    for link in (f"/v1/problems/{OPEN}", f"/v1/leaderboards/{OPEN}/H100", "/docs", "/login"):
+        assert f'href="{link}"' in text
+    assert CLOSED not in text
+    assert f"warpboard login --url {BASE}" in text
+    assert f"warpboard submit kernel.py --leaderboard {OPEN} --gpu CPU --url {BASE}" in text
+
+
+async def test_the_front_page_asks_no_other_server_and_sets_no_cookie(ways: Ways) -> None:
+    async with ways.browser("nobody", {}) as browser:
+        page = await browser.get("/")
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "set-cookie" not in page.headers
+        assert "<script" not in page.text
+        assert "<style" not in page.text
+        links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        assert links
+        for link in links:
+            assert link.startswith("/"), link
+            assert (await browser.get(link)).status_code == 200, link
+        assert (await browser.head("/")).status_code == 200
+
+
+async def test_the_front_page_works_while_the_read_side_is_down(doorway: LoginHarness) -> None:
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(doorway.logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            page = await browser.get("/")
+    assert page.status_code == 200
+    assert "not available at the moment" in page.text
+    assert "--leaderboard PROBLEM --gpu GPU" in page.text
