@@ -18,6 +18,8 @@ from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
+SUMMARY_MAX = 110
+
 
 @pytest.fixture
 async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
@@ -72,6 +74,25 @@ async def test_the_front_page_asks_no_other_server_and_sets_no_cookie(ways: Ways
             assert link.startswith("/"), link
             assert (await browser.get(link)).status_code == 200, link
         assert (await browser.head("/")).status_code == 200
+
+
+async def test_each_route_of_the_document_has_a_tag_and_a_short_summary(ways: Ways) -> None:
+    async with ways.browser("nobody", {}) as browser:
+        document = (await browser.get("/v1/openapi.json")).json()
+    introduction = document["info"]["description"]
+    assert "Authorization: Bearer" in introduction
+    assert "curl $URL/v1/problems" in introduction
+    assert all(tag["description"] for tag in document["tags"])
+    used, vague = set(), []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            used.update(operation["tags"])
+            if len(operation["tags"]) != 1 or not 5 < len(operation["summary"]) < SUMMARY_MAX:
+                vague.append(f"{method.upper()} {path}: {operation['summary']}")
+    assert not vague, "\n".join(vague)
+    assert used == {tag["name"] for tag in document["tags"]}
+    assert document["paths"]["/v1/admin/agents"]["get"]["tags"] == ["Operators: platform"]
+    assert document["paths"]["/leaderboards"]["get"]["tags"] == ["popcorn-cli"]
 
 
 async def test_the_front_page_works_while_the_read_side_is_down(doorway: LoginHarness) -> None:

@@ -12,7 +12,7 @@ from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.duels import duels_router
 from ingest.http.auth import Authenticator
-from ingest.http.document import PublicApi, add_docs_page
+from ingest.http.document import PublicApi, add_docs_page, read_introduction
 from ingest.http.idempotency import IdempotencyMiddleware
 from ingest.http.middleware import (
     BodyLimitMiddleware,
@@ -44,12 +44,6 @@ from shared.errors import Failed
 from shared.http import install_error_handlers, refused_response
 from shared.response_types import DocumentedRoute
 
-DESCRIPTION = (
-    "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
-    "it is carried out once, and for 24 hours a repeat gets the response to the first request."
-)
-
-
 def create_app(
     ingest: Ingest,
     auth: Authenticator,
@@ -63,7 +57,7 @@ def create_app(
     """
     app = PublicApi(
         title="Warpboard",
-        description=DESCRIPTION,
+        description=read_introduction(),
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",

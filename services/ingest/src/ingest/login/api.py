@@ -202,7 +202,7 @@ async def read_oauth_request(request: Request, kind: type[Kind]) -> Kind:
 
 def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
     """The routes."""
-    router = APIRouter(tags=["login"])
+    router = APIRouter()
     _cli_ids(router, logins, auth)
     _devices(router, logins)
     _account_routes(router, logins, auth)
