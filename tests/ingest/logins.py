@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import httpx
@@ -25,23 +26,13 @@ from ingest.settings import Settings
 from shared.clock import now
 from shared.http import install_error_handlers
 from shared.postgres import create_pool
-from shared.settings import Listen
+from tests.support import door
 from tests.support.memory import MemoryLog
 from tests.support.waits import eventually
 
-NOWHERE = Listen("127.0.0.1", 1)
 BASE = "http://127.0.0.1:8000"
 PASSWORD = "correct horse battery"
-SETTINGS = Settings(
-    nats_url="",
-    postgres_dsn="",
-    listen=NOWHERE,
-    ops_listen=NOWHERE,
-    ranker_url="",
-    reader_key="",
-    public_url=BASE,
-    web_signup=True,
-)
+SETTINGS = replace(door.SETTINGS, public_url=BASE, web_signup=True)
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 
 

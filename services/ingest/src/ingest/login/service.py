@@ -4,9 +4,8 @@ All methods may raise `Refused` and `Failed`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ingest.access.callers import Caller, allowed_scopes
@@ -41,10 +40,6 @@ SESSION_KIND, DEVICE_KIND = "web", "device"
 # A person has a few browsers; a new session replaces the oldest one, so nobody is locked out.
 SESSIONS_MAX = 10
 CODES_TRIED_MAX = 5
-CODE_ATTEMPTS = "30/hour"
-CLI_IDS_PER_ADDRESS = "10/minute"
-# A class or a company may share one address; the secrets are long enough for this rate.
-LOGINS_PER_ADDRESS = "60/minute"
 
 
 class Session(NamedTuple):
@@ -145,9 +140,7 @@ class Devices:
 
     store: LoginStore
     tokens: Tokens
-    guesses: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, CODE_ATTEMPTS, "code attempts")
-    )
+    guesses: AttemptLimiter
 
     async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
         """Start a device login; return its device code and its user code."""
@@ -220,9 +213,5 @@ class Logins:
     oauth: OAuthLogins
     tokens: Tokens
     people: Accounts
-    cli_id_attempts: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, CLI_IDS_PER_ADDRESS, "CLI id requests")
-    )
-    login_attempts: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, LOGINS_PER_ADDRESS, "login attempts")
-    )
+    cli_id_attempts: AttemptLimiter
+    login_attempts: AttemptLimiter

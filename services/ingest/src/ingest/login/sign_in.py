@@ -5,8 +5,7 @@ All methods may raise `Refused` and `Failed`.
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
 from ingest.access.feed import hash_secret
 from ingest.accounts.rules import NAME, accounts_lost, check_name
@@ -32,28 +31,22 @@ from shared.events import AccountOpened
 
 WEB = "web"
 LOGIN, CLI = "login", "cli"
-SIGN_INS_PER_ADDRESS = "60/15 minutes"
-SIGN_INS_PER_NAME = "20/hour"
-SIGNUPS = "30/hour"
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """Signs participants in; `is_signup_on` allows new accounts by password."""
+    """Signs participants in; `is_signup_on` allows new accounts by password.
+
+    `per_address` and `per_name` limit passwords that are tried, `signups` new accounts.
+    """
 
     people: Accounts
     store: LoginStore
     hashes: Argon2Hasher
+    per_address: AttemptLimiter
+    per_name: AttemptLimiter
+    signups: AttemptLimiter
     is_signup_on: bool = False
-    per_address: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGN_INS_PER_ADDRESS, "tries to log in")
-    )
-    per_name: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGN_INS_PER_NAME, "tries to log in")
-    )
-    signups: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGNUPS, "new accounts from your network")
-    )
 
     async def has_passwords(self) -> bool:
         """Return whether password login is in use."""

@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -142,6 +143,8 @@ class Web:
             {"person": person, "error": message, "csrf_token": csrf_token(seed)} | values
         )
         response = HTMLResponse(text, status, HEADERS)
+        if isinstance(error, Refused) and error.retry_after_s is not None:
+            response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         if session is None:
             self._set_cookie(response, FORM_COOKIE, seed, SESSION_S)
         return response
@@ -208,7 +211,7 @@ def route_class(web: Web) -> type[APIRoute]:
                         _log.warning("a page failed: %s", error)
                     response = web.page(request, "error.html", None, error)
                     if response.status_code in (429, 503):
-                        response.headers["Retry-After"] = "60"
+                        response.headers.setdefault("Retry-After", "60")
                     return response
 
             return handle
