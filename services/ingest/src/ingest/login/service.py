@@ -32,7 +32,7 @@ from ingest.login.rules import (
     pending_until,
 )
 from ingest.login.secrets import derive_token, new_secret, new_user_code
-from ingest.login.sign_in import OAuthLogins, SignIn
+from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 
@@ -211,6 +211,7 @@ class Logins:
     sessions: Sessions
     sign_in: SignIn
     oauth: OAuthLogins
+    resets: PasswordResets
     tokens: Tokens
     people: Accounts
     cli_id_attempts: AttemptLimiter

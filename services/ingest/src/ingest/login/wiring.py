@@ -23,7 +23,7 @@ from ingest.login.postgres import LoginStore
 from ingest.login.rules import CLI_ID, CliLogin
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import CliIds, Devices, Logins, Sessions
-from ingest.login.sign_in import OAuthLogins, SignIn
+from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
 from ingest.login.web import Web, route_class
 from ingest.settings import Settings
 from shared.clock import now
@@ -82,6 +82,7 @@ def build_logins(
         sessions=Sessions(tokens, people),
         sign_in=sign_in,
         oauth=OAuthLogins(providers, store, sign_in, settings.public_base),
+        resets=PasswordResets(store, sign_in, tokens, settings.public_base),
         tokens=tokens,
         people=people,
         cli_id_attempts=AttemptLimiter(
@@ -130,6 +131,7 @@ def add_login_routes(app: FastAPI, web: Web, auth: Authenticator) -> None:
     app.include_router(login_router(web.logins, auth))
     router = APIRouter(route_class=route_class(web), include_in_schema=False)
     pages.add_sign_in_pages(router, web)
+    pages.add_reset_pages(router, web)
     pages.add_device_pages(router, web)
     pages.add_link_pages(router, web)
     pages.add_account_pages(router, web)
