@@ -1,6 +1,9 @@
 """The pages that need no login, over a real read side."""
 
+import hashlib
+import io
 import re
+import zipfile
 from collections.abc import AsyncIterator
 
 import httpx
@@ -93,6 +96,38 @@ async def test_each_route_of_the_document_has_a_tag_and_a_short_summary(ways: Wa
     assert used == {tag["name"] for tag in document["tags"]}
     assert document["paths"]["/v1/admin/agents"]["get"]["tags"] == ["Operators: platform"]
     assert document["paths"]["/leaderboards"]["get"]["tags"] == ["popcorn-cli"]
+
+
+async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(
+    doorway: LoginHarness,
+) -> None:
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(doorway.logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            page = await browser.get("/cli")
+            (link,) = re.findall(r'href="(/cli/[^"#]+\.whl)#sha256=', page.text)
+            digest = re.findall(r"#sha256=([0-9a-f]{64})", page.text)[0]
+            assert f"pip install {BASE}{link}" in page.text
+            assert link in (await browser.get("/cli/warpboard-cli")).text
+            wheel = await browser.get(link)
+            assert (await browser.get("/cli/warpboard_cli-0-py3-none-any.whl")).status_code == 404
+    assert hashlib.sha256(wheel.content).hexdigest() == digest
+    archive = zipfile.ZipFile(io.BytesIO(wheel.content))
+    names = archive.namelist()
+    assert {name.partition("/")[0] for name in names[:-4]} == {"warpboard", "shared", "harness"}
+    assert not [name for name in names if "__pycache__" in name]
+    (info,) = {name.partition("/")[0] for name in names} - {"warpboard", "shared", "harness"}
+    required = {
+        re.split(r"[^A-Za-z0-9-]", line)[1]
+        for line in archive.read(f"{info}/METADATA").decode().splitlines()
+        if line.startswith("Requires-Dist: ")
+    }
+    assert {"click", "httpx", "msgspec", "pyyaml"} <= required
+    assert not required & {"torch", "nats-py", "psycopg", "fastapi", "warpboard-shared"}
+    recorded = [line.split(",")[0] for line in archive.read(f"{info}/RECORD").decode().split()]
+    assert recorded == names
 
 
 async def test_the_front_page_works_while_the_read_side_is_down(doorway: LoginHarness) -> None:

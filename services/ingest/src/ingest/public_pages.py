@@ -1,4 +1,4 @@
-"""The pages that need no login: the front page and the icon."""
+"""The pages that need no login: the front page, the command line's, and the icon."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from importlib.resources import files
 import msgspec
 from fastapi import APIRouter, FastAPI, Response
 
+from ingest.client_package import add_client_pages, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from shared.api.problems import Problem, Problems
@@ -16,8 +17,6 @@ from shared.reader import Reader
 # A page that waits longer says that the problems are unavailable.
 READ_S_MAX = 3.0
 ICON_S = 86_400
-# Installs the command line from a checkout of the repository.
-INSTALL_COMMAND = "pip install ./shared ./harness ./cli"
 
 
 async def read_problems(ranker: ReadProxy) -> Problems | None:
@@ -54,7 +53,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
             "problems": problems if page else None,
             "has_more": page is not None and page.next_cursor is not None,
             "example_options": example_options(problems),
-            "install_command": INSTALL_COMMAND,
+            "install_command": await install_command(web.logins.public_url),
         }
         return web.public_page("home.html", **values)
 
@@ -65,4 +64,5 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
         headers = {"Cache-Control": f"public, max-age={ICON_S}"}
         return Response(icon, media_type="image/svg+xml", headers=headers)
 
+    add_client_pages(router, web)
     app.include_router(router)
