@@ -1,4 +1,4 @@
-"""The pages that need no login: the front page, the command line's, and the icon."""
+"""What needs no login: the front page, the command line, schemas of problem files, the icon."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,17 +6,20 @@ from importlib.resources import files
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import JSONResponse
 
 from ingest.client_package import add_client_pages, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from shared.api.problems import Problem, Problems
-from shared.errors import Failed
+from shared.errors import Failed, Refused
+from shared.problems.schemas import problem_schemas
 from shared.reader import Reader
 
 # A page that waits longer says that the problems are unavailable.
 READ_S_MAX = 3.0
 ICON_S = 86_400
+SCHEMA_S = 3600
 
 
 async def read_problems(ranker: ReadProxy) -> Problems | None:
@@ -56,6 +59,18 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
             "install_command": await install_command(web.logins.public_url),
         }
         return web.public_page("home.html", **values)
+
+    @router.get("/schemas/{name}")
+    async def schema(name: str) -> Response:
+        """The JSON Schema of a file of a problem."""
+        schemas = problem_schemas()
+        if name not in schemas:
+            known = " and ".join(f"/schemas/{other}" for other in schemas)
+            raise Refused("not_found", f"there is no schema {name[:100]!r}: there are {known}")
+        headers = {"Cache-Control": f"public, max-age={SCHEMA_S}"}
+        return JSONResponse(
+            schemas[name], headers=headers, media_type="application/schema+json"
+        )
 
     @router.get("/favicon.ico")
     @router.get("/favicon.svg")
