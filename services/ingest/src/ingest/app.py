@@ -44,6 +44,7 @@ from shared.errors import Failed
 from shared.http import install_error_handlers, refused_response
 from shared.response_types import DocumentedRoute
 
+
 def create_app(
     ingest: Ingest,
     auth: Authenticator,

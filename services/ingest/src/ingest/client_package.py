@@ -30,7 +30,9 @@ PROJECT = "warpboard-cli"
 PARTS = {"warpboard": PROJECT, "shared": "warpboard-shared", "harness": "warpboard-harness"}
 # The extras that need no package of ours.
 EXTRAS = ("mcp", "plots")
-REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;.*extra == ['\"](?P<extra>[^'\"]+)['\"])?")
+REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;.*extra == ['\"](?P<extra>[^'\"]+)['\"])?"
+)
 CHECKOUT_COMMAND = "pip install ./shared ./harness ./cli"
 # A file name has the digest of its contents.
 WHEEL_S = 31_536_000

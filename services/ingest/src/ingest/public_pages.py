@@ -68,9 +68,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
             known = " and ".join(f"/schemas/{other}" for other in schemas)
             raise Refused("not_found", f"there is no schema {name[:100]!r}: there are {known}")
         headers = {"Cache-Control": f"public, max-age={SCHEMA_S}"}
-        return JSONResponse(
-            schemas[name], headers=headers, media_type="application/schema+json"
-        )
+        return JSONResponse(schemas[name], headers=headers, media_type="application/schema+json")
 
     @router.get("/favicon.ico")
     @router.get("/favicon.svg")

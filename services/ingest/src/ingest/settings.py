@@ -70,8 +70,8 @@ class Settings:
     web_signup: bool = False
     # Limits on logins and new accounts. A class may share one address.
     signups_per_address: str = "200/hour"
-    passwords_per_address: str = "60/15 minutes"  # noqa: S105  (no secret: a rate)
-    passwords_per_name: str = "20/hour"  # noqa: S105
+    passwords_per_address: str = "60/15 minutes"
+    passwords_per_name: str = "20/hour"
     # Device logins, and redirects to GitHub or Discord.
     logins_per_address: str = "60/minute"
     cli_ids_per_address: str = "10/minute"

@@ -142,9 +142,7 @@ def add_reset_pages(router: APIRouter, web: Web) -> None:
     """The page on which a participant sets a new password, with an operator's link."""
     path, resets = "/reset/{secret}", web.logins.resets
 
-    async def reset_page(
-        request: Request, secret: str, error: Refused | None = None
-    ) -> Response:
+    async def reset_page(request: Request, secret: str, error: Refused | None = None) -> Response:
         web.logins.login_attempts.take(f"reset {client_address(request)}")
         account = await resets.find_account(secret)
         values = {

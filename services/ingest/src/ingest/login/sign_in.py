@@ -164,7 +164,11 @@ class PasswordResets:
 
     async def find_account(self, secret: str) -> str:
         """Return the account of a link that can still be used. Raises `Refused` and `Failed`."""
-        values = {"state": hash_secret(secret), "purpose": RESET, "at": self.tokens.decisions.clock()}
+        values = {
+            "state": hash_secret(secret),
+            "purpose": RESET,
+            "at": self.tokens.decisions.clock(),
+        }
         account = await self.store.find(str, "account_of_password_reset", **values)
         if account is None:
             raise _invalid_reset()
@@ -181,7 +185,11 @@ class PasswordResets:
         # If the log cannot be read, no session could be ended: fail before the link is used.
         self.tokens.feed.now()
         hashed = await self.sign_in.hashes.hash_password(password)
-        values = {"state": hash_secret(secret), "purpose": RESET, "at": self.tokens.decisions.clock()}
+        values = {
+            "state": hash_secret(secret),
+            "purpose": RESET,
+            "at": self.tokens.decisions.clock(),
+        }
         if await self.store.execute("reset_password", hash=hashed, **values) == 0:
             raise _invalid_reset()
         self.sign_in.per_name.forgive(name)
@@ -193,7 +201,9 @@ class PasswordResets:
 
     async def _password_name(self, account: str) -> str:
         name = await self.store.find(str, "password_name_of", account=account)
-        identity = None if name is None else await self.sign_in.people.account_of_identity(WEB, name)
+        identity = (
+            None if name is None else await self.sign_in.people.account_of_identity(WEB, name)
+        )
         if name is None or identity != account:
             message = "this participant does not log in with a password: there is nothing to reset"
             raise Refused("wrong_state", message, "name")
