@@ -151,9 +151,8 @@ def _encode_digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-async def install_command(public_url: str) -> str:
+def install_command(public_url: str, wheel: Wheel | None) -> str:
     """Return the command that installs the command line."""
-    wheel = await asyncio.to_thread(build_wheel)
     return CHECKOUT_COMMAND if wheel is None else f"pip install {public_url}{wheel.path}"
 
 
@@ -167,7 +166,7 @@ def add_client_pages(router: APIRouter, web: Web) -> None:
     async def index() -> Response:
         """How to install the command line."""
         wheel = await asyncio.to_thread(build_wheel)
-        command = await install_command(public_url)
+        command = install_command(public_url, wheel)
         return web.public_page("cli.html", wheel=wheel, install_command=command)
 
     @router.get("/cli/{name}")

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 
-from ingest.client_package import add_client_pages, install_command
+from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from shared.api.problems import Problem, Problems
@@ -51,12 +51,13 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
     async def home() -> Response:
         """The front page: how to start, the problems and their leaderboards."""
         page = await read_problems(ranker)
+        wheel = await asyncio.to_thread(build_wheel)
         problems = page.items if page else []
         values = {
             "problems": problems if page else None,
             "has_more": page is not None and page.next_cursor is not None,
             "example_options": example_options(problems),
-            "install_command": await install_command(web.logins.public_url),
+            "install_command": install_command(web.logins.public_url, wheel),
         }
         return web.public_page("home.html", **values)
 
