@@ -32,6 +32,7 @@ from shared.events import (
     Requires,
     Roof,
 )
+from shared.problems.schemas import problem_schemas
 from shared.response_types import build_schemas
 
 PAGE = Path(__file__).parent / "events.md"
@@ -215,6 +216,14 @@ def reads() -> str:
     return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
+def schema_pages() -> dict[Path, str]:
+    """The JSON Schemas of the files of a problem as they should be."""
+    return {
+        PAGE.parent / "schemas" / name: json.dumps(schema, indent=1) + "\n"
+        for name, schema in problem_schemas().items()
+    }
+
+
 def _parameter(parameter: dict[str, Any]) -> None:
     """Give a parameter its example, and let what may be left out be no null."""
     if parameter["name"] in EXAMPLES:
@@ -238,6 +247,7 @@ def main() -> int:
             *catalogue.pages().items(),
             *gpus.pages().items(),
             *bus.pages().items(),
+            *schema_pages().items(),
         )
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from docs.generate import DECISIONS, READS, decisions, reads
+from docs.generate import DECISIONS, READS, decisions, reads, schema_pages
 from docs.generate import page as events_page
 from docs.site import pages
 
@@ -340,6 +340,11 @@ def test_the_index_of_decisions_is_fresh() -> None:
 def test_the_page_of_events_is_fresh() -> None:
     page = ROOT / "docs/events.md"
     assert page.read_text(encoding="utf-8") == events_page(), "run `make docs`"
+
+
+def test_the_schemas_of_problem_files_are_fresh() -> None:
+    for path, text in schema_pages().items():
+        assert path.read_text(encoding="utf-8") == text, "make docs"
 
 
 def test_the_document_of_the_reads_is_fresh() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import httpx
@@ -18,29 +19,20 @@ from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
+from ingest.login.web import Web
 from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
 from ingest.postgres import PostgresAccountStore
 from ingest.settings import Settings
 from shared.clock import now
 from shared.http import install_error_handlers
 from shared.postgres import create_pool
-from shared.settings import Listen
+from tests.support import door
 from tests.support.memory import MemoryLog
 from tests.support.waits import eventually
 
-NOWHERE = Listen("127.0.0.1", 1)
 BASE = "http://127.0.0.1:8000"
 PASSWORD = "correct horse battery"
-SETTINGS = Settings(
-    nats_url="",
-    postgres_dsn="",
-    listen=NOWHERE,
-    ops_listen=NOWHERE,
-    ranker_url="",
-    reader_key="",
-    public_url=BASE,
-    web_signup=True,
-)
+SETTINGS = replace(door.SETTINGS, public_url=BASE, web_signup=True)
 CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 
 
@@ -126,9 +118,8 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
         all_logins = build_logins(settings, connections, client, linking, hashes)
         app = FastAPI()
         install_error_handlers(app)
-        add_login_routes(
-            app, all_logins, Authenticator(feed, people, tokens, linking, AuthConfig())
-        )
+        auth = Authenticator(feed, people, tokens, linking, AuthConfig())
+        add_login_routes(app, Web(all_logins), auth)
         doorway = LoginHarness(app, all_logins, log, clock)
         doorway.pool = connections
         try:

@@ -20,7 +20,7 @@ ROWS = table("The public client, and the ways in")
 READS = table("Reads")
 FILE = {"file": ("kernel.py", KERNEL)}
 # Pages know a browser; everything else, a program by its headers.
-PAGES = ("/login", "/logout", "/register", "/account", "/device", "/link", "/auth/cli")
+PAGES = ("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli")
 LOGIN = "login"
 # What is sent so that who is let in changes nothing, or nothing that is not there again after.
 BODIES: Mapping[str, Mapping[str, Any]] = {
@@ -39,6 +39,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
         "mode_category": "test",
         "max_submissions_per_hour": 1000,
     },
+    "POST /v1/admin/participants/target/password-reset": {"reason": "r"},
     "POST /v1/auth/device": {"client_id": "c"},
     "POST /v1/auth/device/token": {"device_code": "nothing"},
     "POST /v1/me/identities": {"provider": "github"},

@@ -133,6 +133,21 @@ async def test_login_attempts_are_limited(doorway: LoginHarness) -> None:
         assert answer.status_code == 401
 
 
+async def test_an_operator_chooses_how_many_accounts_an_address_may_create(
+    postgres_dsn: str,
+) -> None:
+    settings = replace(SETTINGS, signups_per_address="2/day")
+    async with open_logins(postgres_dsn, settings) as doorway, doorway.browser() as browser:
+        for name, status in (("ada", 303), ("grace", 303), ("alan", 429)):
+            browser.cookies.clear()
+            answer = await send_form(
+                browser, "/register", "/register", name=name, password=PASSWORD
+            )
+            assert answer.status_code == status
+        assert "at most 2 per day; try again in 24 h" in answer.text
+        assert int(answer.headers["retry-after"]) > 86_000
+
+
 async def test_an_invalid_name_is_a_wrong_login(browser: httpx.AsyncClient) -> None:
     for name in ("", "Ada Lovelace", "\x00", "x" * 200, "ада"):
         answer = await send_form(browser, "/login", "/login", name=name, password="a guess")

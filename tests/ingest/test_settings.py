@@ -69,6 +69,15 @@ def test_a_rate_that_cannot_be_read_is_refused(
     loaded(monkeypatch, **{name: ""})
 
 
+@pytest.mark.parametrize("text", ["", "200", "0/hour", "200/fortnight"])
+def test_a_limit_on_logins_must_be_a_rate(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    for name in settings.LOGIN_RATES:
+        with pytest.raises(Refused, match="expected 200/hour or 60/15 minutes"):
+            loaded(monkeypatch, **{name.upper(): text})
+        monkeypatch.delenv(f"WARPBOARD_INGEST_{name.upper()}")
+    assert loaded(monkeypatch, SIGNUPS_PER_ADDRESS="7/15 minutes").signups_per_address
+
+
 @pytest.mark.parametrize(
     ("name", "text"), [("AT_ONCE_MAX", "0"), ("WAITING_MAX", "-1"), ("QUEUED_MAX", "0")]
 )

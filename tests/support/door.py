@@ -21,12 +21,14 @@ from ingest.app import create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator, Edge
-from ingest.login.wiring import build_account_resolver
+from ingest.login.secrets import Argon2Hasher
+from ingest.login.wiring import build_sign_in
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.problems.service import Check, Publication
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
+from ingest.settings import Settings
 from ingest.webhooks import Webhooks, webhooks_router
 from shared import subjects
 from shared.api.queues import QueueOfGpu
@@ -35,6 +37,7 @@ from shared.errors import Refused
 from shared.event_log import BranchSource, EventLog, NewEvent
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
 from shared.postgres import create_pool
+from shared.settings import Listen
 from shared.wire import EventMetadata, make_envelope
 from tests.support.api_examples import make_example
 from tests.support.examples import clean_report
@@ -70,6 +73,10 @@ KERNEL = b"def custom_kernel(data):\n    return data\n"
 KERNEL_FILE = {"file": ("kernel.py", KERNEL)}
 ADA = {"Warpboard-Participant": "ada"}
 TOKEN = "a-token-of-operators"
+NOWHERE = Listen("127.0.0.1", 1)
+SETTINGS = Settings(
+    nats_url="", postgres_dsn="", listen=NOWHERE, ops_listen=NOWHERE, ranker_url="", reader_key=""
+)
 OPERATOR = {"Authorization": f"Bearer {TOKEN}", "Warpboard-Operator": "olga"}
 FINISHED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 
@@ -310,7 +317,8 @@ async def opened(
             return commands.feed.ill()
 
         linking = CliIdLinking(commands.people, commands.tokens, autolink)
-        vouched = Edge(edge[0], feed, build_account_resolver(stores.pool, commands.people), edge[1])
+        sign_in = build_sign_in(SETTINGS, stores.pool, commands.people, Argon2Hasher())
+        vouched = Edge(edge[0], feed, sign_in.resolve_account, edge[1])
         keys = AuthConfig(token, are_names_believed, vouched)
         gate = Authenticator(feed, commands.people, commands.tokens, linking, keys)
         hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_names_believed)

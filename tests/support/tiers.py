@@ -55,6 +55,7 @@ GROUPS = {
         "tests/system/test_appends.py",
         "tests/system/test_bad_kernels.py",
         "tests/system/test_baselines.py",
+        "tests/system/test_client_package.py",
         "tests/system/test_first_light.py",
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",

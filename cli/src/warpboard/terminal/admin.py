@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 from click import IntRange
 
-from shared.api.accounts import Participant
+from shared.api.accounts import Participant, PasswordResetLink
 from shared.api.leaderboards import Invite, InviteCodes, Invites
 from shared.api.moderation import Decision, Moderation
 from shared.api.platform import DeadLetter, DeadLetters
@@ -94,6 +94,27 @@ def participant_lines(details: Participant) -> Iterator[str]:
         reason = one_line(appeal.reason or NO_VALUE)
         yield "appeals, not answered yet" if is_open else f"appeals, {answer}: {reason}"
         yield from (f"  {escape_control_characters(line)}" for line in appeal.text.splitlines())
+
+
+@api_command(
+    'admin participant reset-password ada --reason "she asked in the office"',
+    parameters=(click.argument("name", metavar="PARTICIPANT"), options.REASON),
+    access=options.OPERATOR,
+)
+async def reset_password(context: AppContext, api: Api, *, name: str, **body: object) -> int:
+    """Print a link with which a PARTICIPANT sets a new password.
+
+    It works once, for 24 hours. Using it ends the participant's browser sessions; their tokens go
+    on, unless they choose to revoke them.
+    """
+    path = ("admin", "participants", name, "password-reset")
+    answer = await api.act(PasswordResetLink, "POST", *path, body=body)
+    link = answer.value
+    note = (
+        f"valid once, until {instant_text(link.expires_at)}: give it to {name} alone, "
+        "for anyone who has it can log in as them"
+    )
+    return context.show(answer.document, [link.url], note)
 
 
 @api_command(

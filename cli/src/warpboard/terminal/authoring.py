@@ -11,7 +11,7 @@ import click
 from click import IntRange
 from click import Path as PathType
 
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text
 from warpboard.context import AppContext
@@ -52,6 +52,7 @@ DRAFT_FILES: Mapping[str, Sequence[str]] = {
         *("solutions/wrong/float16.py", "solutions/wrong/nan.py"),
     ),
 }
+SCHEMAS = {"task.yml": "task.json", "warpboard.yml": "warpboard.json"}
 _ENTRIES = {"kernelbench": "class ModelNew", "": "custom_kernel(data)"}
 _CALLS = 2
 _STAGES: Mapping[str, tuple[str, ...]] = {
@@ -89,7 +90,8 @@ def new(context: AppContext, folder: Path, form: str) -> int:
 
     It is a folder NAME with comments in its files. It passes `problem check` unchanged. Adapt it
     file by file: the reference and the statement, the sizes in task.yml, then the solutions that
-    show what its check accepts.
+    show what its check accepts. If a platform is known (WARPBOARD_URL, or one that runs here), the
+    YAML files name its schemas, so that an editor completes and checks their keys.
     """
     slug, names = checked_slug(folder.name), DRAFT_FILES[form]
     if folder.exists():
@@ -99,13 +101,24 @@ def new(context: AppContext, folder: Path, form: str) -> int:
     files = {}
     for name in names:
         page = read_template(f"{TEMPLATE_FOLDER}/{form}/{name}{DRAFT_SUFFIX}")
-        files[name] = Template(page).substitute(title=title).encode()
+        text = schema_comment(context, name) + Template(page).substitute(title=title)
+        files[name] = text.encode()
     write_files(folder, files)
     return context.show(
         {"folder": str(folder), "slug": slug, "files": sorted(names)},
         [str(folder / name) for name in names],
         f"next: warpboard problem check {folder}",
     )
+
+
+def schema_comment(context: AppContext, name: str) -> str:
+    """Return the line with which a YAML file names its schema, "" if no platform is known."""
+    if name not in SCHEMAS:
+        return ""
+    try:
+        return f"# yaml-language-server: $schema={context.url}/schemas/{SCHEMAS[name]}\n"
+    except Failed:
+        return ""
 
 
 def checked_slug(name: str) -> str:

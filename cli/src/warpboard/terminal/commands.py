@@ -241,6 +241,10 @@ COMMANDS = {
         "admin.show_participant",
         "Show a PARTICIPANT: roles, bans, identities and tokens.",
     ),
+    "admin participant reset-password": (
+        "admin.reset_password",
+        "Print a link with which a PARTICIPANT sets a new password.",
+    ),
     "admin participant rename": ("actions", "Rename a PARTICIPANT."),
     "admin participant ban": ("actions", "Ban a participant, and take them off every leaderboard."),
     "admin participant unban": ("actions", "Lift a participant's ban."),

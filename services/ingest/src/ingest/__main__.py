@@ -73,14 +73,13 @@ def _build_app(
     feed, people, tokens = commands.feed, commands.people, commands.tokens
     pending = wiring.pending_cli_ids(connections)
     linking = CliIdLinking(people, tokens, settings.autolink, pending)
-    resolve_account = wiring.build_account_resolver(connections, people)
-    edge = Edge(settings.edge_token, feed, resolve_account, settings.edge_staff)
+    hashes = Argon2Hasher()
+    logins = wiring.build_logins(settings, connections, outside.providers, linking, hashes)
+    edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
     keys = AuthConfig(settings.operator_token, settings.names_believed, edge)
     auth = Authenticator(feed, people, tokens, linking, keys)
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
-    hashes = Argon2Hasher()
-    logins = wiring.build_logins(settings, connections, outside.providers, linking, hashes)
     webhook_store = PostgresWebhookStore(connections)
     decisions, are_names_believed = commands.boards.decisions, settings.names_believed
     webhooks = Webhooks(decisions, feed, webhook_store, are_names_believed)

@@ -12,7 +12,7 @@ from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.duels import duels_router
 from ingest.http.auth import Authenticator
-from ingest.http.document import PublicApi, add_docs_page
+from ingest.http.document import PublicApi, add_docs_page, read_introduction
 from ingest.http.idempotency import IdempotencyMiddleware
 from ingest.http.middleware import (
     BodyLimitMiddleware,
@@ -23,6 +23,7 @@ from ingest.http.middleware import (
 from ingest.invites import invites_router
 from ingest.leaderboards import leaderboards_router
 from ingest.login.service import Logins
+from ingest.login.web import Web
 from ingest.login.wiring import add_login_routes
 from ingest.moderation.routes import moderation_router
 from ingest.platform import platform_router
@@ -31,6 +32,7 @@ from ingest.popcorn.dependencies import Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.preferences.routes import preferences_router
 from ingest.problems.routes import problems_router
+from ingest.public_pages import add_public_pages
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
@@ -41,11 +43,6 @@ from shared.api.platform import HealthStatus
 from shared.errors import Failed
 from shared.http import install_error_handlers, refused_response
 from shared.response_types import DocumentedRoute
-
-DESCRIPTION = (
-    "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
-    "it is carried out once, and for 24 hours a repeat gets the response to the first request."
-)
 
 
 def create_app(
@@ -61,7 +58,7 @@ def create_app(
     """
     app = PublicApi(
         title="Warpboard",
-        description=DESCRIPTION,
+        description=read_introduction(),
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
@@ -115,7 +112,9 @@ def add_routes(
 ) -> None:
     """Add the routes beside the API's own; a test compares them with docs/access.md."""
     auth = popcorn.auth
-    add_login_routes(app, logins, auth)
+    web = Web(logins)
+    add_login_routes(app, web, auth)
+    add_public_pages(app, web, ranker)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)

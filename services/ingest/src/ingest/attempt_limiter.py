@@ -8,14 +8,18 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
 from shared.errors import Refused
+from shared.presentation.units import about_text
 
 
 class AttemptLimiter:
-    """Limits the attempts per key in a moving window; a rule is written `10/minute`."""
+    """Limits the attempts per key in a moving window; a rule is `10/minute` or `60/15 minutes`.
 
-    def __init__(self, rule: str, message: str) -> None:
+    `attempts` names them in the refusal: "new accounts from your network".
+    """
+
+    def __init__(self, rule: str, attempts: str) -> None:
         self._rule = parse(rule)
-        self._what = message
+        self._message = f"too many {attempts}: at most {rule.replace('/', ' per ')}"
         self._window = MovingWindowRateLimiter(MemoryStorage())
 
     def take(self, key: str) -> None:
@@ -35,5 +39,6 @@ class AttemptLimiter:
 
     def _rate_limited(self, key: str) -> Refused:
         wait_s = self._window.get_window_stats(self._rule, key).reset_time - time.time()
-        message = f"too many {self._what}: at most {self._rule}; try again in {math.ceil(wait_s)} s"
-        return Refused("rate_limited", message, retry_after_s=max(1.0, wait_s))
+        wait_s = max(1.0, wait_s)
+        message = f"{self._message}; try again in {about_text(math.ceil(wait_s))}"
+        return Refused("rate_limited", message, retry_after_s=wait_s)

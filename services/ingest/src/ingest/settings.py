@@ -19,7 +19,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
 TOKEN = re.compile(rf"[!-~]{{{TOKEN_LENGTH_MIN},}}")
-RATE = re.compile(r"[1-9][0-9]{0,6}/(second|minute|hour|day)\Z")
+RATE = re.compile(r"[1-9][0-9]{0,6}/([1-9][0-9]{0,2} ?)?(second|minute|hour|day)s?\Z")
+REQUEST_RATES = ("rate_per_token", "rate_per_address")
+LOGIN_RATES = (
+    *("signups_per_address", "passwords_per_address", "passwords_per_name"),
+    *("logins_per_address", "cli_ids_per_address", "user_codes_per_participant"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,14 @@ class Settings:
     # How people log in: docs/login.md.
     public_url: str = ""
     web_signup: bool = False
+    # Limits on logins and new accounts. A class may share one address.
+    signups_per_address: str = "200/hour"
+    passwords_per_address: str = "60/15 minutes"
+    passwords_per_name: str = "20/hour"
+    # Device logins, and redirects to GitHub or Discord.
+    logins_per_address: str = "60/minute"
+    cli_ids_per_address: str = "10/minute"
+    user_codes_per_participant: str = "30/hour"
     github_client_id: str = ""
     github_client_secret: str = field(default="", repr=False)
     github_url: str = "https://github.com"
@@ -132,10 +145,11 @@ def _find_access_problems(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield each limit that cannot be parsed or admits nobody."""
-    for name in ("rate_per_token", "rate_per_address"):
-        rate = getattr(settings, name)
-        if rate and not RATE.match(rate):
-            yield name, f"is {rate!r}: expected 600/minute, or nothing"
+    for name in (*REQUEST_RATES, *LOGIN_RATES):
+        rate, may_be_empty = getattr(settings, name), name in REQUEST_RATES
+        if not (RATE.match(rate) or (may_be_empty and not rate)):
+            example = "600/minute, or nothing" if may_be_empty else "200/hour or 60/15 minutes"
+            yield name, f"is {rate!r}: expected {example}"
     for name, minimum in (("at_once_max", 1), ("waiting_max", 0), ("queued_max", 1)):
         if (value := getattr(settings, name)) < minimum:
             yield name, f"is {value}: expected at least {minimum}"

@@ -79,6 +79,14 @@ class OpenedAccount(DecisionResponse, frozen=True, kw_only=True):
     name: str
 
 
+class PasswordResetLink(ApiModel, frozen=True, kw_only=True):
+    """A link with which a participant sets a new password, once; it is shown once."""
+
+    participant_id: str
+    url: str
+    expires_at: Timestamp
+
+
 class ParticipantName(ApiModel, frozen=True, kw_only=True):
     """The name of a participant."""
 

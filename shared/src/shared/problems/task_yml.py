@@ -63,21 +63,33 @@ class NativeConfig(StrictModel):
 class TaskYml(StrictModel):
     """The contents of a `task.yml`. Units: seconds."""
 
-    files: Annotated[list[FileEntry], Field(min_length=1, max_length=FILES_MAX)]
-    lang: Literal["py"]
-    config: PythonConfig
-    description: str
-    tests: Cases = Field(default_factory=list)
-    benchmarks: Cases = Field(default_factory=list)
-    test_timeout: Timeout = 180
-    benchmark_timeout: Timeout = 180
-    ranked_timeout: Timeout = 180
-    ranking_by: RankingRule = "last"
-    templates: dict[str, str] = Field(default_factory=dict)
-    libraries: list[str] = Field(default_factory=list)
-    seed: int | None = None
-    multi_gpu: bool = False
-    gpus: Gpus | None = None
+    files: list[FileEntry] = Field(
+        min_length=1,
+        max_length=FILES_MAX,
+        description="The files of a run; the source of the submission is `@SUBMISSION@`.",
+    )
+    lang: Literal["py"] = Field(description="`py`, or `cu` for C++ and CUDA.")
+    config: PythonConfig = Field(description="How the public system runs the problem.")
+    description: str = Field(description="What to compute, as Markdown.")
+    tests: Cases = Field(
+        default_factory=list, description="The checked cases: arguments of `generate_input`."
+    )
+    benchmarks: Cases = Field(
+        default_factory=list, description="The timed cases: arguments of `generate_input`."
+    )
+    test_timeout: Timeout = Field(180, description="Seconds for the checked cases.")
+    benchmark_timeout: Timeout = Field(180, description="Seconds for the timed cases.")
+    ranked_timeout: Timeout = Field(180, description="Seconds for the cases of a ranked run.")
+    ranking_by: RankingRule = Field(
+        "last", description="How the times of the benchmarks make one score."
+    )
+    templates: dict[str, str] = Field(
+        default_factory=dict, description="The file to start from in each language."
+    )
+    libraries: list[str] = Field(default_factory=list, description="Not checked yet.")
+    seed: int | None = Field(None, description="Read for the public form, and not used.")
+    multi_gpu: bool = Field(False, description="Whether each rank has its own GPU.")
+    gpus: Gpus | None = Field(None, description="The GPU types, each with a leaderboard.")
 
 
 class NativeYml(TaskYml):

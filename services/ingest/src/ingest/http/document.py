@@ -1,7 +1,8 @@
 """The OpenAPI document: own routes, forwarded reads, errors and examples; and the page /docs.
 
-`reads.json` has the reads, which ranker answers; `document.json` has the errors, the credentials,
-and the examples: a name has one meaning (docs/glossary.md), so one example serves everywhere.
+`introduction.md` is the text at the top. `reads.json` has the reads, which ranker answers;
+`document.json` has the tags, the errors, the credentials, and the examples: a name has one meaning
+(docs/glossary.md), so one example serves everywhere.
 """
 
 import json
@@ -77,6 +78,11 @@ def error_schema() -> dict[str, Any]:
     return schema
 
 
+def read_introduction() -> str:
+    """Return the text at the top of the document, as Markdown."""
+    return (files("ingest.http") / "introduction.md").read_text(encoding="utf-8")
+
+
 def _load(name: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((files("ingest.http") / name).read_text(encoding="utf-8"))
     return document
@@ -103,6 +109,8 @@ def _build_document(own: dict[str, Any], response_schemas: Schemas) -> dict[str,
                 is_read and not path.startswith(GUARDED_READS)
             )
             operation["security"] = [{}, *credentials] if is_open else credentials
+            operation["tags"] = [_find_tag(fixed["tags"], path)]
+            _set_summary(operation)
     components = own.get("components", {})
     own_schemas = components.get("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -115,9 +123,30 @@ def _build_document(own: dict[str, Any], response_schemas: Schemas) -> dict[str,
         assert not conflicts, f"two different schemas of the same name: {', '.join(conflicts)}"
         schemas |= source
     shared = components | {"schemas": schemas, "securitySchemes": fixed["security_schemes"]}
-    document = own | {"paths": dict(sorted(paths.items())), "components": shared}
+    tags = [{key: tag[key] for key in ("name", "description")} for tag in fixed["tags"]]
+    document = own | {"tags": tags, "paths": dict(sorted(paths.items())), "components": shared}
     _add_examples(document, fixed)
     return document
+
+
+def _find_tag(tags: list[dict[str, Any]], path: str) -> str:
+    """Return the tag of a route: the one with the longest path that the route begins with."""
+    lengths = {
+        len(prefix): tag["name"]
+        for tag in tags
+        for prefix in tag["paths"]
+        if f"{path}/".startswith(f"{prefix.rstrip('/')}/")
+    }
+    return str(lengths[max(lengths)])
+
+
+def _set_summary(operation: dict[str, Any]) -> None:
+    """Move the first sentence of the description to the summary, which has no Markdown."""
+    text = " ".join(operation.pop("description", "").split())
+    sentence, _, more = text.partition(". ")
+    operation["summary"] = sentence.removesuffix(".").replace("`", "")
+    if more:
+        operation["description"] = more
 
 
 def _set_response_schema(operation: dict[str, Any], body: dict[str, Any]) -> None:

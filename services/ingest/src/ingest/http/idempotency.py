@@ -23,9 +23,12 @@ HEADER = "idempotency-key"
 KEY = re.compile(r"[!-~]{1,255}\Z")
 PREFIX = "/v1/"
 EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
-# Routes whose response contains the text of a token, which is shown once and never stored.
-TOKENS = ("/v1/tokens", "/v1/admin/tokens")
-SECRET = "token"  # noqa: S105  (a field's name)
+# Routes whose response contains a secret, which is shown once and never stored, and its field.
+TOKENS = re.compile(r"/v1/(admin/)?tokens")
+SECRETS = (
+    (TOKENS, "token"),
+    (re.compile(r"/v1/admin/participants/[^/]+/password-reset"), "url"),
+)
 AGAIN_S = 1.0
 
 _log = logging.getLogger(__name__)
@@ -116,11 +119,11 @@ class IdempotencyMiddleware:
     async def _store_outcome(self, request: IdempotentRequest, status: int, body: bytes) -> None:
         """Store the response of a request that succeeded, else free its key."""
         is_success = 200 <= status < 300
-        if is_success and request.route in TOKENS:
+        secret_field = _secret_field(request.route)
+        if is_success and secret_field is not None:
             fields = json.loads(body)
-            body = bytes(
-                JSONResponse({name: fields[name] for name in fields if name != SECRET}).body
-            )
+            del fields[secret_field]
+            body = bytes(JSONResponse(fields).body)
         try:
             if is_success:
                 await self._repeats.keep(request, status, body)
@@ -152,6 +155,11 @@ async def _read_body(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
+def _secret_field(route: str) -> str | None:
+    """Return the field of the response that contains a secret, None if there is none."""
+    return next((field for path, field in SECRETS if path.fullmatch(route)), None)
+
+
 def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
     """Return the response to a repeat. Raises `Refused`."""
     if first.request_hash != request.request_hash:
@@ -160,11 +168,17 @@ def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
     if first.status is None:
         message = "the first request under this Idempotency-Key is still in progress: try again"
         raise Refused("in_progress", message, retry_after_s=AGAIN_S)
-    if request.route in TOKENS:
+    if TOKENS.fullmatch(request.route):
         number = json.loads(first.body)["id"]
         message = (
             f"token {number} was created under this Idempotency-Key and its text was shown once: "
             f"revoke it with DELETE {request.route}/{number}, and create another with a new key"
+        )
+        raise Refused("shown_once", message)
+    if _secret_field(request.route) is not None:
+        message = (
+            "a link was created under this Idempotency-Key and shown once: "
+            "create another with a new key"
         )
         raise Refused("shown_once", message)
     headers = {"Idempotent-Replayed": "true", "Content-Type": "application/json"}

@@ -15,13 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.access.callers import Caller, check_unlimited
 from ingest.accounts.tokens import CLI_SCOPES
 from ingest.http.auth import Authenticator, client_address
-from ingest.http.request_models import PRINTABLE, RequestModel
+from ingest.http.request_models import PRINTABLE, NameInPath, ReasonRequest, RequestModel
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
 from ingest.login.service import Logins
 from ingest.login.web import read_body
+from shared.api.accounts import PasswordResetLink
 from shared.errors import Refused
 from shared.events import SCOPES
 from shared.http import refused_response
+from shared.response_types import DocumentedRoute
 
 BYTES_MAX = 8 * 1024
 FIELDS_MAX = 20
@@ -202,10 +204,11 @@ async def read_oauth_request(request: Request, kind: type[Kind]) -> Kind:
 
 def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
     """The routes."""
-    router = APIRouter(tags=["login"])
+    router = APIRouter()
     _cli_ids(router, logins, auth)
     _devices(router, logins)
     _account_routes(router, logins, auth)
+    router.include_router(_password_resets(logins, auth))
     return router
 
 
@@ -327,3 +330,22 @@ def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> N
         logins.oauth.provider(body.provider)
         url = f"{logins.public_url}/account/link/{body.provider}"
         return IdentityLinkPage(provider=body.provider, url=url)
+
+
+def _password_resets(logins: Logins, auth: Authenticator) -> APIRouter:
+    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+
+    # Only admins: whoever has the link can become the participant, whatever their roles.
+    @router.post("/participants/{name}/password-reset", status_code=201)
+    async def reset_password(
+        name: NameInPath,
+        body: ReasonRequest,
+        actor: Annotated[str, Depends(auth.operator("admin"))],
+    ) -> PasswordResetLink:
+        """Create a one-time link with which a participant sets a new password.
+
+        It is shown once and valid for 24 hours. Using it ends the participant's browser sessions.
+        """
+        return await logins.resets.create(await logins.people.find(name), body.reason, actor)
+
+    return router

@@ -138,6 +138,41 @@ def _add_providers(router: APIRouter, web: Web) -> None:
         return await web.log_in(next_path, account)
 
 
+def add_reset_pages(router: APIRouter, web: Web) -> None:
+    """The page on which a participant sets a new password, with an operator's link."""
+    path, resets = "/reset/{secret}", web.logins.resets
+
+    async def reset_page(request: Request, secret: str, error: Refused | None = None) -> Response:
+        web.logins.login_attempts.take(f"reset {client_address(request)}")
+        account = await resets.find_account(secret)
+        values = {
+            "secret": secret,
+            "name": await web.logins.people.name_of(account),
+            "length_min": PASSWORD_LENGTH_MIN,
+        }
+        return web.page(request, "reset.html", None, error, **values)
+
+    @router.get(path)
+    async def ask(request: Request, secret: str) -> Response:
+        """Ask for a new password. Opening the page does not use the link."""
+        return await reset_page(request, secret)
+
+    @router.post(path)
+    async def reset(request: Request, secret: str) -> Response:
+        """Set the new password and end the participant's sessions."""
+        form = await web.form(request)
+        is_all_revoked = form.text("revoke_tokens") == "yes"
+        try:
+            name = await resets.use(secret, form.raw("password"), is_all_revoked=is_all_revoked)
+        except Refused as refused:
+            return await reset_page(request, secret, refused)
+        response = web.page(
+            request, "reset_done.html", None, name=name, is_all_revoked=is_all_revoked
+        )
+        web.clear(response, COOKIE)
+        return response
+
+
 def add_account_pages(router: APIRouter, web: Web) -> None:
     """The page of an account, with its tokens and identities."""
 

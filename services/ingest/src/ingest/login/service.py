@@ -4,9 +4,8 @@ All methods may raise `Refused` and `Failed`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 
 from ingest.access.callers import Caller, allowed_scopes
@@ -33,7 +32,7 @@ from ingest.login.rules import (
     pending_until,
 )
 from ingest.login.secrets import derive_token, new_secret, new_user_code
-from ingest.login.sign_in import OAuthLogins, SignIn
+from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 
@@ -41,10 +40,6 @@ SESSION_KIND, DEVICE_KIND = "web", "device"
 # A person has a few browsers; a new session replaces the oldest one, so nobody is locked out.
 SESSIONS_MAX = 10
 CODES_TRIED_MAX = 5
-CODE_ATTEMPTS = "30/hour"
-CLI_IDS_PER_ADDRESS = "10/minute"
-# A class or a company may share one address; the secrets are long enough for this rate.
-LOGINS_PER_ADDRESS = "60/minute"
 
 
 class Session(NamedTuple):
@@ -145,9 +140,7 @@ class Devices:
 
     store: LoginStore
     tokens: Tokens
-    guesses: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, CODE_ATTEMPTS, "code attempts")
-    )
+    guesses: AttemptLimiter
 
     async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
         """Start a device login; return its device code and its user code."""
@@ -218,11 +211,8 @@ class Logins:
     sessions: Sessions
     sign_in: SignIn
     oauth: OAuthLogins
+    resets: PasswordResets
     tokens: Tokens
     people: Accounts
-    cli_id_attempts: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, CLI_IDS_PER_ADDRESS, "CLI id requests")
-    )
-    login_attempts: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, LOGINS_PER_ADDRESS, "login attempts")
-    )
+    cli_id_attempts: AttemptLimiter
+    login_attempts: AttemptLimiter

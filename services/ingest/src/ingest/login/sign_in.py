@@ -1,16 +1,18 @@
-"""Signing in by password or another provider, and creating accounts.
+"""Signing in by password or another provider, creating accounts, and resetting passwords.
 
 All methods may raise `Refused` and `Failed`.
 """
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from datetime import timedelta
 
 from ingest.access.feed import hash_secret
 from ingest.accounts.rules import NAME, accounts_lost, check_name
+from ingest.accounts.rules import WEB as WEB_SESSION
 from ingest.accounts.service import Accounts
+from ingest.accounts.tokens import Tokens
 from ingest.attempt_limiter import AttemptLimiter
 from ingest.login.oauth_http import OAuthProvider
 from ingest.login.postgres import LoginStore
@@ -25,35 +27,34 @@ from ingest.login.rules import (
     pending_until,
 )
 from ingest.login.secrets import Argon2Hasher, new_secret, pkce_challenge
+from ingest.platform import OPERATORS
 from ingest.ports import Identity
+from shared import subjects
+from shared.api.accounts import PasswordResetLink
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import AccountOpened
+from shared.events import AccountOpened, OperatorActed
 
 WEB = "web"
-LOGIN, CLI = "login", "cli"
-SIGN_INS_PER_ADDRESS = "60/15 minutes"
-SIGN_INS_PER_NAME = "20/hour"
-SIGNUPS = "30/hour"
+LOGIN, CLI, RESET = "login", "cli", "password_reset"
+# An operator sends the link by hand, and it may be read the next morning.
+RESET_LINK_S = 24 * 3600
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """Signs participants in; `is_signup_on` allows new accounts by password."""
+    """Signs participants in; `is_signup_on` allows new accounts by password.
+
+    `per_address` and `per_name` limit passwords that are tried, `signups` new accounts.
+    """
 
     people: Accounts
     store: LoginStore
     hashes: Argon2Hasher
+    per_address: AttemptLimiter
+    per_name: AttemptLimiter
+    signups: AttemptLimiter
     is_signup_on: bool = False
-    per_address: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGN_INS_PER_ADDRESS, "tries to log in")
-    )
-    per_name: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGN_INS_PER_NAME, "tries to log in")
-    )
-    signups: AttemptLimiter = field(
-        default_factory=partial(AttemptLimiter, SIGNUPS, "new accounts from your network")
-    )
 
     async def has_passwords(self) -> bool:
         """Return whether password login is in use."""
@@ -132,6 +133,86 @@ class SignIn:
         await self.people.decide(account, AccountOpened(via=provider), by)
         await self.people.link(account, provider, subject, by)
         return account
+
+
+@dataclass(frozen=True)
+class PasswordResets:
+    """One-time links with which a participant sets a new password; `base` is the public address.
+
+    Only the hash of a link's secret is stored.
+    """
+
+    store: LoginStore
+    sign_in: SignIn
+    tokens: Tokens
+    base: str
+
+    async def create(self, account: str, reason: str, actor: str) -> PasswordResetLink:
+        """Create a link, and record in the log who did so and why.
+
+        Raises `Refused` (`wrong_state`) for an account without a password, and `Failed`.
+        """
+        await self._password_name(account)
+        decisions, secret = self.tokens.decisions, new_secret()
+        act = OperatorActed(command="reset-password", target=account, reason=reason)
+        await decisions.record(subjects.audit(OPERATORS), act, actor, None)
+        expires_at = decisions.clock() + timedelta(seconds=RESET_LINK_S)
+        reset = LoginState(RESET, WEB, "", "", account, "", expires_at)
+        await self.store.execute("add_login_state", state=hash_secret(secret), **vars(reset))
+        url = f"{self.base}/reset/{secret}"
+        return PasswordResetLink(participant_id=account, url=url, expires_at=expires_at)
+
+    async def find_account(self, secret: str) -> str:
+        """Return the account of a link that can still be used. Raises `Refused` and `Failed`."""
+        values = {
+            "state": hash_secret(secret),
+            "purpose": RESET,
+            "at": self.tokens.decisions.clock(),
+        }
+        account = await self.store.find(str, "account_of_password_reset", **values)
+        if account is None:
+            raise _invalid_reset()
+        return account
+
+    async def use(self, secret: str, password: str, *, is_all_revoked: bool) -> str:
+        """Set the new password and end all browser sessions; return the name to log in with.
+
+        `is_all_revoked` revokes all other tokens, too. A refused password leaves the link usable.
+        """
+        account = await self.find_account(secret)
+        name = await self._password_name(account)
+        check_password(password, name)
+        # If the log cannot be read, no session could be ended: fail before the link is used.
+        self.tokens.feed.now()
+        hashed = await self.sign_in.hashes.hash_password(password)
+        values = {
+            "state": hash_secret(secret),
+            "purpose": RESET,
+            "at": self.tokens.decisions.clock(),
+        }
+        if await self.store.execute("reset_password", hash=hashed, **values) == 0:
+            raise _invalid_reset()
+        self.sign_in.per_name.forgive(name)
+        by = f"account:{account}"
+        for token in self.tokens.feed.now().tokens_of(account):
+            if is_all_revoked or token.kind == WEB_SESSION:
+                await self.tokens.revoke(account, token.number, "the password was reset", by)
+        return name
+
+    async def _password_name(self, account: str) -> str:
+        name = await self.store.find(str, "password_name_of", account=account)
+        identity = (
+            None if name is None else await self.sign_in.people.account_of_identity(WEB, name)
+        )
+        if name is None or identity != account:
+            message = "this participant does not log in with a password: there is nothing to reset"
+            raise Refused("wrong_state", message, "name")
+        return name
+
+
+def _invalid_reset() -> Refused:
+    message = "this link was used, has expired or is incomplete: ask an operator for a new one"
+    return Refused("not_found", message)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""What all login pages share: templates, headers, forms, cookies and error pages."""
+"""What all pages share: templates, headers, forms, cookies and error pages."""
 
 import hmac
 import logging
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -25,8 +26,8 @@ FORM_BYTES_MAX = 16 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -84,7 +85,9 @@ class Web:
             trim_blocks=True,
         )
         self._templates.globals.update(
-            providers=logins.oauth.providers, is_signup_on=logins.sign_in.is_signup_on
+            providers=logins.oauth.providers,
+            is_signup_on=logins.sign_in.is_signup_on,
+            public_url=logins.public_url,
         )
 
     async def session(self, request: Request) -> Session | None:
@@ -140,9 +143,16 @@ class Web:
             {"person": person, "error": message, "csrf_token": csrf_token(seed)} | values
         )
         response = HTMLResponse(text, status, HEADERS)
+        if isinstance(error, Refused) and error.retry_after_s is not None:
+            response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         if session is None:
             self._set_cookie(response, FORM_COOKIE, seed, SESSION_S)
         return response
+
+    def public_page(self, template: str, **values: Any) -> Response:
+        """Render a page that has no form and is the same for everybody."""
+        text = self._templates.get_template(template).render({"person": "", "error": ""} | values)
+        return HTMLResponse(text, headers=HEADERS)
 
     def redirect(self, path: str) -> Response:
         """Redirect to a page or a provider."""
@@ -198,10 +208,10 @@ def route_class(web: Web) -> type[APIRoute]:
                     return web.redirect(f"/login?next={redirect.next_path}")
                 except (Refused, Failed) as error:
                     if isinstance(error, Failed):
-                        _log.warning("a login page failed: %s", error)
+                        _log.warning("a page failed: %s", error)
                     response = web.page(request, "error.html", None, error)
                     if response.status_code in (429, 503):
-                        response.headers["Retry-After"] = "60"
+                        response.headers.setdefault("Retry-After", "60")
                     return response
 
             return handle

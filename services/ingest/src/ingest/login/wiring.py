@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 from ingest.access.feed import hash_secret
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking
+from ingest.attempt_limiter import AttemptLimiter
 from ingest.http.auth import Authenticator
 from ingest.login import oauth_http, pages
 from ingest.login.api import login_router
@@ -22,7 +23,7 @@ from ingest.login.postgres import LoginStore
 from ingest.login.rules import CLI_ID, CliLogin
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import CliIds, Devices, Logins, Sessions
-from ingest.login.sign_in import OAuthLogins, SignIn
+from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
 from ingest.login.web import Web, route_class
 from ingest.settings import Settings
 from shared.clock import now
@@ -58,6 +59,7 @@ def build_logins(
 ) -> Logins:
     """Build all logins that the settings allow."""
     people, tokens, store = linking.people, linking.tokens, LoginStore(pool)
+    sign_in = build_sign_in(settings, pool, people, hashes)
     endpoints = {
         "github": oauth_http.github(settings.github_url, settings.github_api_url),
         "discord": oauth_http.discord(settings.discord_url),
@@ -71,24 +73,44 @@ def build_logins(
         for name, (title, client_id, secret) in applications.items()
         if client_id
     }
-    sign_in = SignIn(people, store, hashes, settings.web_signup)
     return Logins(
         public_url=settings.public_base,
         cli_ids=CliIds(store, linking),
-        devices=Devices(store, tokens),
+        devices=Devices(
+            store, tokens, AttemptLimiter(settings.user_codes_per_participant, "codes entered")
+        ),
         sessions=Sessions(tokens, people),
         sign_in=sign_in,
         oauth=OAuthLogins(providers, store, sign_in, settings.public_base),
+        resets=PasswordResets(store, sign_in, tokens, settings.public_base),
         tokens=tokens,
         people=people,
+        cli_id_attempts=AttemptLimiter(
+            settings.cli_ids_per_address, "CLI ids for your network address"
+        ),
+        login_attempts=AttemptLimiter(
+            settings.logins_per_address, "logins started from your network address"
+        ),
     )
 
 
-def build_account_resolver(
-    pool: AsyncConnectionPool, people: Accounts
-) -> Callable[[str, str, str | None], Awaitable[str | None]]:
-    """Return the function that resolves or opens accounts for another service."""
-    return SignIn(people, LoginStore(pool), Argon2Hasher()).resolve_account
+def build_sign_in(
+    settings: Settings, pool: AsyncConnectionPool, people: Accounts, hashes: Argon2Hasher
+) -> SignIn:
+    """Build the sign-in with the limits of the settings."""
+    return SignIn(
+        people,
+        LoginStore(pool),
+        hashes,
+        per_address=AttemptLimiter(
+            settings.passwords_per_address, "passwords tried from your network address"
+        ),
+        per_name=AttemptLimiter(settings.passwords_per_name, "passwords tried for this name"),
+        signups=AttemptLimiter(
+            settings.signups_per_address, "new accounts from your network address"
+        ),
+        is_signup_on=settings.web_signup,
+    )
 
 
 async def purge_expired(
@@ -104,12 +126,12 @@ async def purge_expired(
         await asyncio.sleep(PURGE_EVERY_S)
 
 
-def add_login_routes(app: FastAPI, logins: Logins, auth: Authenticator) -> None:
+def add_login_routes(app: FastAPI, web: Web, auth: Authenticator) -> None:
     """Add all login routes to the application."""
-    app.include_router(login_router(logins, auth))
-    web = Web(logins)
+    app.include_router(login_router(web.logins, auth))
     router = APIRouter(route_class=route_class(web), include_in_schema=False)
     pages.add_sign_in_pages(router, web)
+    pages.add_reset_pages(router, web)
     pages.add_device_pages(router, web)
     pages.add_link_pages(router, web)
     pages.add_account_pages(router, web)

@@ -7,14 +7,12 @@ from ingest.popcorn import admin, exports, own_submissions, profiler, public, su
 from ingest.popcorn.dependencies import Dependencies
 from shared.response_types import DocumentedRoute
 
-TAG = "popcorn-cli"
-
 
 def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
     """Add the client's routes to the application; last, because the final route is very wide."""
     app.add_middleware(NormalizePathMiddleware)
     app.router.redirect_slashes = False
-    router = APIRouter(tags=[TAG], route_class=DocumentedRoute)
+    router = APIRouter(route_class=DocumentedRoute)
     for add_routes in (
         public.add_leaderboard_routes,
         public.add_health_routes,
@@ -31,4 +29,4 @@ def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
     ):
         add_routes(router, deps)
     app.include_router(router)
-    app.router.routes.append(submissions.stream_route(deps, [TAG]))
+    app.router.routes.append(submissions.stream_route(deps))

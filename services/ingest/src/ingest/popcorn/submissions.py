@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from enum import Enum
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -248,7 +247,7 @@ class EventStreamResponse(LiveResponse):
         await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
 
 
-def stream_route(deps: Dependencies, tags: list[str | Enum]) -> BaseRoute:
+def stream_route(deps: Dependencies) -> BaseRoute:
     """The route whose response follows a submission to its end."""
     streams = deps.streams or StreamLimiter(deps.read_client.reads, deps.auth)
 
@@ -277,7 +276,6 @@ def stream_route(deps: Dependencies, tags: list[str | Enum]) -> BaseRoute:
         "/{leaderboard}/{gpu}/{mode}",
         stream,
         methods=["POST"],
-        tags=tags,
         response_class=Response,
         responses=STREAM_ANSWER,
         openapi_extra=upload_form(),

@@ -100,6 +100,34 @@ select 1 from accounts.register where is_lost limit 1;
 -- The account and the password hash of a name.
 select account, hash from accounts.password where name = %(name)s limit 1;
 
+-- name: password_name_of
+-- The name with which an account logs in by password.
+select name from accounts.password where account = %(account)s limit 1;
+
+-- name: account_of_password_reset
+-- The account of a password reset that is neither used nor expired.
+select account from accounts.login_state
+where state_hash = %(state)s and purpose = %(purpose)s and expires_at > %(at)s limit 1;
+
+-- name: reset_password
+-- Use a password reset: replace the password of its account, and drop all resets of the account.
+-- Nothing happens if the reset is used or expired.
+with used as (
+    delete from accounts.login_state
+    where state_hash = %(state)s and purpose = %(purpose)s and expires_at > %(at)s
+    returning account
+),
+
+dropped as (
+    delete from accounts.login_state using used
+    where
+        login_state.account = used.account and login_state.purpose = %(purpose)s
+        and login_state.state_hash <> %(state)s
+)
+
+update accounts.password set hash = %(hash)s, changed_at = %(at)s
+from used where password.account = used.account;
+
 -- name: any_password
 -- Whether there is any password.
 select 1 from accounts.password limit 1;

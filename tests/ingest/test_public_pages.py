@@ -1,0 +1,134 @@
+"""The pages that need no login, over a real read side."""
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from ingest import ranker_http
+from ingest.login.web import Web
+from ingest.public_pages import add_public_pages
+from ingest.ranker_http import RankerClient
+from tests.ingest.logins import BASE, LoginHarness
+from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
+from tests.support.door import FILES, report_of
+from tests.support.waits import eventually
+
+pytestmark = pytest.mark.server
+
+SUMMARY_MAX = 110
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with open_ways(postgres_dsn) as opened_ways:
+        yield opened_ways
+
+
+async def publish_titled(ways: Ways, title: str) -> None:
+    """Publish a problem with a title and a deadline."""
+    files = FILES | {"warpboard.yml": f"title: {title!r}\n".encode()}
+    data = {
+        "slug": "titled",
+        "deadline": "2999-01-02T03:04:00Z",
+        "report": report_of(files, "titled"),
+    }
+    parts = [("files", (name, text)) for name, text in files.items()]
+    headers = ways.people["author"].headers
+    answer = await ways.door.http.post("/v1/problems", data=data, files=parts, headers=headers)
+    assert answer.status_code == 201, answer.text
+
+
+async def test_the_front_page_names_the_problems_and_how_to_start(ways: Ways) -> None:
+    await publish_titled(ways, "<b>Sort & count</b>")
+    async with ways.browser("nobody", {}) as browser:
+
+        async def has_read_the_log() -> str:
+            page = await browser.get("/")
+            return page.text if "titled" in page.text else ""
+
+        text = await eventually(has_read_the_log)
+        # It loads nothing from other servers, sets no cookie, and each link works.
+        page = await browser.get("/")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "set-cookie" not in page.headers
+        assert "<script" not in text
+        assert "<style" not in text
+        links = re.findall(r'(?:src|href)="([^"]+)"', text)
+        assert all(link.startswith("/") for link in links)
+        # The read side of this test has no files of its own problem.
+        for link in {*links} - {"/v1/problems/identity"}:
+            assert (await browser.get(link)).status_code == 200, link
+        assert (await browser.head("/")).status_code == 200
+    assert "&lt;b&gt;Sort &amp; count&lt;/b&gt;" in text
+    assert "2999-01-02 03:04 UTC" in text
+    for link in (f"/v1/problems/{OPEN}", f"/v1/leaderboards/{OPEN}/H100", "/docs", "/login"):
+        assert f'href="{link}"' in text
+    assert CLOSED not in text
+    assert f"warpboard login --url {BASE}" in text
+    assert f"warpboard submit kernel.py --leaderboard {OPEN} --gpu CPU --url {BASE}" in text
+
+
+async def test_each_route_of_the_document_has_a_tag_and_a_short_summary(ways: Ways) -> None:
+    async with ways.browser("nobody", {}) as browser:
+        document = (await browser.get("/v1/openapi.json")).json()
+    introduction = document["info"]["description"]
+    assert "Authorization: Bearer" in introduction
+    assert "curl $URL/v1/problems" in introduction
+    assert all(tag["description"] for tag in document["tags"])
+    used, vague = set(), []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            used.update(operation["tags"])
+            if len(operation["tags"]) != 1 or not 5 < len(operation["summary"]) < SUMMARY_MAX:
+                vague.append(f"{method.upper()} {path}: {operation['summary']}")
+    assert not vague, "\n".join(vague)
+    assert used == {tag["name"] for tag in document["tags"]}
+    assert document["paths"]["/v1/admin/agents"]["get"]["tags"] == ["Operators: platform"]
+    assert document["paths"]["/leaderboards"]["get"]["tags"] == ["popcorn-cli"]
+
+
+async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(
+    doorway: LoginHarness,
+) -> None:
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(doorway.logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            page = await browser.get("/cli")
+            (link,) = re.findall(r'href="(/cli/[^"#]+\.whl)#sha256=', page.text)
+            digest = re.findall(r"#sha256=([0-9a-f]{64})", page.text)[0]
+            assert f"pip install {BASE}{link}" in page.text
+            assert link in (await browser.get("/cli/warpboard-cli")).text
+            wheel = await browser.get(link)
+            assert (await browser.get("/cli/warpboard_cli-0-py3-none-any.whl")).status_code == 404
+    assert hashlib.sha256(wheel.content).hexdigest() == digest
+    archive = zipfile.ZipFile(io.BytesIO(wheel.content))
+    names = archive.namelist()
+    assert {name.partition("/")[0] for name in names[:-4]} == {"warpboard", "shared", "harness"}
+    assert not [name for name in names if "__pycache__" in name]
+    (info,) = {name.partition("/")[0] for name in names} - {"warpboard", "shared", "harness"}
+    metadata = archive.read(f"{info}/METADATA").decode()
+    required = set(re.findall(r"^Requires-Dist: ([A-Za-z0-9-]+)", metadata, re.MULTILINE))
+    assert {"click", "httpx", "msgspec", "pyyaml"} <= required
+    assert not required & {"torch", "nats-py", "psycopg", "fastapi", "warpboard-shared"}
+    recorded = [line.split(",")[0] for line in archive.read(f"{info}/RECORD").decode().split()]
+    assert recorded == names
+
+
+async def test_the_front_page_works_while_the_read_side_is_down(doorway: LoginHarness) -> None:
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(doorway.logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            page = await browser.get("/")
+    assert page.status_code == 200
+    assert "not available at the moment" in page.text
+    assert "--leaderboard PROBLEM --gpu GPU" in page.text
