@@ -34,7 +34,8 @@ def test_a_bot_has_an_edge_that_ingest_knows() -> None:
 
 
 def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
-    first, *_, last = with_discord(PLACE._replace(edge_token="t" * 16))
+    services = with_discord(PLACE._replace(edge_token="t" * 16))
+    first, *_, last = services
     simulated = {
         name.removeprefix("WARPBOARD_DISCORD_SIM_"): value for name, value in first.environ.items()
     }
@@ -44,4 +45,11 @@ def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
         name.removeprefix("WARPBOARD_DISCORD_EDGE_"): value for name, value in last.environ.items()
     }
     assert edge["API_URL"] == f"http://{simulated['LISTEN']}"
-    assert (edge["TOKEN"], edge["GUILD"]) == (simulated["TOKEN"], simulated["GUILD"])
+    for name in ("TOKEN", "GUILD", "LOBBY"):
+        assert edge[name] == simulated[name]
+    # The bot, ingest and the server agree about the roles.
+    roles = dict(entry.split("=") for entry in edge["ROLES"].split(","))
+    assert set(roles) == {"creator", "moderator", "admin"}
+    assert simulated["ROLES"].replace(":manage_guild", "") == edge["ROLES"]
+    [ingest] = [service.environ for service in services if service.name == "ingest"]
+    assert ingest["WARPBOARD_INGEST_EDGE_ROLES"] == "moderator,admin"

@@ -82,6 +82,10 @@ async def start_publication(author: ChannelUser, asked: dict[str, Any]) -> Any:
     """Start a publication on one GPU type, and return the message with the preview."""
     doing = await author.person.slash(author.channel, "leaderboard create", **asked)
     message = await doing.answered()
+    # Its files name eight types, and there is an agent for one.
+    [[menu]] = [row["components"] for row in message["components"]]
+    assert [option["value"] for option in menu["options"]] == ["CPU"]
+    assert "also name H100" in message["content"]
     await (await author.person.select(message, ["CPU"])).acknowledged()
     await author.edge_platform.sim.record.until(
         lambda: "Publish this?" in message_text(message), "a preview", END_S

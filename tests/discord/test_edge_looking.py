@@ -43,14 +43,24 @@ async def test_leaderboards_problems_and_submissions_are_shown(edge_sim: Simulat
     for path, given, said in (
         ("leaderboard list", {}, "identity"),
         ("leaderboard show-personal", {**BOARD, "gpu": "CPU"}, "Nothing here yet"),
+        (
+            "leaderboard show-personal",
+            {**BOARD, "gpu": "t4, L4"},
+            "**T4**\nNothing here yet.\n**L4**",
+        ),
+        ("leaderboard show", {**BOARD, "gpu": "t4 l4"}, "**T4**\nNothing here yet.\n**L4**"),
+        ("leaderboard show", {**BOARD, "gpu": "T4, H1000"}, "Not done"),
         ("leaderboard task", BOARD, ""),
         ("leaderboard template", BOARD, "Start"),
         ("leaderboard reference-code", BOARD, "reference"),
+        ("leaderboard eval-code", {}, "custom\\_kernel\\(data\\)"),
+        ("leaderboard eval-code", {"language": "cuda"}, "warpboard.h"),
         ("leaderboard eval-code", BOARD, "the lowest is first"),
         ("leaderboard eval-code", {**BOARD, "language": "python"}, "custom\\_kernel\\(data\\)"),
         ("leaderboard eval-code", {**BOARD, "language": "cuda"}, "warpboard.h"),
         ("account tokens", {}, "You have no tokens"),
         ("leaderboard queue", {"gpu": "CPU"}, "CPU"),
+        ("leaderboard queue", {"gpu": "cpu, T4"}, "\n**T4**"),
         ("leaderboard help", {}, "/leaderboard submit ranked"),
         ("leaderboard help", {"topic": "leaderboard submit"}, "- `script`"),
         ("leaderboard help", {"topic": "nothing"}, "there is no command `nothing`"),
@@ -65,6 +75,11 @@ async def test_leaderboards_problems_and_submissions_are_shown(edge_sim: Simulat
         )
         assert said in text, (path, message)
         assert doing.is_ephemeral, path
+    message = await (await ada.slash(channel, "leaderboard show", **BOARD)).answered()
+    await (await ada.select(message, ["T4", "L4"])).acknowledged()
+    await edge_sim.record.until(lambda: message["embeds"], "the rankings", END_S)
+    assert "**T4**\nNothing here yet.\n**L4**" in message["embeds"][0]["description"]
+    assert not message["components"]
     offered = await ada.autocomplete(channel, "leaderboard help", "topic", topic="leaderboard su")
     assert "leaderboard submit" in [one["value"] for one in offered]
     offered = await ada.autocomplete(channel, "leaderboard template", "lang", lang="", **BOARD)
@@ -86,6 +101,9 @@ async def test_the_rules_come_with_the_harness_code(edge_sim: Simulator) -> None
     assert "reference.py" in [one["filename"] for one in others]
     (card,) = message["embeds"]
     assert f"**harness on CPU** version 2, `{digest}`" in card["description"]
+    message = await (await ada.slash(channel, "leaderboard eval-code")).answered()
+    assert [edge_sim.cdn.data(one) for one in message["attachments"]] == [data]
+    assert f"**harness on CPU** version 2, `{digest}`" in message["embeds"][0]["description"]
 
 
 async def test_files_that_discord_does_not_take_are_listed(

@@ -286,6 +286,11 @@ async def test_the_results_of_a_problems_solutions_are_shown(olga: ChannelUser) 
         "reference_code": zipped,
         "report": FileUpload("report.json", "application/json", json.dumps(report).encode()),
     }
+    # As on the public bot, an admin needs no report.
+    unchecked = {name: value for name, value in given.items() if name != "report"}
+    message = await start_publication(olga, unchecked)
+    assert "not checked: an admin published it" in message_text(message)
+    await olga.press(message, "Discard", "Discarded")
     said = await olga.use_command("leaderboard create", **given, description="Copy it.")
     assert "have a statement.md" in said
     await olga.press(await start_publication(olga, given), "Publish", "version 1 published")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from discord_edge.notifications.texts import GREETING
 from discord_edge.postgres import SCHEMA, PostgresLedger
 from discord_sim import shapes
 from discord_sim.guild import BITS
@@ -167,11 +168,19 @@ async def test_channels_are_created_once_and_again_if_deleted(
 ) -> None:
     names = ("Leaderboards", "central", "general")
     before = {name: find_channel(edge_sim, name) for name in names}
+    owner = edge_sim.owner()
+
+    def greetings() -> list[Any]:
+        return [one for one in owner.sees(before["general"]) if one["content"] == GREETING]
+
+    [greeting] = await edge_sim.record.until(greetings, "a greeting", END_S)
     roles = [one["name"] for one in edge_sim.guild.roles.values()]
     bot = edge_sim.guild.roles[edge_sim.guild.bot_role]
     allowed = bot["permissions"]
     await edge_sim.delete_channel(before["central"])
     await announcing.stop()
+    # As an earlier version of the bot may have sent it.
+    greeting["content"] = "Welcome!"
     bot["permissions"] = str(int(allowed) & ~BITS["manage_channels"])
     try:
         await announcing.start()
@@ -193,6 +202,14 @@ async def test_channels_are_created_once_and_again_if_deleted(
     named = [one["id"] for one in edge_sim.guild.channels.values() if one.get("name") == "central"]
     assert len(named) == 1
     assert find_channel(edge_sim, "general") == before["general"]
+    # A start updates the greeting and sends no other one, unless it was deleted.
+    await edge_sim.record.until(greetings, "the greeting as it is now", END_S)
+    assert greetings() == [greeting]
+    del edge_sim.messages[before["general"]][greeting["id"]]
+    await announcing.stop()
+    await announcing.start()
+    [again] = await edge_sim.record.until(greetings, "a greeting", END_S)
+    assert again["id"] != greeting["id"]
     assert (
         edge_sim.guild.channels[find_channel(edge_sim, "central")]["parent_id"]
         == before["Leaderboards"]

@@ -18,6 +18,7 @@ from tests.discord.channel_users import (
     zip_problem,
 )
 from tests.discord.platform import (
+    END_S,
     KERNEL,
     RANKED,
     EdgePlatform,
@@ -88,6 +89,16 @@ async def test_an_author_publishes_and_archives(
         ({"unchecked": "no time"}, "attach the output"),
     ):
         assert said in await ann.use_command("leaderboard create", **{**asked, **change}), change
+    unchecked = {name: value for name, value in asked.items() if name != "report"}
+    assert "attach the output" in await ann.use_command("leaderboard create", **unchecked)
+    doing = await ann.person.slash(channel, "leaderboard create", gpu="cpu, H100", **asked)
+    message = await doing.answered()
+    await edge_sim.record.until(lambda: message["embeds"], "a preview", END_S)
+    assert "GPU types CPU, H100" in message_text(message)
+    await ann.press(message, "Discard", "Discarded")
+    typed = {"gpu": "h100, c"}
+    offered = await ann.person.autocomplete(channel, "leaderboard create", "gpu", **typed)
+    assert [choice["value"] for choice in offered] == ["h100, CPU"]
     # On Discord alone she is an author; the platform does not know of it.
     message = await start_publication(ann, asked)
     await ann.press(message, "Publish", "scope_missing")

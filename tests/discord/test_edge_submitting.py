@@ -12,6 +12,7 @@ from discord_sim.cdn import FileUpload
 from discord_sim.errors import ActionNotOffered
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
+from shared.problems.warpboard_yml import BUILD_S_MAX
 from tests.discord.channel_users import message_text
 from tests.discord.platform import (
     BOARD,
@@ -37,7 +38,10 @@ pytestmark = [
 ]
 
 TEST = "leaderboard submit test"
-SLOW = FileUpload("kernel.py", "text/x-python", b"import time\ntime.sleep(60)\n" + KERNEL.data)
+# Its build takes as long as the longest budget, so that it runs until it is cancelled.
+ENDLESS = FileUpload(
+    "kernel.py", "text/x-python", f"import time\ntime.sleep({BUILD_S_MAX})\n".encode() + KERNEL.data
+)
 SETTING = "WARPBOARD_DISCORD_EDGE_THREADS"
 
 
@@ -74,15 +78,22 @@ async def ended(edge_sim: Simulator, person: Member, channel: str, count: int) -
 
 
 async def test_the_answer_shows_the_queue_place_and_cancels(
-    edge_platform: EdgePlatform, edge_sim: Simulator
+    edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:
+    folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / "patient")
+    with (folder / "warpboard.yml").open("a") as settings:
+        settings.write(f"budget_s: {{build: {BUILD_S_MAX}}}\n")
+    await asyncio.to_thread(
+        add_problem, edge_platform.running.url, folder, edge_platform.running.operator
+    )
     ada, bob = edge_sim.person("ada20"), edge_sim.person("bob20")
     channel = await edge_sim.add_channel("answers")
-    await wait_until_known(ada, channel)
-    first = await (await ada.slash(channel, TEST, script=SLOW, gpu="CPU", **BOARD)).answered()
+    await wait_until_known(ada, channel, "patient")
+    given = {"script": ENDLESS, "gpu": "CPU", "leaderboard_name": "patient"}
+    first = await (await ada.slash(channel, TEST, **given)).answered()
     await edge_sim.record.until(lambda: "running" in first["content"], "the run", END_S)
     assert f"<#{ada.threads(channel)[0]['id']}>" in first["content"]
-    doing = await ada.slash(channel, TEST, script=SLOW, gpu="CPU", **BOARD)
+    doing = await ada.slash(channel, TEST, **given)
     second = await doing.answered()
     await edge_sim.record.until(lambda: "place 1" in second["content"], "a place", END_S)
     await edge_sim.record.until(lambda: "begins " in second["content"], "an estimate", END_S)
@@ -92,13 +103,14 @@ async def test_the_answer_shows_the_queue_place_and_cancels(
     assert "place 1" in second["content"]
     room, thread = (one["id"] for one in ada.threads(channel))
     with stopped(edge_platform.running.pid("scheduler")):
-        await (await ada.click(second, "Cancel")).acknowledged()
+        pressed = await ada.click(second, "Cancel")
         await cancelling(edge_sim, ada, second)
         await cancelling(edge_sim, ada, ada.sees(thread)[0])
+        # The messages change before the platform knows, and a killed bot would not tell it.
+        await edge_sim.record.until(lambda: pressed.followups, "a word", END_S)
         await edge_platform.kill()
         await edge_platform.start()
         pressed = await ada.click(first, "Cancel")
-        await pressed.acknowledged()
         await edge_sim.record.until(lambda: pressed.followups, "a word", END_S)
         assert "is being cancelled" in pressed.followups[0]["content"]
         await cancelling(edge_sim, ada, ada.sees(room)[0])

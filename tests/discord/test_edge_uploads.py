@@ -113,3 +113,6 @@ def test_an_invalid_setting_is_refused_at_the_start(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_THREADS", "person")
     with pytest.raises(Refused, match="THREADS is 'person': expected submission or problem"):
         load_settings()
+    monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_LOBBY", "#lobby")
+    with pytest.raises(Refused, match="LOBBY is '#lobby': expected the id of a channel"):
+        load_settings()

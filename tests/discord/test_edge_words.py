@@ -1,14 +1,18 @@
 """What the edge says and takes, without Discord: nothing foreign is obeyed, limits are kept."""
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discord_edge.bot.client import build_command_groups
 from discord_edge.bot.messages import BODY_MAX, build_embed
 from discord_edge.leaderboards import tables
 from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX
+from discord_edge.notifications.texts import GREETING
 from discord_edge.submissions.models import Status, check_attachment, evolve
 from discord_edge.submissions.report import report_card
 from discord_edge.wording import Card, escaped, fenced, match_gpu_list, match_names, refusal_text
@@ -84,6 +88,32 @@ def test_a_table_is_narrow_and_its_page_is_there(
     lines = page.card.body.split("\n")[1:-1]
     assert len(lines) <= ROWS + 1
     assert all(len(line) <= WIDTH_MAX for line in lines)
+
+
+@given(st.lists(st.tuples(TEXT, st.floats(0.001, 1e9)), max_size=12), st.integers(2, 25))
+def test_the_rankings_of_several_gpu_types_are_one_card(
+    rows: list[tuple[str, float]], count: int
+) -> None:
+    each = tables.rows_of_each(count)
+    items = [
+        msgspec.structs.replace(ENTRY, rank=n + 1, participant=name, score_us=score, number=n)
+        for n, (name, score) in enumerate(rows)
+    ]
+    page = tables.ranking_page("t", items[:each], 0)
+    pages = {f"G{place}" * 13: page for place in range(count)}
+    card = tables.combined_card("t", pages, each)
+    assert len(card.body) <= BODY_MAX
+    assert len(card.title) + len(card.body) + len(card.footer) <= 6000
+    shown = [gpu for gpu in pages if gpu in card.body]
+    assert card.body.count("```") == (2 * len(shown) if rows else 0)
+    assert ("not shown: " in card.footer) == (len(shown) < count)
+
+
+def test_the_greeting_names_commands_that_exist() -> None:
+    named = re.findall(r"`/([a-z -]+)`", GREETING)
+    assert len(named) == 3
+    commands = [it for group in build_command_groups(()) for it in group.walk_commands()]
+    assert set(named) <= {command.qualified_name for command in commands}
 
 
 def test_a_list_of_leaderboards_on_many_gpu_types_is_a_card() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from discord_sim.settings import LISTEN, SettingsError, load_settings
+from discord_sim.guild import BITS
+from discord_sim.settings import LISTEN, LOBBY, ROLES, USERS, SettingsError, load_settings
 from tests.discord.bot_process import ROOT
 
 START_S = 30
@@ -24,7 +25,10 @@ START_S = 30
 def process() -> Iterator[subprocess.Popen[str]]:
     """`python -m discord_sim`."""
     arguments = [sys.executable, "-m", "discord_sim"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    environment = {LOBBY: "31", ROLES: "creator=11,admin=12:manage_guild", USERS: "omar=21:admin"}
+    with subprocess.Popen(
+        arguments, env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         process.terminate()
         assert process.wait(START_S) == 0
@@ -64,6 +68,7 @@ def test_users_act_over_http(bot: dict[str, Any]) -> None:
         _until_ready(http)
         ada = f"/people/{http.post('/people', json={'name': 'ada'}).json()['id']}"
         seen = {one["name"]: one["id"] for one in http.get(f"{ada}/channels").json()}
+        assert seen["lobby"] == "31"
         where = {"channel": seen["lobby"], "command": "leaderboard submit ranked"}
         typed = {"option": "leaderboard_name", "typed": "mat"}
         assert http.post(f"{ada}/autocomplete", json=where | typed).json()["choices"]
@@ -80,6 +85,8 @@ def test_users_act_over_http(bot: dict[str, Any]) -> None:
         assert [one["id"] for one in messages] == [done["message"]]
         state = http.get("/state").json()
         assert not state["violations"]
+        assert state["members"]["21"] == ["12"]
+        assert int(state["may"]["21"]) & BITS["manage_guild"]
         owner = {"role": state["roles"][1]["id"], "is_held": True}
         assert http.post(f"{ada}/roles", json=owner).json() == [owner["role"]]
         stranger = {"Sec-Fetch-Site": "cross-site"}
@@ -105,8 +112,19 @@ def test_an_address_in_use_is_named() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_invalid_setting_is_named() -> None:
-    with pytest.raises(SettingsError, match=rf"{LISTEN} is 'here'"):
-        load_settings({LISTEN: "here"})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (LISTEN, "here"),
+        (LOBBY, "lobby"),
+        (ROLES, "admin"),
+        (ROLES, "admin=12:everything"),
+        (USERS, "ada=x"),
+        (USERS, "ada=12:unknown"),
+    ],
+)
+def test_an_invalid_setting_is_named(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{name} (is|has) '{value}'"):
+        load_settings({name: value})
     with pytest.raises(SettingsError, match="an existing file"):
         load_settings({"WARPBOARD_DISCORD_OPENAPI": "/nowhere.json"})

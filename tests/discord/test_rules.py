@@ -59,7 +59,7 @@ def test_each_gpu_type_is_shown_with_its_harness_code() -> None:
 def test_without_a_registered_code_none_is_shown() -> None:
     known = select_harnesses(known_harnesses(a=("L4",), b=()), ["CPU"])
     card = rules_card(PROBLEM, "python", known)
-    assert "no agent of its GPU types has registered its code" in card.body
+    assert "no agent that could run it has registered its code" in card.body
     assert card.hint == ""
 
 

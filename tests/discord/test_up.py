@@ -1,8 +1,10 @@
 """`warpboard up --discord-sim`: the bot for somebody who has no account, in a browser."""
 
+import base64
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
+from tests.discord.channel_users import message_text, zip_problem
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, ROOT, UP_S_MAX, Running
 
@@ -48,13 +51,62 @@ def _until(http: httpx.Client, path: str, is_there: Any) -> Any:
     raise AssertionError(f"{path} is not so: {said}")
 
 
-def _offered(http: httpx.Client, person: str, where: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class PageUser:
+    """A user of the page, in one channel."""
+
+    http: httpx.Client
+    id: str
+    channel: str
+
+    def send(self, action: str, **fields: Any) -> httpx.Response:
+        """Act as the page does."""
+        body = {"channel": self.channel, **fields}
+        return self.http.post(f"/sim/people/{self.id}/{action}", json=body)
+
+    def use_command(self, command: str, expected: str, **options: Any) -> Any:
+        """Use a command, and return its answer once it contains a text."""
+        done = self.send("slash", command=command, options=options).json()
+        return self.wait_for(done["message"], expected)
+
+    def wait_for(self, message_id: str, expected: str) -> Any:
+        """Return a message once it contains a text."""
+
+        def shown(messages: Any) -> Any:
+            return [
+                it for it in messages if it["id"] == message_id and expected in message_text(it)
+            ]
+
+        path = f"/sim/people/{self.id}/channels/{self.channel}"
+        return shown(_until(self.http, path, shown))[0]
+
+
+def _offered(user: PageUser) -> None:
     """Wait until the bot has heard of a leaderboard."""
     until = time.monotonic() + UP_S_MAX
     command = {"command": "leaderboard show", "option": "leaderboard_name", "typed": "ide"}
-    while not http.post(f"{person}/autocomplete", json=where | command).json()["choices"]:
+    while not user.send("autocomplete", **command).json()["choices"]:
         assert time.monotonic() < until, "the bot knows of no leaderboard"
         time.sleep(0.05)
+
+
+def _publish(author: PageUser) -> None:
+    """Publish a problem by its author's form, menu and button."""
+    zipped, report = zip_problem()
+    files = {"reference_code": zipped.data, "report": report.encode()}
+    uploads = {
+        name: {"name": f"{name}.zip", "base64": base64.b64encode(data).decode()}
+        for name, data in files.items()
+    }
+    named = {"leaderboard_name": "copied", "deadline": "2099-01-02"}
+    message = author.use_command("leaderboard create", "Which GPU types", **named, **uploads)
+    [[menu]] = [row["components"] for row in message["components"]]
+    where = {"message": message["id"], "custom_id": menu["custom_id"]}
+    author.send("select", **where, values=["CPU"])
+    message = author.wait_for(message["id"], "Publish this?")
+    [[publish, _]] = [row["components"] for row in message["components"]]
+    author.send("click", message=message["id"], custom_id=publish["custom_id"])
+    author.wait_for(message["id"], "version 1 published")
 
 
 def test_the_bot_works_without_an_account_and_ctrl_c_stops_everything(running: Running) -> None:
@@ -63,19 +115,27 @@ def test_the_bot_works_without_an_account_and_ctrl_c_stops_everything(running: R
     page = rows["discord-sim"]
     with httpx.Client(base_url=page.removesuffix("/sim/"), timeout=60) as http:
         assert "Simulated Discord" in http.get("/sim/").text
-        _until(http, "/sim/state", lambda said: said["commands"] and said["is_connected"])
-        ada = f"/sim/people/{http.post('/sim/people', json={'name': 'ada'}).json()['id']}"
-        channels = {one["name"]: one["id"] for one in http.get(f"{ada}/channels").json()}
-        where = {"channel": channels["lobby"], "command": "leaderboard list"}
-        _offered(http, ada, where)
-        done = http.post(f"{ada}/slash", json=where | {"options": {}}).json()
-        assert not done["is_failed"]
-        said = _until(
-            http,
-            f"{ada}/channels/{channels['lobby']}",
-            lambda said: said and said[-1]["embeds"],
+        state = _until(http, "/sim/state", lambda said: said["commands"] and said["is_connected"])
+        ids = {one["username"]: one["id"] for one in state["people"]}
+        channels = http.get(f"/sim/people/{ids['ada']}/channels").json()
+        [lobby] = [one["id"] for one in channels if one["name"] == "lobby"]
+        ada, cora, mona, omar = (
+            PageUser(http, ids[name], lobby) for name in ("ada", "cora", "mona", "omar")
         )
-        assert "identity" in said[-1]["embeds"][0]["description"]
+        path = f"/sim/people/{ada.id}/channels/{lobby}"
+        [greeting] = _until(http, path, lambda messages: messages)
+        assert "`/leaderboard submit test`" in greeting["content"]
+        _offered(ada)
+        ada.use_command("leaderboard list", "identity")
+        # Each role has its commands, on the server and on the platform.
+        for user in (ada, cora):
+            refused = user.send("slash", command="moderate appeals")
+            assert "hidden from this user" in refused.json()["detail"]
+        mona.use_command("moderate appeals", "No submission needs a decision")
+        mona.use_command("agents list", "role_missing")
+        omar.use_command("agents list", "CPU")
+        omar.use_command("admin health", "healthy")
+        _publish(cora)
         state = http.get("/sim/state").json()
         assert state["violations"] == []
         assert state["own_faults"] == []

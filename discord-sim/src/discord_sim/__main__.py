@@ -6,7 +6,8 @@ import signal
 import sys
 
 from discord_sim.control import Control
-from discord_sim.settings import Settings, SettingsError, load_settings
+from discord_sim.guild import permission_bits
+from discord_sim.settings import MANAGE, Settings, SettingsError, load_settings
 from discord_sim.simulator import ServerOptions, Simulator
 
 
@@ -18,8 +19,14 @@ async def serve(settings: Settings) -> None:
     stopping = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stopping.set)
+    # Before a bot can connect, which is told the server's roles once.
+    await sim.add_channel("lobby", identity=settings.lobby)
+    for role in settings.roles:
+        allowed = permission_bits(MANAGE) if role.is_manager else 0
+        sim.guild.add_role(role.name, allowed, role.id)
+    for user in settings.users:
+        sim.guild.add_user(user.name, [user.role] if user.role else [], user.id)
     async with sim:
-        await sim.add_channel("lobby")
         addresses = {
             "url": sim.url,
             "page": f"{sim.url}/sim/",

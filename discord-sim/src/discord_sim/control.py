@@ -59,6 +59,7 @@ class Control:
         state = {
             "guild": sim.guild.id,
             "bot": sim.guild.bot_id,
+            "owner": sim.guild.owner_id,
             "is_connected": sim.gateway.is_connected,
             "people": [user for user in sim.guild.users.values() if not user["bot"]],
             "members": {identity: member["roles"] for identity, member in members.items()},

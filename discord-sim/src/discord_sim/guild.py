@@ -111,9 +111,9 @@ class Guild:
         """The bot, as a user."""
         return self.users[self.bot_id]
 
-    def add_user(self, name: str, roles: list[str] | None = None) -> str:
-        """Add a user to the server, and return the id."""
-        return self._join(shapes.user(self._ids.next(), name), roles or [])
+    def add_user(self, name: str, roles: list[str] | None = None, identity: str = "") -> str:
+        """Add a user to the server, and return the id; by default it is a new one."""
+        return self._join(shapes.user(identity or self._ids.next(), name), roles or [])
 
     def _join(self, user: Json, roles: list[str]) -> str:
         identity: str = user["id"]
@@ -121,15 +121,15 @@ class Guild:
         self.members[identity] = shapes.member(user, roles, self._clock.iso())
         return identity
 
-    def add_role(self, name: str, allowed: int = 0) -> str:
-        """Add a role, and return its id."""
-        identity = self._ids.next()
+    def add_role(self, name: str, allowed: int = 0, identity: str = "") -> str:
+        """Add a role, and return its id; by default it is a new one."""
+        identity = identity or self._ids.next()
         self.roles[identity] = shapes.role(identity, name, allowed, len(self.roles))
         return identity
 
-    def add_channel(self, name: str, kind: int = shapes.TEXT) -> Json:
-        """Add a channel."""
-        identity = self._ids.next()
+    def add_channel(self, name: str, kind: int = shapes.TEXT, identity: str = "") -> Json:
+        """Add a channel; by default its id is a new one."""
+        identity = identity or self._ids.next()
         channel = shapes.channel(identity, self.id, kind, name, len(self.channels))
         self.channels[identity] = channel
         return channel

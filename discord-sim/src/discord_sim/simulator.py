@@ -106,7 +106,11 @@ class Simulator(SimulatorState):
         return SimulatedUser(self, self.guild.owner_id)
 
     async def add_channel(
-        self, name: str, kind: int = shapes.TEXT, deny: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        name: str,
+        kind: int = shapes.TEXT,
+        deny: Mapping[str, tuple[str, ...]] | None = None,
+        identity: str = "",
     ) -> str:
         """Add a channel, and return its id; `deny` removes permissions of roles or users."""
         overwrites = [
@@ -118,7 +122,7 @@ class Simulator(SimulatorState):
             }
             for identity, names in (deny or {}).items()
         ]
-        channel = self.guild.add_channel(name, kind)
+        channel = self.guild.add_channel(name, kind, identity)
         change_channel(self, channel, {"permission_overwrites": overwrites})
         await self.gateway.emit("CHANNEL_CREATE", channel, GUILDS)
         return str(channel["id"])

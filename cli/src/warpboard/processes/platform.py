@@ -25,6 +25,7 @@ from warpboard.processes.services import (
     AGENT_ID,
     ESSENTIAL,
     PORTS,
+    SIM_USERS,
     PlatformConfig,
     Service,
     local_services,
@@ -134,6 +135,8 @@ class Platform:
             for service in table
             if service.name == AGENT
         ]
+        if self._table is with_discord:
+            enrolled.append(give_roles(self.url, token))
         await _run_together(*map(self._start, services), *enrolled)
 
     async def _lock_folder(self) -> int:
@@ -293,9 +296,8 @@ async def enrol(
     """Enrol the agent of this command with its own key; repeating it is harmless. Raises Failed."""
     agent = environ["WARPBOARD_GPU_AGENT_ID"]
     key = await _read_key((*command, "key"), environ)
-    headers = {"Authorization": f"Bearer {operator_token}", "Warpboard-Operator": "warpboard-up"}
     body = {"sign_key": key, "owner": "local", "reason": "it runs on the platform's own machine"}
-    async with httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False) as http:
+    async with _connect_operator(operator_token) as http:
         answer = await _post_until_ready(http, f"{url}/v1/admin/agents/{agent}/enroll", body)
     try:
         code = "" if answer.is_success else answer.json()["code"]
@@ -303,6 +305,34 @@ async def enrol(
         code = ""
     if not answer.is_success and code != REVOKED:
         raise Failed(f"agent {agent} was not enrolled: {answer.status_code} {answer.text}")
+
+
+async def give_roles(url: str, operator_token: str) -> None:
+    """Give the users of the simulated Discord their roles on the platform. Raises Failed.
+
+    Repeating it is harmless.
+    """
+    reason = "a user of the simulated Discord"
+    async with _connect_operator(operator_token) as http:
+        for user in SIM_USERS:
+            if not user.role:
+                continue
+            participants = f"{url}/v1/admin/participants"
+            identity = {"provider": "discord", "subject": user.id}
+            for path, body in (
+                (participants, {"name": user.name}),
+                (f"{participants}/{user.name}/identities", identity),
+                (f"{participants}/{user.name}/roles", {"role": user.role}),
+            ):
+                answer = await _post_until_ready(http, path, {**body, "reason": reason})
+                if not answer.is_success:
+                    detail = f"{answer.status_code} {answer.text}"
+                    raise Failed(f"{user.name} did not get the role {user.role}: {detail}")
+
+
+def _connect_operator(token: str) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {token}", "Warpboard-Operator": "warpboard-up"}
+    return httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False)
 
 
 async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -335,5 +365,5 @@ async def _post_until_ready(
         except httpx.TransportError as error:
             trouble = str(error)
         if time.monotonic() > deadline:
-            raise Failed(f"ingest took no enrolment within {ENROL_S_MAX:.0f} s: {trouble}")
+            raise Failed(f"ingest did not answer within {ENROL_S_MAX:.0f} s: {trouble}")
         await asyncio.sleep(ENROL_STEP_S)

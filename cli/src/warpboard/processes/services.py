@@ -17,9 +17,17 @@ SIM = "discord-sim"
 # Without these the platform accepts no submissions. Readers of the log and agents may be down for
 # a while: their work waits in the log.
 ESSENTIAL = frozenset({"nats-server", "ingest", "scheduler"})
-# Constant, so that the edge knows it before the simulator is up.
-SIM_GUILD = "1300000000000000000"
+# Constant, so that the edge knows them before the simulator is up.
+SIM_GUILD, SIM_LOBBY = "1300000000000000000", "1300000000000000001"
 SIM_TOKEN = "simulated.bot.token"  # noqa: S105  (nobody's)
+# The server's roles have the names of the platform's. Discord hides the commands of moderators and
+# admins from users who do not manage the server.
+SIM_ROLES = {
+    "creator": "1300000000000000011",
+    "moderator": "1300000000000000012",
+    "admin": "1300000000000000013",
+}
+SIM_MANAGERS = ("moderator", "admin")
 AGENT_STOP_S = 15.0
 SERVICE_STOP_S = 10.0
 
@@ -42,6 +50,26 @@ class PlatformConfig(NamedTuple):
     def at(self, port: str) -> str:
         """Return the address of a named port."""
         return f"{HOST}:{self.ports[port]}"
+
+
+class SimulatedUser(NamedTuple):
+    """A user whom the simulated Discord begins with, and their role, "" for a participant.
+
+    The id is constant, so that the user keeps their account when the platform starts again.
+    """
+
+    name: str
+    id: str
+    role: str = ""
+
+
+SIM_USERS = (
+    SimulatedUser("omar", "1300000000000000021", "admin"),
+    SimulatedUser("mona", "1300000000000000022", "moderator"),
+    SimulatedUser("cora", "1300000000000000023", "creator"),
+    # The page shows the last user first.
+    SimulatedUser("ada", "1300000000000000024"),
+)
 
 
 class Service(NamedTuple):
@@ -111,23 +139,37 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
 def with_discord(config: PlatformConfig) -> Sequence[Service]:
     """Return the services with a simulated Discord, which the edge uses like the real one."""
     url = f"http://{config.at('discord_sim')}"
-    listen = {"LISTEN": config.at("discord_sim"), "TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD}
+    server = {
+        "LISTEN": config.at("discord_sim"),
+        "TOKEN": SIM_TOKEN,
+        "GUILD": SIM_GUILD,
+        "LOBBY": SIM_LOBBY,
+        "ROLES": ",".join(
+            f"{name}={identity}" + (":manage_guild" if name in SIM_MANAGERS else "")
+            for name, identity in SIM_ROLES.items()
+        ),
+        "USERS": ",".join(
+            f"{user.name}={user.id}" + (f":{user.role}" if user.role else "") for user in SIM_USERS
+        ),
+    }
     simulated = Service(
         name=SIM,
         command=(sys.executable, "-P", "-m", "discord_sim"),
-        environ={f"WARPBOARD_DISCORD_SIM_{key}": value for key, value in listen.items()},
+        environ={f"WARPBOARD_DISCORD_SIM_{key}": value for key, value in server.items()},
         ops_port=config.ports["discord_sim"],
         address=f"{url}/sim/",
     )
     # Settings for a real Discord in the environment must not apply here.
-    settings = {"TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD, "API_URL": url, "CHANNELS": "", "ROLES": ""}
-    settings |= {"PUBLIC": "true", "PODIUMS": "true"}
+    settings = {"TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD, "API_URL": url, "CHANNELS": ""}
+    settings |= {"LOBBY": SIM_LOBBY, "PUBLIC": "true", "PODIUMS": "true"}
+    settings["ROLES"] = ",".join(f"{name}={identity}" for name, identity in SIM_ROLES.items())
     settings["PUBLIC_URL"] = f"http://{config.at('ingest')}"
-    edge_environ = {f"WARPBOARD_DISCORD_EDGE_{key}": value for key, value in settings.items()}
-    services = local_services(config)
-    edge = [
-        service._replace(environ={**service.environ, **edge_environ})
-        for service in services
-        if service.name == EDGE
+    environ = {
+        EDGE: {f"WARPBOARD_DISCORD_EDGE_{key}": value for key, value in settings.items()},
+        "ingest": {"WARPBOARD_INGEST_EDGE_ROLES": ",".join(SIM_MANAGERS)},
+    }
+    services = [
+        service._replace(environ={**service.environ, **environ.get(service.name, {})})
+        for service in local_services(config)
     ]
-    return (simulated, *(service for service in services if service.name != EDGE), *edge)
+    return (simulated, *services)

@@ -87,13 +87,10 @@ async def _run_platform(
     async def work(platform: "Platform") -> None:
         starting.close()
         await announce(context, platform, demand)
-        simulators = [row for row in platform.rows if row.name == SIM]
+        pages = [row.address for row in platform.rows if row.name == SIM]
         context.report(
             *welcome_lines(platform.url),
-            *(
-                f"a Discord of this machine's own, with the bot, in a browser: {row.address}"
-                for row in simulators
-            ),
+            *(line for page in pages for line in simulator_lines(page)),
             f"operators show the token in {folder / TOKEN}; warpboard admin finds it there",
             "Ctrl-C stops it",
         )
@@ -198,6 +195,15 @@ def welcome_lines(url: str) -> Iterator[str]:
     yield f"the API: {url}/docs; accounts and tokens for others: {url}/login"
     yield "to begin, in another terminal: warpboard problem publish problems/vectoradd, then"
     yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"
+
+
+def simulator_lines(page: str) -> Iterator[str]:
+    """Tell a new user of this machine how to try the bot."""
+    from warpboard.processes.services import SIM_USERS
+
+    users = ", ".join(f"{user.name} ({user.role or 'participant'})" for user in SIM_USERS)
+    yield f"a simulated Discord with the bot, for a browser: {page}"
+    yield f"  its users: {users}"
 
 
 @local_command("down", parameters=options.DATA_FOLDER, access=())

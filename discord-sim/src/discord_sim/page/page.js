@@ -87,11 +87,18 @@ function drawCommands() {
   drawOptions();
 }
 
+function withRoles(person) {
+  const held = here.state.members[person.id] ?? [];
+  const names = here.state.roles.filter((one) => held.includes(one.id)).map((one) => one.name);
+  if (person.id === here.state.owner) names.push("owns the server");
+  return names.length ? `${person.username} (${names.join(", ")})` : person.username;
+}
+
 function drawPeople() {
   const told = JSON.stringify([here.person, here.state.people, here.state.roles, here.state.members]);
   if (told === here.told) return;
   here.told = told;
-  at("people").replaceChildren(...here.state.people.map((one) => new Option(one.username, one.id)));
+  at("people").replaceChildren(...here.state.people.map((one) => new Option(withRoles(one), one.id)));
   at("people").value = here.person;
   const held = here.state.members[here.person] ?? [];
   const roles = here.state.roles.filter((one) => one.id !== here.state.guild && !(here.state.members[here.state.bot] ?? []).includes(one.id));

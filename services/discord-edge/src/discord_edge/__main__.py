@@ -62,6 +62,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
                 await _delete_consumer(settings)
                 await asyncio.Event().wait()
             await bot.channels.ensure_exist()
+            await retry_until_done(lambda: announcer.greet(settings.lobby))
             # Commands keep working while NATS is away.
             await retry_until_done(listen)
 

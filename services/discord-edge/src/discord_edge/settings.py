@@ -21,7 +21,8 @@ class Settings:
     every channel. `roles` maps server roles to platform roles, as `admin=<id>`. `api_url` selects
     another Discord than the public one, such as the simulator. `public` creates channels and
     announces results there, read from the log at `nats_url`; with `podiums`, also records and
-    podiums. `problems` is a local folder from which admins may create leaderboards during
+    podiums. It greets new members in the channel `lobby`, by default in one of those that it
+    creates. `problems` is a local folder from which admins may create leaderboards during
     development. `threads` gives users a thread per `submission` or per `problem`. `public_url` is
     the platform's public address, for links to files that are too large for Discord.
     """
@@ -33,6 +34,7 @@ class Settings:
     token: str = field(repr=False)
     edge_token: str = field(repr=False)
     channels: str = ""
+    lobby: str = ""
     roles: str = ""
     api_url: str = ""
     nats_url: str = ""
@@ -66,11 +68,7 @@ def load_settings() -> Settings:
         if not getattr(settings, name).strip():
             reason = f"{PREFIX}_{name.upper()} is empty: see docs/login.md and the README"
             raise Refused("bad_settings", reason, name)
-    try:
-        assert settings.channel_ids is not None
-    except ValueError as error:
-        reason = f"{PREFIX}_CHANNELS is {settings.channels!r}: expected ids separated by commas"
-        raise Refused("bad_settings", reason, "channels") from error
+    _check_channels(settings)
     try:
         unknown_roles = sorted(set(settings.role_names.values()) - set(ROLES))
     except ValueError:
@@ -86,6 +84,17 @@ def load_settings() -> Settings:
         reason = f"{PREFIX}_PUBLIC announces events from NATS: set {PREFIX}_NATS_URL as well"
         raise Refused("bad_settings", reason, "nats_url")
     return settings
+
+
+def _check_channels(settings: Settings) -> None:
+    try:
+        assert settings.channel_ids is not None
+    except ValueError as error:
+        reason = f"{PREFIX}_CHANNELS is {settings.channels!r}: expected ids separated by commas"
+        raise Refused("bad_settings", reason, "channels") from error
+    if settings.lobby and not settings.lobby.isdecimal():
+        reason = f"{PREFIX}_LOBBY is {settings.lobby!r}: expected the id of a channel"
+        raise Refused("bad_settings", reason, "lobby")
 
 
 def _check_threads(threads: str) -> None:

@@ -196,6 +196,17 @@ def match_gpu_list(typed: str, names: Sequence[str]) -> list[str]:
     return [", ".join([*entries, match]) for match in match_names(last, unused)]
 
 
+def split_gpus(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the GPU types of a list, each once; known `names` are spelled as they are there.
+
+    >>> split_gpus("cpu, H100 cpu T5", ["CPU", "H100"])
+    ('CPU', 'H100', 'T5')
+    """
+    spelled = {name.lower(): name for name in names}
+    entries = text.replace(",", " ").split()
+    return tuple(dict.fromkeys(spelled.get(entry.lower(), entry) for entry in entries))
+
+
 @dataclass(frozen=True)
 class Attachment:
     """A file of a card; without `data` only its size (0 if unknown) and link are shown."""

@@ -18,14 +18,14 @@ from discord_edge.bot.interactions import (
     defer,
     platform_roles,
     reply,
+    reply_with_card,
     reply_with_lines,
     user_api,
 )
 from discord_edge.bot.messages import build_embed
 from discord_edge.leaderboards import tables
-from discord_edge.platform_api import PlatformApi
 from discord_edge.submissions.reply import fetch_own_history
-from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names
+from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names, split_gpus
 from shared.api import leaderboards as api_models
 from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
@@ -107,11 +107,15 @@ async def list_(
     interaction: BotInteraction, state: Literal["active", "ended", "all"] = "active"
 ) -> None:
     """All leaderboards"""
-    await _show_page(interaction, "list", state, "")
+    await defer(interaction)
+    await _edit_page(interaction, "list", state, "", 0)
 
 
 @app_commands.command()
-@app_commands.describe(version="The version of the problem; by default the newest")
+@app_commands.describe(
+    gpu="GPU types separated by commas; by default you choose",
+    version="The version of the problem; by default the newest",
+)
 async def show(
     interaction: BotInteraction,
     leaderboard_name: Leaderboard,
@@ -119,15 +123,16 @@ async def show(
     version: app_commands.Range[int, 1] | None = None,
 ) -> None:
     """The ranking of a leaderboard"""
-    await _show_page(interaction, "show", leaderboard_name, gpu, version)
+    await _show_rankings(interaction, "show", leaderboard_name, gpu, version)
 
 
 @app_commands.command(name="show-personal")
+@app_commands.describe(gpu="GPU types separated by commas; by default you choose")
 async def personal(
     interaction: BotInteraction, leaderboard_name: Leaderboard, gpu: Gpus | None = None
 ) -> None:
     """Your ranked submissions"""
-    await _show_page(interaction, "own", leaderboard_name, gpu)
+    await _show_rankings(interaction, "own", leaderboard_name, gpu)
 
 
 @app_commands.command()
@@ -144,7 +149,8 @@ async def join(interaction: BotInteraction, code: app_commands.Range[str, 1, 100
 async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
     """The queues and your open submissions"""
     api = await defer(interaction)
-    gpus = [gpu] if gpu else interaction.client.leaderboards.gpus(None)[:CHOICES_MAX]
+    known_gpus = interaction.client.leaderboards.gpus(None)
+    gpus = split_gpus(gpu or "", known_gpus) or known_gpus[:CHOICES_MAX]
     lines = [tables.queue_line(name, await api.get(QueueOfGpu, "queue", name)) for name in gpus]
     try:
         page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
@@ -159,9 +165,8 @@ async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
     await reply(interaction, "\n".join(lines)[:CONTENT_MAX] or "The queues are empty.")
 
 
-async def _leaderboards_page(
-    interaction: BotInteraction, api: PlatformApi, state: str, number: int
-) -> tables.Page:
+async def _leaderboards_page(interaction: BotInteraction, state: str, number: int) -> tables.Page:
+    api = user_api(interaction)
     # The cache contains public leaderboards only.
     visible = await api.get(Problems, "problems", state="all", limit=ENTRIES_MAX)
     visible_problems = {problem.slug: problem for problem in visible.items}
@@ -180,20 +185,35 @@ async def _leaderboards_page(
 
 
 async def _ranking_page(
-    interaction: BotInteraction, api: PlatformApi, slug: str, gpu: str, number: int
+    interaction: BotInteraction, slug: str, gpu: str, number: int = 0, *, rows: int | None = None
 ) -> tables.Page:
+    """Return a page; with `rows` the only one, of so many rows and without trends."""
+    api = user_api(interaction)
     gpu, _, version_text = gpu.partition(AT_VERSION)
     version = {"version": int(version_text)} if version_text.isdecimal() else {}
     path = ("leaderboards", slug, gpu)
     board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX, **version)
     # Only after this read succeeded, which shows that the user may see the leaderboard.
-    before = {} if version else await interaction.client.trends.past_ranks(api, slug, gpu)
+    trends = interaction.client.trends
+    before = {} if version or rows else await trends.past_ranks(api, slug, gpu)
     title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
-    page = tables.ranking_page(title, board.items, number, f"event {board.as_of}", before)
+    items = board.items[:rows]
+    page = tables.ranking_page(title, items, number, f"event {board.as_of}", before)
     if board.items or not board.other_versions:
         return page
     body = tables.other_versions_text(board.problem_version, board.other_versions)
     return replace(page, card=replace(page.card, body=body))
+
+
+async def _personal_page(
+    interaction: BotInteraction, slug: str, gpu: str, number: int = 0, *, rows: int | None = None
+) -> tables.Page:
+    """Return a page; with `rows` the only one, of so many rows."""
+    api = user_api(interaction)
+    submissions = await fetch_own_history(api, slug, gpu)
+    board = await api.get(api_models.Leaderboard, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
+    ranks = tables.rank_labels(board.items)
+    return tables.personal_page(f"Yours: {slug} on {gpu}", submissions[:rows], number, ranks)
 
 
 def page_buttons(kind: str, slug: str, gpu: str, page: tables.Page) -> discord.ui.View | None:
@@ -230,39 +250,44 @@ async def _edit_page(
     interaction: BotInteraction, kind: str, slug: str, gpu: str, number: int
 ) -> None:
     """Show a page of the current data, with its time. Raises `Refused` and `Failed`."""
-    api = user_api(interaction)
     if kind == "list":
-        page = await _leaderboards_page(interaction, api, slug, number)
+        page = await _leaderboards_page(interaction, slug, number)
     elif kind == "show":
-        page = await _ranking_page(interaction, api, slug, gpu, number)
+        page = await _ranking_page(interaction, slug, gpu, number)
     else:
-        submissions = await fetch_own_history(api, slug, gpu)
-        path = ("leaderboards", slug, gpu)
-        board = await api.get(api_models.Leaderboard, *path, limit=ENTRIES_MAX)
-        ranks = tables.rank_labels(board.items)
-        page = tables.personal_page(f"Yours: {slug} on {gpu}", submissions, number, ranks)
+        page = await _personal_page(interaction, slug, gpu, number)
     embed = build_embed(replace(page.card, at=time.time()))
     view = page_buttons(kind, slug, gpu, page)
     await interaction.edit_original_response(content=None, embed=embed, view=view)
 
 
-async def _show_page(
+async def _show_rankings(
     interaction: BotInteraction, kind: str, slug: str, gpu: str | None, version: int | None = None
 ) -> None:
+    """Show the pages of one GPU type, or the first rows of several. Raises `Refused`, `Failed`."""
     api = await defer(interaction)
-    if gpu is None:
-        gpus = (await interaction.client.leaderboards.get(api, slug)).gpus
+    known_gpus = (await interaction.client.leaderboards.get(api, slug)).gpus
+    gpus = split_gpus(gpu or "", known_gpus) or tuple(known_gpus)
+    if not gpus:
+        raise Refused("unknown_gpu", f"`{slug}` has no GPU type")
+    if not gpu and len(gpus) > 1:
+        menu, question = GpuMenu(interaction, gpus), f"Which GPU types of `{slug}`?"
+        gpus = await menu.ask(question, "Nothing was chosen within two minutes.")
         if not gpus:
-            raise Refused("unknown_gpu", f"`{slug}` has no GPU type")
-        gpu = gpus[0]
-        if len(gpus) > 1:
-            menu, question = GpuMenu(interaction, gpus, 1), f"Which GPU type of `{slug}`?"
-            gpu = "".join(await menu.ask(question, "Nothing was chosen within two minutes."))
-            if not gpu:
-                return
-    if version is not None:
-        gpu = f"{gpu}{AT_VERSION}{version}"
-    await _edit_page(interaction, kind, slug, gpu, 0)
+            return
+    suffix = "" if version is None else f"{AT_VERSION}{version}"
+    if len(gpus) == 1:
+        await _edit_page(interaction, kind, slug, f"{gpus[0]}{suffix}", 0)
+        return
+    gpus, rows = gpus[:CHOICES_MAX], tables.rows_of_each(len(gpus))
+    read_page = _ranking_page if kind == "show" else _personal_page
+    pages = {
+        name: await read_page(interaction, slug, f"{name}{suffix}", rows=rows) for name in gpus
+    }
+    title = f"Yours: {slug}" if kind == "own" else slug
+    title += f", version {version}" if version is not None else ""
+    card = tables.combined_card(title, pages, rows)
+    await reply_with_card(interaction, replace(card, at=time.time()))
 
 
 COMMANDS: Commands = (list_, show, personal, join, queue, help_)

@@ -13,6 +13,9 @@ ROWS = 10
 WIDTH_MAX = 56
 # Ten such lines and the banner fit into a card, however many GPU types there are.
 LINE_MAX = 370
+# The rows and headings, and the characters, of all tables that one card shows together.
+LINES_TOGETHER_MAX = 48
+TOGETHER_LENGTH_MAX = 4000
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,32 @@ def ranking_page(
     ]
     headings = ("rank", *(["week"] if before else []), "participant", "score", "id")
     return _table_page(title, headings, rows, entries, number, note)
+
+
+def rows_of_each(count: int) -> int:
+    """Return how many rows each of several tables has in one card.
+
+    >>> [rows_of_each(count) for count in (2, 6, 25)]
+    [10, 7, 1]
+    """
+    return max(1, min(ROWS, LINES_TOGETHER_MAX // count - 1))
+
+
+def combined_card(title: str, pages: Mapping[str, Page], rows: int) -> Card:
+    r"""Show the first rows of the tables of several GPU types below each other.
+
+    >>> pages = {gpu: paginate("t", [gpu.lower()], 0) for gpu in ("CPU", "H100")}
+    >>> combined_card("sort", pages, 10).body
+    '**CPU**\ncpu\n**H100**\nh100'
+    """
+    sections = [f"**{escaped(gpu, 40)}**\n{page.card.body}" for gpu, page in pages.items()]
+    count = len(sections)
+    while count > 1 and len("\n".join(sections[:count])) > TOGETHER_LENGTH_MAX:
+        count -= 1
+    missing = ", ".join(list(pages)[count:])
+    note = f" · not shown: {shorten(missing, 200)}" if missing else ""
+    footer = f"the first {rows} of each; choose one GPU type to see all{note}"
+    return Card(escaped(title, 200), "\n".join(sections[:count]), footer=footer)
 
 
 def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:

@@ -91,6 +91,28 @@ class Announcer:
         # The clock and an event may lead to the same change at once.
         self._lock = asyncio.Lock()
 
+    async def greet(self, lobby: str) -> None:
+        """Show in the lobby once what to do first; a deleted greeting is sent again.
+
+        Without a lobby it is shown in the bot's general channel. Raises `Failed`.
+        """
+        room = lobby or await self._channels.general_channel()
+        name = f"greeting:{room}"
+        message = await self._ledger.made(name)
+
+        async def send(text: str) -> str:
+            # Discord remembers the nonce of a deleted message for minutes.
+            return await self._channels.send(room, text, message_nonce(f"{name}:{message}"))
+
+        try:
+            if message is None or not await self._channels.update_message(
+                room, message, texts.GREETING
+            ):
+                message_id = await self._sender.send_once(name, room, texts.GREETING, send)
+                await self._ledger.keep(name, message_id)
+        except Refused as refused:
+            _log.warning("the channel %s has no greeting: %s", room, refused.reason)
+
     async def act(self, recorded: RecordedEvent, _nonce: str) -> None:
         """Announce one event, however long Discord is away. Raises `Refused`."""
         try:

@@ -35,9 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class ServerChannels(NamedTuple):
-    """The ids of the forum and of the results channel, and of the role to mention, if any."""
+    """The ids of the channels, and of the role to mention, if any."""
 
     central: int
+    general: int
     submissions: int
     participants: int | None
 
@@ -69,14 +70,14 @@ class ServerSetup:
         central = await self._ensure(
             "channel", CENTRAL, lambda: forum(CENTRAL, category=category, reason=AUDIT_REASON)
         )
-        await self._ensure("channel", GENERAL, text_channel(GENERAL))
+        general = await self._ensure("channel", GENERAL, text_channel(GENERAL))
         submissions = await self._ensure("channel", SUBMISSIONS, text_channel(SUBMISSIONS))
         try:
             roles = {name: await self._ensure("role", name, role(name)) for name in ROLES}
         except Refused as refused:
             _log.warning("no roles are created: give the bot Manage Roles (%s)", refused.reason)
             roles = {}
-        return ServerChannels(central, submissions, roles.get(PARTICIPANT))
+        return ServerChannels(central, general, submissions, roles.get(PARTICIPANT))
 
     async def _ensure(self, kind: Literal["channel", "role"], name: str, create: Create) -> int:
         guild, key = self.guild, f"{kind}:{self.guild.id}:{name}"
@@ -152,6 +153,23 @@ class DiscordPublicChannels:
     async def results_channel(self) -> str:
         """Return the channel where results and podiums are announced."""
         return str((await self._wait_for_channels()).submissions)
+
+    async def general_channel(self) -> str:
+        """Return the channel that has no other purpose."""
+        return str((await self._wait_for_channels()).general)
+
+    async def update_message(self, room: str, identity: str, text: str) -> bool:
+        """Give a message this text, and return whether the message still exists."""
+        await self._wait_for_channels()
+        channel = self._client.get_partial_messageable(int(room))
+        with translate_discord_errors():
+            try:
+                message = await channel.fetch_message(int(identity))
+            except discord.NotFound:
+                return False
+            if message.content != text:
+                await message.edit(content=text)
+        return True
 
     async def start_thread(self, message: str, name: str) -> str:
         """Start a thread at an announcement, and return its id."""

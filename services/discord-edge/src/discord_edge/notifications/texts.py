@@ -42,6 +42,12 @@ RULE_MAX, REASON_MAX = 200, 600
 HELD = " is held: it stays off its leaderboard until a moderator has reviewed it"
 DISQUALIFIED = " is disqualified: it is no longer on its leaderboard"
 MatchKind = Literal["kept", "paired", "missing", "strange"]
+GREETING = """\
+**Welcome! Submit a kernel here, and it is ranked by how fast it runs.**
+1. `/leaderboard list` shows what is open.
+2. `/leaderboard template` gives you a file to start from.
+3. `/leaderboard submit test` checks your file; `ranked` instead of `test` ranks it.
+Only you see the answers."""
 TEXTS: Mapping[str, str] = {
     "kept": "✅ {problem}: its post exists",
     "paired": "🔗 {problem}: the post with its name now belongs to it",

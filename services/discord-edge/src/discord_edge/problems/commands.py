@@ -81,8 +81,26 @@ def calling_convention(problem: FullProblem, language: str) -> str:
         return "output_t custom_kernel(input_t data), compiled with the problem's own headers"
     if problem.form == "kernelbench":
         return "class ModelNew in a .py file, by the harness"
+    return harness_convention(language)
+
+
+def harness_convention(language: str) -> str:
+    """Say what a submission must define if the harness itself calls it.
+
+    >>> harness_convention("python")
+    'custom_kernel(data) in a .py file, by the harness'
+    """
     call = CALLS.get(language, CALLS[PYTHON])
     return f"{call}, or {NVRTC}" if language == "cuda" else call
+
+
+def harness_card(language: str, codes: Sequence[Harness]) -> Card:
+    """Show how any submission in a language is called, and by which harness codes."""
+    gpus = sorted({user.gpu for code in codes for user in code.agents})
+    call = f"**called, {language}** {escaped(harness_convention(language), LINE_MAX)}"
+    more = "With a `leaderboard_name`: its cases, tolerances, score and files."
+    body = "\n".join([HARNESS, *_harness_lines(gpus, codes), call, more])
+    return Card("How submissions are evaluated", body, hint=_harness_hint(codes))
 
 
 def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) -> Card:
@@ -101,13 +119,16 @@ def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) ->
     }
     lines = [f"**{name}** {escaped(text, LINE_MAX)}" for name, text in texts.items() if text]
     body = "\n".join([HARNESS, *_harness_lines(problem.gpus, codes), *lines])
-    hint = f"`{codes[0].url}` of the platform's API has the harness" if codes else ""
-    return Card(f"How {problem.slug} is evaluated", body, hint=hint)
+    return Card(f"How {problem.slug} is evaluated", body, hint=_harness_hint(codes))
+
+
+def _harness_hint(codes: Sequence[Harness]) -> str:
+    return f"`{codes[0].url}` of the platform's API has the harness" if codes else ""
 
 
 def _harness_lines(problem_gpus: Sequence[str], codes: Sequence[Harness]) -> Iterator[str]:
     if not codes:
-        yield "**harness** none yet: no agent of its GPU types has registered its code"
+        yield "**harness** none yet: no agent that could run it has registered its code"
     for code in codes:
         agent_gpus = {user.gpu for user in code.agents}
         gpus = escaped(", ".join(gpu for gpu in problem_gpus if gpu in agent_gpus), 80)
@@ -183,22 +204,31 @@ async def reference(interaction: BotInteraction, leaderboard_name: Leaderboard) 
 
 
 @app_commands.command(name="eval-code")
+@app_commands.describe(leaderboard_name="Add the rules and files of this leaderboard")
 async def eval_code(
     interaction: BotInteraction,
-    leaderboard_name: Leaderboard,
     language: Literal["python", "cuda"] | None = None,
+    leaderboard_name: Leaderboard | None = None,
 ) -> None:
-    """How a leaderboard evaluates, with its harness and files"""
+    """How submissions are evaluated, with the harness"""
     api = await defer(interaction)
-    problem = await api.get(FullProblem, "problems", leaderboard_name)
-    chosen_language = choose_language(problem, language)
-    codes = select_harnesses(await api.get(Harnesses, "harnesses"), problem.gpus)
-    card = rules_card(problem, chosen_language, codes)
+    harnesses = await api.get(Harnesses, "harnesses")
+    problem = None
+    if leaderboard_name is None:
+        codes = harnesses.items[:CODES_MAX]
+        card = harness_card(language or PYTHON, codes)
+    else:
+        problem = await api.get(FullProblem, "problems", leaderboard_name)
+        codes = select_harnesses(harnesses, problem.gpus)
+        card = rules_card(problem, choose_language(problem, language), codes)
     if codes:
         # The zip may have been deleted; the rest of the answer is still useful.
         with contextlib.suppress(Refused):
             data, link = await api.get_file(codes[0].url), api.link(codes[0].url)
             card = replace(card, files=(Attachment(codes[0].name, data, len(data), link),))
+    if problem is None:
+        await reply_with_card(interaction, card)
+        return
     names = [
         file.name
         for file in problem.files

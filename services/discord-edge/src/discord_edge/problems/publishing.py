@@ -1,7 +1,6 @@
 """The commands with which authors and admins publish and archive problems."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -33,13 +32,21 @@ from discord_edge.bot.messages import build_embed
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
 from discord_edge.problems import drafts, repository_updates
-from discord_edge.wording import CONTENT_MAX, escaped, match_names, without_mentions
+from discord_edge.wording import (
+    CONTENT_MAX,
+    escaped,
+    match_gpu_list,
+    match_names,
+    split_gpus,
+    without_mentions,
+)
+from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
 from shared.api.problems import FullProblem
 from shared.clock import now
 from shared.errors import Refused
 from shared.problem_folders import find_task_folders, read_problem_files
-from shared.problems.compilation import compile_problem
+from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import REPORT_BYTES_MAX, CheckReport, require_clean
 
 MAY = ("creator", "admin")
@@ -49,17 +56,33 @@ DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
 SUFFIX = "-dev"
 DAYS = 365
-UNCHECKED = "published from a development folder with /admin create-local"
+UNCHECKED_FOLDER = "published from a development folder with /admin create-local"
+UNCHECKED_UPLOAD = "an admin published it with /leaderboard create and gave no reason"
 CHECK_COMMAND = "`warpboard problem check DIRECTORY`"
 Line = app_commands.Range[str, 1, 100]
+
+
+def gpus_with_agents(agents: Agents) -> list[str]:
+    """Return the GPU types for which an enrolled agent is online."""
+    online = [agent for agent in agents.items if agent.is_alive and agent.is_enrolled]
+    return sorted({agent.gpu for agent in online if agent.revoked is None})
+
+
+async def _match_gpus_with_agents(interaction: BotInteraction, typed: str) -> list[str]:
+    agents = await interaction.client.cache.get(None, Agents, "agents")
+    return match_gpu_list(typed, gpus_with_agents(agents) if agents else [])
+
+
+NewGpus = app_commands.Transform[str, CompletedName(_match_gpus_with_agents)]
 
 
 @app_commands.command()
 @app_commands.describe(
     leaderboard_name="The name of the problem's directory",
-    deadline="YYYY-MM-DD HH:MM in UTC, or none",
-    reference_code="One reference as .py, or a .zip of the directory with task.yml",
-    report="The output of `warpboard problem check DIRECTORY --json`",
+    deadline="YYYY-MM-DD or YYYY-MM-DD HH:MM in UTC, or none",
+    reference_code="A .zip of the directory with task.yml, or one reference as .py",
+    gpu="GPU types separated by commas; by default you choose among those with agents",
+    report="The output of `warpboard problem check DIRECTORY --json`; admins may leave it out",
     unchecked="Why there is no report; for admins only",
     visibility="Who sees it",
     description="The statement, if the files have no statement.md and there is no report",
@@ -70,6 +93,7 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     leaderboard_name: Slug,
     deadline: app_commands.Range[str, 1, 40],
     reference_code: discord.Attachment,
+    gpu: NewGpus | None = None,
     report: discord.Attachment | None = None,
     unchecked: Reason | None = None,
     visibility: Literal["public", "closed"] = "public",
@@ -78,6 +102,8 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     """Publish a problem with its leaderboard"""
     api = await defer(interaction, *MAY)
     slug, ends_at = leaderboard_name.strip().lower(), drafts.parse_closing_time(deadline, now())
+    if report is None and unchecked is None and ADMIN in platform_roles(interaction):
+        unchecked = UNCHECKED_UPLOAD
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
@@ -87,11 +113,10 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     files = drafts.add_description(files, description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     check = None if report is None else await _read_report(report, slug, version.digest)
-    draft = drafts.ProblemDraft(version, ends_at, version.gpus, visibility, check, unchecked or "")
-    gpus = await _choose_gpus(interaction, draft)
+    gpus = await _choose_gpus(interaction, version, gpu)
     if not gpus:
         return
-    draft = replace(draft, gpus=gpus)
+    draft = drafts.ProblemDraft(version, ends_at, gpus, visibility, check, unchecked or "")
     confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
     if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
@@ -113,13 +138,21 @@ async def _read_report(file: discord.Attachment, slug: str, digest: str) -> Chec
     return report
 
 
-async def _choose_gpus(interaction: BotInteraction, draft: drafts.ProblemDraft) -> tuple[str, ...]:
-    gpus = (*draft.version.gpus, *interaction.client.leaderboards.gpus(None))
-    gpus = tuple(dict.fromkeys(gpus))
-    if len(gpus) == 1:
+async def _choose_gpus(
+    interaction: BotInteraction, version: ProblemVersion, option: str | None
+) -> tuple[str, ...]:
+    """Return the named GPU types, or ask for some that have agents; empty without an answer."""
+    served = gpus_with_agents(await interaction.client.api.get(Agents, "agents"))
+    if gpus := split_gpus(option or "", (*version.gpus, *served)):
         return gpus
-    text = f"Which GPU types does `{draft.version.slug}` take? Choose within two minutes."
-    choice = await GpuMenu(interaction, gpus).ask(text)
+    text = f"Which GPU types does `{version.slug}` take?"
+    if not served:
+        text += " No agent is online: these are the types that its files name."
+    elif missing := [gpu for gpu in version.gpus if gpu not in served]:
+        names = escaped(", ".join(missing))
+        text += f" These have agents. Its files also name {names}: for those, use `gpu`."
+    text += " Choose within two minutes."
+    choice = await GpuMenu(interaction, served or version.gpus).ask(text)
     if not choice:
         await reply(interaction, "Nothing was chosen within two minutes, so nothing is published.")
     return choice
@@ -200,10 +233,12 @@ async def create_local(
     slug = f"{folder.name.lower()}{SUFFIX}"
     files = await asyncio.to_thread(read_problem_files, folder, root)
     version = await asyncio.to_thread(compile_problem, slug, files)
-    gpus = tuple(name.strip() for name in (gpu or "").split(",") if name.strip())
+    gpus = split_gpus(gpu or "", version.gpus)
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
-    draft = drafts.ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED)
+    draft = drafts.ProblemDraft(
+        version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED_FOLDER
+    )
     published = await api.publish(draft.fields, files)
     state = "published" if published.is_new else "already exists"
     title = f"**{escaped(slug)}** version {published.problem_version}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from discord_edge.platform_api import DiscordUser
-from discord_edge.wording import CONTENT_MAX, escaped
+from discord_edge.wording import CONTENT_MAX, escaped, split_gpus
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission, Progress, StageResult, SubmissionRequest
 from shared.errors import Refused
@@ -84,16 +84,14 @@ def choose_gpus(
 
     Raises `Refused` `unknown_gpu`.
     """
-    names = (option or "").replace(",", " ").split()
-    names = names or list(read_directives(decode_source(source)).gpus)
-    if not names:
+    directive = " ".join(read_directives(decode_source(source)).gpus)
+    choice = split_gpus(option or "", gpus) or split_gpus(directive, gpus)
+    if not choice:
         return tuple(gpus) if len(gpus) == 1 else ()
-    gpus_by_name = {gpu.lower(): gpu for gpu in gpus}
-    unknown = [name for name in names if name.lower() not in gpus_by_name]
-    if unknown:
+    if unknown := [gpu for gpu in choice if gpu not in gpus]:
         accepted = ", ".join(gpus) or "no GPU type"
         raise Refused("unknown_gpu", f"`{slug}` takes {accepted}, not `{unknown[0][:30]}`", "gpu")
-    return tuple(dict.fromkeys(gpus_by_name[name.lower()] for name in names))
+    return choice
 
 
 @dataclass(frozen=True)
