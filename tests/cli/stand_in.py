@@ -100,9 +100,14 @@ class StandIn:
 
 def complete_answer(request: ReceivedRequest, body: dict[str, Any]) -> dict[str, Any]:
     """Return an answer with every field that the route's type requires."""
-    route = f"{request.method} {request.path.partition('?')[0]}"
-    model = next((model for path, model in ROUTES.items() if re.fullmatch(path, route)), None)
+    model = find_model(request)
     return body if model is None else make_document(model, body)
+
+
+def find_model(request: ReceivedRequest) -> type[msgspec.Struct] | None:
+    """Return the type of a route's answer, if it is known."""
+    route = f"{request.method} {request.path.partition('?')[0]}"
+    return next((model for path, model in ROUTES.items() if re.fullmatch(path, route)), None)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from shared.api.leaderboards import Leaderboard
 from tests.cli.answers import ANSWER, PASSED, WRONG
 from tests.cli.command_runner import run_against, run_warpboard
-from tests.cli.stand_in import Respond, respond_in_turn, run_stand_in
+from tests.cli.stand_in import ReceivedRequest, Respond, respond_in_turn, run_stand_in
 from tests.support.api_examples import make_document
 from tests.support.platform import ROOT
 
@@ -27,6 +27,20 @@ def kernel(tmp_path: Path) -> Path:
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL)
     return file
+
+
+def submitting(*answers: tuple[int, Any]) -> Respond:
+    """Answers a submission in turn, and what is read before it."""
+    agent = {"id": "a1", "gpu": "CPU", "is_alive": True, "standing": "enrolled"}
+    problem = PROBLEM | {"gpus": ["CPU"]}
+    reads = {"/v1/agents": {"items": [agent]}, "/v1/problems/matmul": problem}
+    respond = respond_in_turn(*answers)
+    return lambda heard: (200, reads[heard.path]) if heard.path in reads else respond(heard)
+
+
+def sent(heard: list[ReceivedRequest]) -> list[ReceivedRequest]:
+    """The submissions among requests."""
+    return [request for request in heard if request.method == "POST"]
 
 
 def test_the_help_tells_the_exit_codes() -> None:
@@ -104,41 +118,42 @@ def test_without_a_platform_the_commands_say_how_to_start_one(tmp_path: Path) ->
 
 def test_a_refusal_is_one_line_with_its_field(kernel: Path) -> None:
     refusal = {"detail": "no such GPU\ntype", "code": "unknown_gpu", "errors": [{"field": "gpu"}]}
-    result, _ = run_against(respond_in_turn((400, refusal)), "submit", kernel, "--gpu", "X")
+    result, _ = run_against(submitting((400, refusal)), "submit", kernel, "--gpu", "X")
     assert result.exit_code == 2
     assert result.stderr == "warpboard: no such GPU type [gpu]\n"
 
 
 def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path) -> None:
     refusal = {"detail": "5 of 5 are used of matmul.CPU.ranked", "code": "quota_exceeded"}
-    result, heard = run_against(respond_in_turn((429, refusal)), "submit", kernel)
-    assert (result.exit_code, len(heard)) == (4, 1)
+    result, heard = run_against(submitting((429, refusal)), "submit", kernel)
+    assert (result.exit_code, len(sent(heard))) == (4, 1)
     assert result.stderr == "warpboard: 5 of 5 are used of matmul.CPU.ranked\n"
 
 
 def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> None:
     refusal = {"detail": "no submission is taken in: a new disk", "code": "submissions_paused"}
-    result, heard = run_against(respond_in_turn((503, refusal)), "submit", kernel)
-    assert (result.exit_code, len(heard)) == (2, 1)
+    result, heard = run_against(submitting((503, refusal)), "submit", kernel)
+    assert (result.exit_code, len(sent(heard))) == (2, 1)
     assert "a new disk" in result.stderr
 
 
 def test_submit_tells_what_is_left_of_the_quota(kernel: Path) -> None:
     quota = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 86400}
     receipt = RECEIPT | {"submissions": [{"number": 12, "gpu": "CPU", "quota": quota}]}
-    result, _ = run_against(respond_in_turn((202, receipt)), "submit", kernel, "--no-wait")
+    result, _ = run_against(submitting((202, receipt)), "submit", kernel, "--no-wait")
     assert "; 3 of 5 left of m.CPU.ranked per day" in result.stdout
 
 
 def test_submit_takes_the_leaderboard_from_the_file(kernel: Path) -> None:
     result, heard = run_against(
-        respond_in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--as", "ada"
+        submitting((202, RECEIPT)), "submit", kernel, "--no-wait", "--as", "ada"
     )
     assert result.exit_code == 0
     assert "submission 12 received: matmul on CPU" in result.stdout
-    assert b'name="problem"\r\n\r\nmatmul' in heard[0].body
-    assert b'name="mode"\r\n\r\nranked' in heard[0].body
-    assert heard[0].headers["warpboard-participant"] == "ada"
+    (request,) = sent(heard)
+    assert b'name="problem"\r\n\r\nmatmul' in request.body
+    assert b'name="mode"\r\n\r\nranked' in request.body
+    assert request.headers["warpboard-participant"] == "ada"
 
 
 def test_submit_without_any_leaderboard_is_refused(tmp_path: Path) -> None:
@@ -160,23 +175,41 @@ def test_a_file_that_is_not_utf8_is_refused_here(tmp_path: Path) -> None:
 def test_a_submission_is_asked_again_under_one_key(kernel: Path) -> None:
     away = (503, {"detail": "starting", "code": "unavailable"})
     result, heard = run_against(
-        respond_in_turn(away, away, (202, RECEIPT)), "submit", kernel, "--no-wait"
+        submitting(away, away, (202, RECEIPT)), "submit", kernel, "--no-wait"
     )
     assert result.exit_code == 0
-    assert len(heard) == 3
-    assert len({request.headers["idempotency-key"] for request in heard}) == 1
+    assert len(sent(heard)) == 3
+    assert len({request.headers["idempotency-key"] for request in sent(heard)}) == 1
 
 
 def test_two_submissions_have_two_keys(kernel: Path) -> None:
-    with run_stand_in(respond_in_turn((202, RECEIPT))) as standin:
+    with run_stand_in(submitting((202, RECEIPT))) as standin:
         for _ in range(2):
             run_warpboard("submit", kernel, "--no-wait", "--url", standin.url)
-    assert len({request.headers["idempotency-key"] for request in standin.heard}) == 2
+    assert len({request.headers["idempotency-key"] for request in sent(standin.heard)}) == 2
 
 
 def life(*states: dict[str, Any]) -> Respond:
     """A receipt, then one state after the other."""
-    return respond_in_turn((202, RECEIPT), *((200, state) for state in states))
+    return submitting((202, RECEIPT), *((200, state) for state in states))
+
+
+@pytest.mark.parametrize("extra", [(), ("--yes",), ("--json",)])
+def test_submit_without_an_agent_says_so_and_does_not_wait_for_an_answer(
+    kernel: Path, extra: tuple[str, ...]
+) -> None:
+    silent = {"id": "a2", "gpu": "H100", "standing": "enrolled"}
+    held = {"id": "a3", "gpu": "B200", "is_alive": True, "standing": "drained"}
+    live = {"id": "a1", "gpu": "CPU", "is_alive": True, "standing": "enrolled"}
+    receipts = {"submissions": [{"number": 12, "gpu": "H100"}]}
+    problem = PROBLEM | {"gpus": ["CPU", "H100", "B200"]}
+    agents = {"items": [silent, held, live]}
+    say = respond_in_turn((200, problem), (200, agents), (202, receipts))
+    gpus = ("--gpu", "h100", "--gpu", "B200", "--gpu", "CPU")
+    result, heard = run_against(say, "submit", kernel, "--no-wait", *gpus, *extra)
+    assert (result.exit_code, len(sent(heard))) == (0, 1)
+    assert "no live agent takes jobs for H100, B200: " in result.stderr
+    assert "submit anyway?" not in result.output
 
 
 def test_submit_waits_for_the_end(kernel: Path) -> None:
@@ -185,13 +218,13 @@ def test_submit_waits_for_the_end(kernel: Path) -> None:
     assert result.exit_code == 0
     assert "submission 12: passed (ranked on CPU)" in result.stdout
     assert "submission 12: running" in result.stderr
-    queries = [request.path.partition("?")[2] for request in heard[1:]]
+    queries = [request.path.partition("?")[2] for request in heard if "?" in request.path]
     assert [query.partition("&")[0] for query in queries] == ["after=-1", "after=12", "after=20"]
 
 
 def test_waiting_outlives_a_platform_that_restarts(kernel: Path) -> None:
     away = (503, {"detail": "restarting", "code": "unavailable"})
-    say = respond_in_turn((202, RECEIPT), (200, ANSWER), away, away, (200, PASSED))
+    say = submitting((202, RECEIPT), (200, ANSWER), away, away, (200, PASSED))
     result, _ = run_against(say, "submit", kernel)
     assert result.exit_code == 0
     assert "restarting" in result.stderr
@@ -264,8 +297,8 @@ def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
 
 
 def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
-    _, (sent,) = run_against(
-        respond_in_turn((202, RECEIPT)),
+    _, heard = run_against(
+        submitting((202, RECEIPT)),
         "submit",
         kernel,
         "--no-wait",
@@ -274,8 +307,9 @@ def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
         "--tag",
         "v2",
     )
-    assert b'name="note"\r\n\r\ntiles' in sent.body
-    assert b'name="tag"\r\n\r\nv2' in sent.body
+    (request,) = sent(heard)
+    assert b'name="note"\r\n\r\ntiles' in request.body
+    assert b'name="tag"\r\n\r\nv2' in request.body
     _, (list_request,) = run_against(
         respond_in_turn((200, {"items": []})), "submission", "list", "--tag", "v2"
     )

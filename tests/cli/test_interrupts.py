@@ -1,7 +1,10 @@
 """A signal ends a command at once, with its exit code and one line."""
 
 import asyncio
+import os
+import select
 import signal
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -13,6 +16,7 @@ from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.support.waits import eventually
 
 WITHIN_S = 20.0
+WORDS = (sys.executable, "-m", "warpboard")
 LOADING = """
 import sys, time
 
@@ -43,7 +47,7 @@ async def test_a_signal_ends_a_wait(
 ) -> None:
     with run_stand_in(respond_in_turn((200, ANSWER))) as standin:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "warpboard", "submission", "show", "12", "--wait"),
+            *(*WORDS, "submission", "show", "12", "--wait"),
             *("--url", standin.url),
             stdout=PIPE,
             stderr=PIPE,
@@ -66,6 +70,74 @@ async def test_a_signal_ends_a_wait(
     )
     assert last == line
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"\n", 1), (b"y\n", 0), (b"", 130)])
+def test_a_question_is_answered_or_interrupted(tmp_path: Path, answer: bytes, code: int) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("#!POPCORN leaderboard m\n")
+    receipts = {"submissions": [{"number": 12, "gpu": "H100"}]}
+    controller, terminal = os.openpty()
+    say = respond_in_turn((200, {"gpus": ["H100"]}), (200, {"items": []}), (202, receipts))
+    with run_stand_in(say) as standin:
+        process = subprocess.Popen(
+            (*WORDS, "submit", str(kernel), "--gpu", "H100", "--no-wait", "--url", standin.url),
+            stdin=terminal,
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            cwd=tmp_path,
+        )
+        os.close(terminal)
+        try:
+            shown = read_until(controller, b"submit anyway? [y/N]: ")
+            assert b"no live agent takes jobs for H100" in shown
+            if answer:
+                os.write(controller, answer)
+            else:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(WITHIN_S) == code
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+    assert [request.method for request in standin.heard] == ["GET", "GET", *["POST"] * (code == 0)]
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    """Return what a terminal shows up to some text."""
+    shown = b""
+    while text not in shown:
+        assert select.select([terminal], [], [], WITHIN_S)[0], shown
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+async def test_a_watch_ends_with_the_result_of_the_last_check(tmp_path: Path) -> None:
+    task = tmp_path / "task.yml"
+    task.write_text("nonsense: 1\n")
+    process = await asyncio.create_subprocess_exec(
+        *(*WORDS, "problem", "check", str(tmp_path), "--watch"),
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    assert process.stderr is not None
+    line = b""
+    try:
+        for change in (True, False):
+            line = await asyncio.wait_for(process.stderr.readuntil(b"Ctrl-C ends\n"), WITHIN_S)
+            assert (f"added {tmp_path}/reference.py".encode() in line) is not change
+            if change:
+                (tmp_path / "reference.py").write_text("")
+                task.write_text("nonsense: 12\n")
+        process.send_signal(signal.SIGINT)
+        out, _ = await asyncio.wait_for(process.communicate(), WITHIN_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 1
+    assert f"changed {task}; added {tmp_path}/reference.py: checking again".encode() in line
+    assert out.count(b"is not a problem yet") == 2
 
 
 async def test_a_signal_while_it_still_loads_is_an_end_like_any_other() -> None:

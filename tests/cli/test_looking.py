@@ -94,7 +94,8 @@ def test_an_output_into_no_folder_is_refused_and_makes_none(tmp_path: Path) -> N
 def test_submit_writes_its_answer_into_a_file(tmp_path: Path) -> None:
     kernel, file = tmp_path / "k.py", tmp_path / "verdict.json"
     kernel.write_text("x = 1\n")
-    say = respond_in_turn((202, {"submissions": [{"number": 12, "gpu": "CPU"}]}), (200, PASSED))
+    receipts = {"submissions": [{"number": 12, "gpu": "CPU"}]}
+    say = respond_in_turn((200, PROBLEM), (200, {"items": []}), (202, receipts), (200, PASSED))
     words = ("submit", kernel, "--leaderboard", "matmul", "--output", file)
     result, _ = run_against(say, *words)
     assert result.exit_code == 0

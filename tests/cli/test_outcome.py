@@ -138,11 +138,53 @@ def test_a_failed_build_tells_its_command_its_first_error_and_its_end() -> None:
     log = f"$ g++ -O3 k.cpp -o kernel\n{output}exit code 1\n"
     run = Run(verdict="compile_error", stage="build", reason=reason, log_head=log)
     place, _, command, first, *others, end = failure_lines(run)
-    assert place == "in stage build: build ended with compile_error: k.cpp:0: error: oops"
+    assert place == "in stage build: k.cpp:0: error: oops"
     assert (command, end) == ("  $ g++ -O3 k.cpp -o kernel", "  exit code 1")
     assert first == "  k.cpp:0: error: oops"
     assert len(others) == LOG_LINES_MAX - 2
     assert "  … 72 lines" in others
+
+
+def test_a_compile_error_begins_with_the_line_of_the_error() -> None:
+    output = "k.cu: In function 'int main()':\nk.cu:3:5: error: 'x' was not declared\n"
+    run = Run(verdict="compile_error", stage="build", reason=output, log_head=f"$ g++\n{output}")
+    assert next(failure_lines(run)) == "in stage build: k.cu:3:5: error: 'x' was not declared"
+    text = '  File "k.py", line 1\n    def f(\n         ^\nSyntaxError: it was never closed'
+    run = Run(verdict="compile_error", stage="build", reason=text)
+    assert list(failure_lines(run)) == [
+        "in stage build: SyntaxError: it was never closed",
+        '    File "k.py", line 1',
+        "      def f(",
+        "           ^",
+    ]
+
+
+@pytest.mark.parametrize("index", ["[3]", "[0, 3]"])
+def test_a_wrong_answer_is_told_once_in_short_numbers(index: str) -> None:
+    got, expected = "1.2345678806304932", "-0.5000000001"
+    message = f"1 of 16 values differ\nat {index}: got {got}, expected {expected}"
+    mismatch = {"index": index, "got": got, "expected": expected}
+    case: dict[str, Any] = {
+        "name": "size=65",
+        "stage": "check",
+        "verdict": "wrong_answer",
+        "message": message,
+    }
+    case |= {"wrong": 1, "mismatches": [mismatch]}
+    reason = f"check ended with wrong_answer on size=65: {message}"
+    answer = submission(WRONG | {"verdict": "wrong_answer", "reason": reason, "cases": [case]})
+    assert outcome_lines(answer)[1:3] == [
+        "in stage check: check ended with wrong_answer on size=65: 1 of 16 values differ",
+        f"  at {index}: got 1.2346, expected -0.5",
+    ]
+    assert sum("1.2346" in line for line in outcome_lines(answer)) == 1
+    other = {"index": "[9]", "got": "nan", "expected": "1.0"}
+    case["mismatches"] = [mismatch, other]
+    answer = submission(WRONG | {"verdict": "wrong_answer", "reason": reason, "cases": [case]})
+    assert outcome_lines(answer)[2:4] == [
+        f"  at {index}: got 1.2346, expected -0.5",
+        "  at [9]: got nan, expected 1.0",
+    ]
 
 
 def test_what_a_submission_prints_cannot_move_the_cursor() -> None:

@@ -66,6 +66,36 @@ def test_a_queue_shows_who_waits_and_why() -> None:
     assert "H100" not in result.stdout
 
 
+def test_idle_gpu_types_and_baselines_are_hidden_unless_all_are_wanted() -> None:
+    baseline = {"position": 3, "is_baseline": True, "why": "it runs last"}
+    pools = [POOL | {"forecast": [JOB, baseline]}, OTHER, OTHER | {"gpu": "B200", "paused": "old"}]
+    answers = answering(PLATFORM | {"queue": QUEUE | {"pools": pools}})
+    for words in ("submission queue", "status"):
+        result, _ = run_against(answers, *words.split())
+        assert "H100" not in result.stdout
+        assert "it runs last" not in result.stdout
+        assert "B200" in result.stdout
+        assert "1 GPU type without agents or waiting submissions left out" in result.stderr
+        result, _ = run_against(answers, *words.split(), "--all")
+        assert "H100" in result.stdout
+        assert ("it runs last" in result.stdout) == (words == "submission queue")
+        assert "--all" not in result.stderr
+
+
+def test_ended_leaderboards_are_hidden_unless_all_are_wanted() -> None:
+    items = [
+        {"slug": state, "state": state, "visibility": "public"}
+        for state in ("active", "ended", "archived")
+    ]
+    for words in ("problem list", "leaderboard list"):
+        result, _ = run_against(respond_in_turn((200, {"items": items})), *words.split())
+        assert [line.split()[0] for line in result.stdout.splitlines()[2:-1]] == ["active"]
+        assert result.stderr == "2 ended problems left out: --all shows everything\n"
+        every = respond_in_turn((200, {"items": items}))
+        result, _ = run_against(every, *words.split(), "--all")
+        assert len(result.stdout.splitlines()[2:-1]) == 3
+
+
 def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
     result, _ = run_against(respond_in_turn((200, QUEUE)), "submission", "queue", "--gpu", "TPU")
     assert result.exit_code == 2
@@ -118,7 +148,7 @@ def test_a_trace_tells_how_long_after_and_who_said_it() -> None:
     answer = ANSWER | {"timeline": [*ANSWER["timeline"], began]}
     result, _ = run_against(respond_in_turn((200, answer)), "submission", "trace", 12)
     line = result.stdout.splitlines()[3]
-    assert line.split()[3:] == ["+0.500", "s", "RunStarted", "agent:a1"]
+    assert line.split()[4:] == ["+0.500", "s", "RunStarted", "agent:a1"]
 
 
 def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:

@@ -55,7 +55,12 @@ async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path
         Refused, match=r"it lacks: the manifest log\.gz\.manifest\.json, accounts, blobs"
     ):
         await run_beside_servers(folder, os.environ, "import", str(first))
-    stored = await run_beside_servers(folder, os.environ, "import", str(first), "--incomplete")
+    steps: list[tuple[str, int, int]] = []
+    words = ("import", str(first), "--incomplete")
+    stored = await run_beside_servers(
+        folder, os.environ, *words, show=lambda *step: steps.append(step)
+    )
+    assert ("events verified", 1, stored["events"]) in steps
     again = await run_in_folder(folder, os.environ, "export", str(second))
     assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
     arguments = ("audit", "identity", "CPU", "--json", "--key", key)

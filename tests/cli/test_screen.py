@@ -2,6 +2,10 @@
 
 import io
 import json
+import re
+from collections.abc import Callable
+
+import pytest
 
 from shared.presentation.report_parts import ProgressText
 from warpboard.domain.tables import Table
@@ -22,9 +26,27 @@ def test_a_pipe_gets_no_colours_and_no_wrapping() -> None:
     wide = Table("wide", ("case", "message"), [("size=64", "word " * 100)])
     screen = Screen(out, io.StringIO())
     screen.table(TABLE)
-    screen.table(wide)
+    screen.table(wide, is_wide=True)
     assert "\x1b" not in out.getvalue()
     assert ("word " * 100).strip() in out.getvalue()
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_table_leaves_out_extra_columns_and_wraps_the_rest(
+    stream: Callable[[], io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = stream()
+    row = ("size=64", "1 µs", "word " * 10, "-", "x" * 50)
+    table = Table(
+        *("cases", ("case", "time", "message", "tier", "code"), [row]),
+        extra=("time", "tier", "message"),
+    )
+    assert Screen(out, io.StringIO()).table(table) == ["time", "message"]
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert [line.split() for line in lines] == [
+        *(["cases"], ["case", "code"], ["size=64", "x" * 31], ["x" * 19], []),
+    ]
 
 
 def test_a_terminal_gets_colours() -> None:

@@ -42,17 +42,20 @@ def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
     assert table.title == "matmul on CPU, version 3"
     assert table.rows == [
         (
-            *("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05"),
+            *("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05 UTC"),
             *("C2", "none", "ok"),
         ),
-        ("2=", "-", "9 ms", "-", "14", "2026-01-01 00:00:00", "-", "-", "-, provisional"),
+        ("2=", "-", "9 ms", "-", "14", "2026-01-01 00:00:00 UTC", "-", "-", "-, provisional"),
     ]
 
 
-def test_a_row_of_cases_tells_the_message_in_one_line() -> None:
-    submission = make_example(FullSubmission, **WRONG)
+def test_a_row_of_cases_tells_the_message_in_one_line_but_for_the_one_told_below() -> None:
+    failed = {"stage": "check", "verdict": "wrong_answer", "message": "3 differ"}
+    cases = [*WRONG["cases"], failed | {"name": "size=66"}]
+    submission = make_example(FullSubmission, **WRONG | {"cases": cases})
     rows = submissions.case_table(submission.cases).rows
-    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "-", "-", "3 differ")
+    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "-", "-", "see below")
+    assert rows[2] == ("check", "size=66", "wrong_answer", "-", "-", "-", "-", "3 differ")
 
 
 def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
@@ -95,7 +98,7 @@ def test_a_column_tells_the_roofline_where_there_is_one() -> None:
 def test_a_timeline_keeps_the_order_of_the_log() -> None:
     submission = make_example(FullSubmission, **WRONG)
     assert submissions.timeline_table(submission.timeline, UTC).rows == [
-        ("12", "2026-01-02 03:04:05", "SubmissionReceived", "ranked")
+        ("12", "2026-01-02 03:04:05 UTC", "SubmissionReceived", "ranked")
     ]
 
 
@@ -147,11 +150,11 @@ def test_problems_and_the_queue_have_a_row_each() -> None:
         visibility="public",
     )
     assert problems.problem_table([problem], UTC).rows == [
-        ("matmul", "3", "Matrix product", "CPU H100", "2026-01-01 00:00:00", "active", "-")
+        ("matmul", "3", "Matrix product", "CPU H100", "2026-01-01 00:00:00 UTC", "active", "-")
     ]
     waiting = make_example(Depth, gpu="CPU", state="queued", submissions=4)
     assert status.queue_table([waiting], UTC).rows == [
-        ("CPU", "queued", "4", "2026-01-01 00:00:00")
+        ("CPU", "queued", "4", "2026-01-01 00:00:00 UTC")
     ]
 
 

@@ -4,18 +4,27 @@ import contextlib
 import errno
 import io
 import json
+import platform
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import inspect
+from rich.cells import cell_len
 
+from tests.cli.answers import RECEIVED_AT
 from tests.cli.command_cases import ASKED, HERE, PLATFORMS, say
 from tests.cli.command_runner import PROGRAM, environment
-from tests.cli.stand_in import StandIn, run_stand_in
+from tests.cli.stand_in import ReceivedRequest, StandIn, find_model, run_stand_in
+from tests.cli.test_screen import Terminal
+from warpboard.domain.tables import Table
+from warpboard.screen import Screen
 from warpboard.terminal.commands import COMMANDS as TABLE
 from warpboard.terminal.commands import GROUPS
 from warpboard.terminal.program import load_command, suggest_commands
@@ -119,7 +128,9 @@ def test_an_unknown_command_is_refused_with_the_closest_ones(
 
 def test_version_is_one_line() -> None:
     result = CliRunner().invoke(PROGRAM, ["--version"])
-    assert (result.exit_code, result.stdout) == (0, f"warpboard {version('warpboard-cli')}\n")
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    line = f"warpboard {version('warpboard-cli')} ({python})\n"
+    assert (result.exit_code, result.stdout) == (0, line)
 
 
 def list_imports(words: str) -> set[str]:
@@ -183,6 +194,81 @@ def test_json_is_one_document_and_text_has_no_escapes(
         assert "Traceback" not in result.output
     told = results[-1]
     assert ("error" in json.loads(told.stdout)) == (told.exit_code in (2, 3))
+
+
+# Long texts, large numbers, and everything optional.
+LONG: dict[type[inspect.Type], Callable[[Any], Any]] = {
+    inspect.Metadata: lambda kind: stretch(kind.type),
+    inspect.UnionType: lambda kind: stretch(
+        next(option for option in kind.types if not isinstance(option, inspect.NoneType))
+    ),
+    inspect.StructType: lambda kind: {
+        field.encode_name: stretch(field.type) for field in kind.fields
+    },
+    inspect.ListType: lambda kind: [stretch(kind.item_type)] * 2,
+    inspect.VarTupleType: lambda kind: [stretch(kind.item_type)] * 2,
+    inspect.TupleType: lambda kind: [stretch(item) for item in kind.item_types],
+    inspect.DictType: lambda kind: {"a long name": stretch(kind.value_type)},
+    inspect.LiteralType: lambda kind: max(kind.values, key=len),
+    inspect.StrType: lambda kind: "0123456789abcdef" * 4 if kind.pattern else "long words " * 8,
+    inspect.IntType: lambda _: 1_234_567,
+    inspect.FloatType: lambda _: 1234.567,
+    inspect.BoolType: lambda _: True,
+    inspect.DateTimeType: lambda _: RECEIVED_AT,
+    inspect.AnyType: lambda _: None,
+}
+
+
+def stretch(kind: inspect.Type) -> Any:
+    """Return a long JSON value of a type."""
+    return LONG[type(kind)](kind)
+
+
+def say_much(heard: ReceivedRequest) -> tuple[int, Any]:
+    """Answer each request with long values."""
+    model = find_model(heard)
+    return (200, stretch(inspect.type_info(model))) if model else say(heard)
+
+
+@pytest.fixture(scope="module")
+def talkative() -> Iterator[StandIn]:
+    """A stand-in with long answers."""
+    with run_stand_in(say_much) as running:
+        yield running
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_the_tables_of_every_command_fit_80_columns_or_are_wide_on_demand(
+    command: str,
+    standin: StandIn,
+    talkative: StandIn,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    loaded = load_command(command)
+    has_wide = loaded is not None and any(option.name == "is_wide" for option in loaded.params)
+    tables: list[Table] = []
+    print_table = Screen.table
+
+    def record(screen: Screen, table: Table, *, is_wide: bool = False) -> list[str]:
+        tables.append(table)
+        return print_table(screen, table, is_wide=is_wide)
+
+    monkeypatch.setattr(Screen, "table", record)
+    url = (talkative if has_wide else standin).url
+    result = run(words_of(command, tmp_path, url), tmp_path)
+    assert result.exit_code in (0, 1, 3, 5), result.output
+    assert bool(tables) is has_wide
+    for table in tuple(tables):
+        for stream in (io.StringIO(), Terminal()):
+            left_out = Screen(stream, io.StringIO()).table(table)
+            _, *lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+            assert max(map(cell_len, lines)) <= 80
+            assert not {*left_out} & {*lines[0].split("  ")}
+        out = io.StringIO()
+        assert Screen(out, io.StringIO()).table(table, is_wide=True) == []
+        assert all(name in out.getvalue().splitlines()[1] for name in table.columns)
 
 
 @pytest.mark.parametrize("command", sorted({*ASKED, "completion", "agent doctor"} - {"login"}))

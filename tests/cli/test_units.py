@@ -12,6 +12,7 @@ from shared.presentation.units import (
     interval_text,
     one_line,
     seconds_text,
+    shorten_floats,
     time_text,
 )
 
@@ -56,8 +57,18 @@ def test_a_duration_over_a_minute_is_told_in_minutes() -> None:
 
 def test_an_instant_is_told_in_the_zone_of_the_reader() -> None:
     at = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)
-    assert instant_text(at, timezone(timedelta(hours=2))) == "2026-01-03 01:30:00"
+    assert instant_text(at, timezone(timedelta(hours=2))) == "2026-01-03 01:30:00 UTC+02:00"
     assert instant_text(None) == "-"
+
+
+def test_floats_are_short_and_still_differ() -> None:
+    assert shorten_floats("at [0]: got -1.2345678806304932e-07, expected 2.0") == (
+        "at [0]: got -1.2346e-07, expected 2.0"
+    )
+    assert shorten_floats("got 1.0000001192092896, expected 1.0") == ("got 1.0000001, expected 1.0")
+    assert (
+        shorten_floats("version 1.2.3 of size=64, 0x1.8p3") == "version 1.2.3 of size=64, 0x1.8p3"
+    )
 
 
 def test_foreign_text_keeps_its_letters_and_loses_its_commands() -> None:

@@ -263,11 +263,11 @@ async def test_blobs_that_are_not_what_they_are_named_by_are_refused(tmp_path: P
     count, missing = await save_blobs(path, [blob.digest, "0" * 64], blobs)
     assert (count, missing) == (1, ["0" * 64])
     fresh = MemoryBlobStore()
-    assert await load_blobs(path, fresh) == 1
+    assert await load_blobs(path, fresh, 1) == 1
     assert await fresh.get(blob.digest) == b"the bytes"
     path.write_bytes(path.read_bytes().replace(b"the bytes", b"the bites"))
     with pytest.raises(Refused, match="is not the blob of its name"):
-        await load_blobs(path, MemoryBlobStore())
+        await load_blobs(path, MemoryBlobStore(), 1)
 
 
 async def test_a_command_that_cannot_be_done_says_why(places: Places) -> None:

@@ -140,6 +140,9 @@ async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
 
 
 async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> None:
+    (agg, received), *_ = Life("s0").facts()
+    assert isinstance(received, events.SubmissionReceived)
+    await say(reads.log, agg, structs.replace(received, baseline="eager"))
     for agg, fact in Life("s1").facts()[:2]:
         await say(reads.log, agg, fact)
     reads.live.queues["CPU"] = {
@@ -163,8 +166,9 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     assert (page["state_owner"], page["state_deadline_at"]) == ("scheduler", page["deadline_at"])
     (pool,) = (await reads.get("queue"))["pools"]
     assert (pool["waiting"], pool["paused"], pool["run_s"]["p90"]) == (1, "new driver", 9.0)
-    (_, mine) = pool["forecast"]
+    (first, mine) = pool["forecast"]
     assert (mine["submission"], mine["number"]) == ("s1", page["number"])
+    assert (first["is_baseline"], mine["is_baseline"]) == (True, False)
     assert page["timeline"][0]["actor"]
 
 

@@ -43,7 +43,7 @@ class PlatformTarget:
 
 @dataclass(frozen=True)
 class AppContext:
-    """Everything that commands need; `place` and `as_json` are options of the running command.
+    """Everything that commands need; `place`, `as_json` and `is_wide` are options of the command.
 
     `overrides` are settings of the services that `up` starts; they precede all others.
     """
@@ -54,6 +54,7 @@ class AppContext:
     reports: ReportFolder
     place: PlatformTarget = PlatformTarget()
     as_json: bool = False
+    is_wide: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -154,11 +155,14 @@ class AppContext:
         if self.as_json:
             self.screen.json(document)
             return OK
+        left_out: dict[str, None] = {}
         for part in parts:
             if isinstance(part, Table):
-                self.screen.table(part)
+                left_out |= dict.fromkeys(self.screen.table(part, is_wide=self.is_wide))
             else:
                 self.screen.say(part)
+        if left_out:
+            self.screen.note(f"--wide also shows: {', '.join(left_out)}")
         if note:
             self.screen.note(note)
         return OK

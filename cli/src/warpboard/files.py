@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shared.errors import Refused
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+# When each file was changed, and its size.
+FileStates = dict[Path, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,41 @@ def load_contest(file: Path) -> "list[ContestProblem]":
     if not entries:
         raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
     return [entry._replace(directory=str(file.parent / entry.directory)) for entry in entries]
+
+
+def list_problems(paths: Iterable[Path]) -> list[Path]:
+    """Return the problems at paths, where a contest file stands for all of its own.
+
+    Raises Refused.
+    """
+    problems: list[Path] = []
+    for path in paths:
+        problems += [Path(entry.directory) for entry in load_contest(path)] or [path]
+    return problems
+
+
+def read_file_states(paths: Iterable[Path]) -> FileStates:
+    """Return the states of all files of the problems at paths, as far as they can be read."""
+    from shared.problem_folders import read_problem_files
+
+    files = set(paths)
+    with suppress(Refused):
+        files.update(list_problems(paths))
+    for problem in tuple(files):
+        folder = problem.parent / "solutions" if problem.is_file() else problem
+        for place, folders, names in os.walk(folder):
+            folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+            files.update(Path(place, name) for name in names if not name.startswith("."))
+        with suppress(Refused):
+            # Among these are files above the folder.
+            files.update(problem / name for name in read_problem_files(problem))
+    states: FileStates = {}
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            if S_ISREG(status.st_mode):
+                states[file] = (status.st_mtime_ns, status.st_size)
+    return states
 
 
 def list_kernelbench(folder: Path, level: int) -> list[Path]:

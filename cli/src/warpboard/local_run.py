@@ -60,16 +60,23 @@ class LocalHarness:
             "toolchains": entry.toolchains(),
         }
 
-    async def inspect(self, problem: ProblemFiles) -> JsonObject:
+    async def inspect(
+        self, problem: ProblemFiles, report_progress: Callable[[Progress], Awaitable[None]]
+    ) -> JsonObject:
         """Inspect a problem's own code; return findings, or why it could not be inspected."""
+
+        async def listen(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
+            if isinstance(message, entry.Progress):
+                await report_progress(Progress(**asdict(message), stages=[]))
+
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             folder = Path(home) / "problem"
             await asyncio.to_thread(_lay_out_problem, folder, problem)
             request = InspectRequest(str(folder))
             if self._harness is not None:
-                return asdict(await self._harness.inspect(request))
+                return asdict(await self._harness.inspect(request, listen))
             async with entry.Harness() as harness:
-                return asdict(await harness.inspect(request))
+                return asdict(await harness.inspect(request, listen))
 
     async def run(  # noqa: PLR0913  (a run has as many terms)
         self,

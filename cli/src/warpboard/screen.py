@@ -2,9 +2,10 @@
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -14,12 +15,14 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from shared.presentation.report_parts import WORDS, ProgressText
-from shared.presentation.units import escape_control_characters
+from shared.presentation.units import NO_VALUE, escape_control_characters
 from warpboard.domain.tables import NUMBERS, Table
 
 # Lines for programs never wrap.
 UNBOUNDED = 100_000
 BAR_WIDTH = 12
+# The spaces between the columns of a table.
+GAP = 2
 EMPTY = "nothing yet"
 STYLES = dict.fromkeys(WORDS, "red") | {
     "passed": "green",
@@ -75,19 +78,29 @@ class Screen:
         """Print a line beside the answer."""
         self._err.print(_text(line))
 
-    def table(self, table: Table) -> None:
-        """Print a table; without a terminal its columns are two spaces apart."""
-        if not self._out.is_terminal:
-            self.text("\n".join((table.title, *_plain_lines(table), "", "")))
-            return
-        rich_table = RichTable(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in table.columns:
-            rich_table.add_column(Text(name, "bold"), justify=_justify(name))
-        for row in table.rows:
-            rich_table.add_row(*(Text(value, STYLES.get(value, "")) for value in row))
-        self._answer.print(Text(table.title, "bold"))
-        self._answer.print(rich_table if table.rows else Text(EMPTY, "dim"))
-        self._answer.print()
+    def table(self, table: Table, *, is_wide: bool = False) -> list[str]:
+        """Print a table that fits the width of the terminal, or 80 columns; return what it lacks.
+
+        Extra columns are left out, then texts are wrapped. With `is_wide`, nothing is.
+        """
+        left_out: list[str] = []
+        width = UNBOUNDED
+        if not is_wide:
+            width = shutil.get_terminal_size().columns
+            table, left_out = _fit_columns(table, width)
+        console = self._answer
+        console.print(Text(table.title, "bold"))
+        if not table.rows:
+            console.print(Text(EMPTY, "dim"))
+        elif console.is_terminal:
+            console.print(_rich_table(table, width), crop=False)
+        else:
+            with console.capture() as capture:
+                console.print(_rich_table(table, width))
+            lines = capture.get().splitlines()
+            self.text("".join(f"{line.rstrip()}\n" for line in lines))
+        console.print()
+        return left_out
 
     def json(self, value: object) -> None:
         """Print the whole answer as JSON."""
@@ -180,23 +193,46 @@ def _console(stream: TextIO) -> Console:
     )
 
 
-def _plain_lines(table: Table) -> Iterator[str]:
-    """Yield a table's lines for a pipe, without padding at their ends."""
-    if not table.rows:
-        yield EMPTY
-        return
-    rows = [table.columns, *table.rows]
-    widths = [max(cell_len(row[place]) for row in rows) for place in range(len(table.columns))]
-    for row in rows:
-        cells = []
-        for text, width, name in zip(row, widths, table.columns, strict=True):
-            padding = " " * (width - cell_len(text))
-            cells.append(padding + text if _justify(name) == "right" else text + padding)
-        yield "  ".join(cells).rstrip()
+def _fit_columns(table: Table, width: int) -> tuple[Table, list[str]]:
+    """Leave out extra columns, first those without any value, until the lines fit a width.
+
+    Also return the names of those that have values.
+    """
+    with_values = [
+        name
+        for name, *values in zip(table.columns, *table.rows, strict=True)
+        if any(value not in ("", NO_VALUE) for value in values)
+    ]
+    left_out = []
+    for name in sorted(table.extra, key=with_values.__contains__):
+        if _line_width(table) <= width:
+            break
+        if name in with_values:
+            left_out.append(name)
+        table = table.without(name)
+    return table, left_out
 
 
-def _justify(column: str) -> Literal["left", "right"]:
-    return "right" if column in NUMBERS else "left"
+def _line_width(table: Table) -> int:
+    columns = zip(table.columns, *table.rows, strict=True)
+    return sum(max(map(cell_len, cells)) + GAP for cells in columns) - GAP
+
+
+def _rich_table(table: Table, width: int) -> RichTable:
+    rich_table = RichTable(
+        box=None, pad_edge=False, padding=(0, GAP, 0, 0), width=min(width, _line_width(table))
+    )
+    for name in table.columns:
+        is_number = name in NUMBERS
+        rich_table.add_column(
+            Text(name, "bold"),
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="fold",
+        )
+    for row in table.rows:
+        rich_table.add_row(*(Text(value, STYLES.get(value, "")) for value in row))
+    return rich_table
 
 
 def _text(line: str) -> Text:

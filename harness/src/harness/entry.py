@@ -176,6 +176,10 @@ def sandbox_bytes_max(device: str) -> int:
     return max(usual.memory_bytes, host.sandbox_bytes_max())
 
 
+async def _ignore_message(_: object) -> None:
+    """Nobody waits for the messages of a self-test."""
+
+
 class Harness:
     """Runs submissions one after the other; the first one starts the supervisor.
 
@@ -277,7 +281,9 @@ class Harness:
             report = await self.evaluate(request, _ignore_message)
         return "" if report.verdict == "passed" else report.reason
 
-    async def inspect(self, request: InspectRequest) -> InspectReport:
+    async def inspect(
+        self, request: InspectRequest, on_message: MessageHandler = _ignore_message
+    ) -> InspectReport:
         """Inspect a problem's own code, without a submission.
 
         Takes at most the request's limit, some calls of the author's code, and two minutes. Raises
@@ -285,7 +291,7 @@ class Harness:
         """
         limit_s = request.limit_s + _CALLS_AFTER * request.call_s + BUILD_S_MAX + _EXTRA_S
         async with self._lock:
-            report = await self._send_request(request, _ignore_message, limit_s, time.monotonic())
+            report = await self._send_request(request, on_message, limit_s, time.monotonic())
         assert isinstance(report, InspectReport)
         return report
 
@@ -371,10 +377,6 @@ class Harness:
             async with asyncio.timeout(END_S):
                 return await self._last_words
         return ""
-
-
-async def _ignore_message(_: object) -> None:
-    """An inspection sends no messages, and nobody waits for those of a self-test."""
 
 
 async def evaluate(

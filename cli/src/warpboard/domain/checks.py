@@ -1,9 +1,9 @@
 """The results of a problem check: findings about its own code and its solutions, as a report."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from shared.errors import Refused
 from shared.presentation.responses import JsonObject
@@ -36,6 +36,10 @@ _MISTAKES = ("SyntaxError(", "IndentationError(", "NameError(")
 MIB = 1024**2
 _WHERE_CHARS_MAX = 200
 
+# The files of a change that are named.
+CHANGES_MAX = 5
+
+T = TypeVar("T")
 Level = Literal["error", "warning"]
 
 
@@ -242,6 +246,25 @@ def promote_warnings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding.model_copy(update={"level": "error"}) for finding in findings)
 
 
+def changes_text(before: Mapping[T, object], after: Mapping[T, object]) -> str:
+    """Name the files that changed between two states.
+
+    >>> changes_text({"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 1, "d": 1})
+    'changed a; added d; removed c'
+    """
+    kinds = {
+        "changed": [name for name in before if name in after and before[name] != after[name]],
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+    }
+    texts = []
+    for kind, names in kinds.items():
+        more = len(names) - CHANGES_MAX
+        first_names = ", ".join(sorted(map(str, names))[:CHANGES_MAX])
+        texts += [f"{kind} {first_names}{f' and {more} more' if more > 0 else ''}"] if names else []
+    return "; ".join(texts)
+
+
 def summary_table(results: Sequence[CheckResult]) -> Table:
     """Return a row for each problem with its counts and the time that it took."""
     rows = [
@@ -256,7 +279,7 @@ def summary_table(results: Sequence[CheckResult]) -> Table:
         }
         for result in results
     ]
-    return make_table("problems", rows)
+    return make_table("problems", rows, extra=("time", NOT_SHOWN, "findings"))
 
 
 def document(results: Sequence[CheckResult]) -> JsonObject:

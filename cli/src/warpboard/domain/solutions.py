@@ -110,7 +110,7 @@ def hide_gpu_verdict(trial: Trial, gpus: Sequence[str]) -> Trial:
 
 def trial_table(trials: Sequence[Trial]) -> Table:
     """List each solution with its verdict, and whether that is the expected one."""
-    rows = []
+    rows, problems = [], {trial.problem for trial in trials}
     for trial in trials:
         verdict, expected, reason = trial.verdict, "as expected", ""
         if not trial.is_shown:
@@ -128,4 +128,4 @@ def trial_table(trials: Sequence[Trial]) -> Table:
                 "reason": reason,
             }
         )
-    return make_table("solutions", rows)
+    return make_table("solutions", rows, extra=() if len(problems) > 1 else ("problem",))

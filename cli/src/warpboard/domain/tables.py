@@ -1,7 +1,7 @@
 """A table of text: columns and rows."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -15,11 +15,27 @@ NUMBERS = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the column names, and the rows; columns named in NUMBERS are right-aligned."""
+    """A title, the column names, and the rows; columns named in NUMBERS are right-aligned.
+
+    `extra` columns are left out, in this order, where the lines are too short for all.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    extra: Sequence[str] = ()
+
+    def without(self, name: str) -> "Table":
+        """Return the table without a column.
+
+        >>> Table("t", ("a", "b"), [("1", "2")]).without("a")
+        Table(title='t', columns=('b',), rows=[('2',)], extra=())
+        """
+        places = [place for place, column in enumerate(self.columns) if column != name]
+        columns, *rows = (
+            tuple(row[place] for place in places) for row in (self.columns, *self.rows)
+        )
+        return replace(self, columns=columns, rows=rows)
 
 
 def make_table(
@@ -27,11 +43,14 @@ def make_table(
     rows: Sequence[Mapping[str, Any]],
     zone: tzinfo | None = None,
     optional: Collection[str] = (),
+    extra: Sequence[str] = (),
 ) -> Table:
     """Make a table of values by column; `optional` columns without any value are left out.
 
+    `extra` columns are left out where lines are too short.
+
     >>> make_table("t", [{"a": 1, "b": None, "c": ["x", "y"]}], optional=("b",))
-    Table(title='t', columns=['a', 'c'], rows=[('1', 'x y')])
+    Table(title='t', columns=['a', 'c'], rows=[('1', 'x y')], extra=())
     """
     cells = [{name: _cell(value, zone) for name, value in row.items()} for row in rows]
     columns = [
@@ -39,7 +58,7 @@ def make_table(
         for name in (rows[0] if rows else ())
         if name not in optional or any(row[name] != NO_VALUE for row in cells)
     ]
-    return Table(title, columns, [tuple(row[name] for name in columns) for row in cells])
+    return Table(title, columns, [tuple(row[name] for name in columns) for row in cells], extra)
 
 
 def _cell(value: Any, zone: tzinfo | None) -> str:

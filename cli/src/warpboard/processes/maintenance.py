@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,20 +19,26 @@ from warpboard.processes.state import describe
 COMMAND_S_MAX = 3600.0
 END_S_MAX = 10.0
 ERROR_CHARS_MAX = 500
+LINE_BYTES_MAX = 1024 * 1024
 # The exit code of a command that refuses the request.
 REFUSED = 2
+PROGRESS = re.compile(r"progress: (.+), (\d+) of (\d+)$")
+# Called with a step, and how much of it is done, of how much.
+ShowStep = Callable[[str, int, int], None]
 
 
-async def run_beside_platform(folder: Path, *arguments: str) -> JsonObject:
+async def run_beside_platform(
+    folder: Path, *arguments: str, show: ShowStep | None = None
+) -> JsonObject:
     """Run a command beside the platform of a folder. Raises Refused and Failed."""
     pid = _find_ranker(folder)
     if pid is None:
         raise Failed(f"no platform runs in {folder}: start it with warpboard up")
-    return await run_alone(_read_environ(pid), *arguments)
+    return await run_alone(_read_environ(pid), *arguments, show=show)
 
 
 async def run_beside_servers(
-    folder: Path, environ: Mapping[str, str], *arguments: str
+    folder: Path, environ: Mapping[str, str], *arguments: str, show: ShowStep | None = None
 ) -> JsonObject:
     """Run a command beside a folder's servers, which are started for it without services.
 
@@ -49,7 +56,7 @@ async def run_beside_servers(
         return ()
 
     async def work(_: Platform) -> None:
-        results.append(await run_alone({**environ, **ranker_environ}, *arguments))
+        results.append(await run_alone({**environ, **ranker_environ}, *arguments, show=show))
 
     number = await supervise(Platform(folder, environ, table=servers_alone), work)
     if number is not None:
@@ -59,37 +66,46 @@ async def run_beside_servers(
     return results[0]
 
 
-async def run_in_folder(folder: Path, environ: Mapping[str, str], *arguments: str) -> JsonObject:
+async def run_in_folder(
+    folder: Path, environ: Mapping[str, str], *arguments: str, show: ShowStep | None = None
+) -> JsonObject:
     """Run a command beside the platform if it runs, else beside its servers."""
     if _find_ranker(folder) is not None:
-        return await run_beside_platform(folder, *arguments)
-    return await run_beside_servers(folder, environ, *arguments)
+        return await run_beside_platform(folder, *arguments, show=show)
+    return await run_beside_servers(folder, environ, *arguments, show=show)
 
 
 async def run_alone(
-    environ: Mapping[str, str], *arguments: str, within_s: float = COMMAND_S_MAX
+    environ: Mapping[str, str],
+    *arguments: str,
+    show: ShowStep | None = None,
+    within_s: float = COMMAND_S_MAX,
 ) -> JsonObject:
     """Run a command whose environment names the servers, or that needs none.
 
-    Raises Refused and Failed.
+    `show` is called with each step and how much of it is done. Raises Refused and Failed.
     """
     process = await asyncio.create_subprocess_exec(
         # -P: a folder here with the name of a module must not be imported instead.
-        *(sys.executable, "-P", "-m", "ranker", *arguments),
+        *(sys.executable, "-P", "-m", "ranker", *["--progress"] * (show is not None), *arguments),
         env=environ,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
         start_new_session=True,
+        limit=LINE_BYTES_MAX,
     )
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         async with asyncio.timeout(within_s):
-            out, err = await process.communicate()
+            out, errors, _ = await asyncio.gather(
+                process.stdout.read(), _read_errors(process.stderr, show), process.wait()
+            )
     except TimeoutError as late:
         raise Failed(f"{arguments[0]} was not over after {within_s:.0f} s") from late
     finally:
         await _end_process(process)
-    errors = err.decode(errors="replace").strip()[-ERROR_CHARS_MAX:]
     if process.returncode == REFUSED:
         raise Refused("ranker_refused", errors)
     try:
@@ -101,6 +117,18 @@ async def run_alone(
         text = str(answer)[:ERROR_CHARS_MAX]
         raise Failed(f"expected a JSON object from the ranker's command, got {text}")
     return answer
+
+
+async def _read_errors(stream: asyncio.StreamReader, show: ShowStep | None) -> str:
+    """Return the end of what the command writes, without its progress, which is shown."""
+    errors = ""
+    async for line in stream:
+        text = line.decode(errors="replace")
+        if show is not None and (progress := PROGRESS.match(text)):
+            show(progress[1], int(progress[2]), int(progress[3]))
+        else:
+            errors = (errors + text)[-ERROR_CHARS_MAX:]
+    return errors.strip()
 
 
 def _find_ranker(folder: Path) -> int | None:

@@ -69,7 +69,7 @@ def balance_text(balance: Balance, zone: tzinfo | None = None) -> str:
     >>> reset_at = datetime(2026, 1, 2, tzinfo=UTC)
     >>> daily = Balance(bucket="p.CPU.ranked", **counts, window_s=86400, reset_at=reset_at)
     >>> balance_text(daily, UTC)
-    '3 of 5 left of p.CPU.ranked per day, which resets at 2026-01-02 00:00:00'
+    '3 of 5 left of p.CPU.ranked per day, which resets at 2026-01-02 00:00:00 UTC'
     """
     remaining = f"{balance.remaining} of {balance.limit} left of {balance.bucket}"
     reset = f"which resets at {instant_text(balance.reset_at, zone)}"
@@ -95,7 +95,7 @@ def event_line(event: JsonObject, zone: tzinfo | None = None) -> str:
     >>> from datetime import UTC
     >>> event_line({"id": 7, "type": "RunStarted", "at": "2026-01-02T03:04:05Z", "agent": "a1"},
     ...     UTC)
-    '7  2026-01-02 03:04:05  RunStarted  agent=a1'
+    '7  2026-01-02 03:04:05 UTC  RunStarted  agent=a1'
     """
     place, kind = str(event.get("id", NO_VALUE)), one_line(str(event.get("type", NO_VALUE)), 60)
     try:

@@ -1,23 +1,25 @@
 """Check problems on this machine: inspect their own code and run each of their solutions."""
 
+import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shared.api.submissions import SubmissionRequest
+from shared.api.submissions import Progress, SubmissionRequest
 from shared.clock import now
 from shared.errors import Refused
-from shared.presentation.report_parts import ProgressText
+from shared.presentation.report_parts import ProgressText, run_progress
 from shared.presentation.responses import Run, parse_response
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
 from warpboard.domain.checks import CheckResult
-from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.exit_codes import FAILED, OK, REFUSED
 from warpboard.domain.solutions import (
     HERE,
     Sample,
@@ -28,12 +30,21 @@ from warpboard.domain.solutions import (
     sample_code,
     trial_table,
 )
-from warpboard.files import ProblemFiles, load_contest, load_problem, load_solutions
+from warpboard.domain.tables import Table
+from warpboard.files import (
+    FileStates,
+    ProblemFiles,
+    list_problems,
+    load_problem,
+    load_solutions,
+    read_file_states,
+)
 from warpboard.local_run import LocalHarness
-from warpboard.screen import ShowProgress
 
 # Checks every case; times do not matter here.
 MODE = "verify"
+# How often `watch` looks for changed files.
+POLL_S = 0.5
 # Increase this when checks change, so that earlier reports no longer count.
 EDITION = 3
 _NATIVE_START = ".cu"
@@ -48,42 +59,122 @@ async def check(
 
     With `is_strict` warnings are errors. Raises Refused for an invalid contest file, and Failed.
     """
-    folders: list[Path] = []
-    for path in paths:
-        folders += [Path(entry.directory) for entry in load_contest(path)] or [path]
-    results: list[CheckResult] = []
     async with context.harness.warm() as harness:
-        for folder in folders:
-            try:
-                problem = load_problem(folder, None, gpus)
-            except Refused as refused:
-                finding = checks.refusal_finding(refused)
-                result = CheckResult(folder.name, str(folder), (finding,))
-            else:
-                result = await examine_problem(context, harness, folder, problem)
-            if is_strict:
-                result = replace(result, findings=checks.promote_warnings(result.findings))
-            results.append(result)
-            if not context.as_json:
-                context.show(None, [result.sentence, *(f"  {line}" for line in result.lines)])
+        results = await _check_paths(context, harness, paths, gpus, is_strict=is_strict)
+    context.show(checks.document(results), _result_tables(results))
+    return _exit_code(results)
+
+
+async def watch(
+    context: AppContext, paths: Sequence[Path], gpus: tuple[str, ...], *, is_strict: bool
+) -> int:
+    """Check as `check` does, and again whenever a file changes, until this is cancelled.
+
+    Return the exit code of the last check; cancelled before the first has ended, raise
+    CancelledError. Raises Failed.
+    """
+    code: int | None = None
+    task = asyncio.current_task()
+    async with context.harness.warm() as harness:
+        try:
+            while True:
+                # A file that changes during the check is checked again.
+                states = read_file_states(paths)
+                code = await _check_once(context, harness, paths, gpus, is_strict=is_strict)
+                context.screen.note("waiting for changes; Ctrl-C ends")
+                changes = await _wait_for_changes(paths, states)
+                context.screen.note(f"{changes}: checking again")
+        except asyncio.CancelledError:
+            if code is None or task is None:
+                raise
+            task.uncancel()
+    return code
+
+
+async def _check_once(
+    context: AppContext,
+    harness: LocalHarness,
+    paths: Sequence[Path],
+    gpus: tuple[str, ...],
+    *,
+    is_strict: bool,
+) -> int:
+    """Check, and print the results; an invalid contest file is one, too."""
+    try:
+        results = await _check_paths(context, harness, paths, gpus, is_strict=is_strict)
+    except Refused as refused:
+        context.screen.note(f"error: {refused.reason}")
+        return REFUSED
+    if context.as_json:
+        context.screen.json_line(checks.document(results))
+    else:
+        context.show(None, _result_tables(results))
+    return _exit_code(results)
+
+
+async def _wait_for_changes(paths: Sequence[Path], states: FileStates) -> str:
+    """Wait until files differ from these states and stay the same for a moment; describe it."""
+    previous = states
+    while True:
+        await asyncio.sleep(POLL_S)
+        current = read_file_states(paths)
+        if current == previous != states:
+            return checks.changes_text(states, current)
+        previous = current
+
+
+async def _check_paths(
+    context: AppContext,
+    harness: LocalHarness,
+    paths: Sequence[Path],
+    gpus: tuple[str, ...],
+    *,
+    is_strict: bool,
+) -> list[CheckResult]:
+    """Check the problems of all paths, and print a line for each and its findings."""
+    results: list[CheckResult] = []
+    folders = list_problems(paths)
+    for index, folder in enumerate(folders):
+        try:
+            problem = load_problem(folder, None, gpus)
+        except Refused as refused:
+            finding = checks.refusal_finding(refused)
+            result = CheckResult(folder.name, str(folder), (finding,))
+        else:
+            place = f" problem {index + 1} of {len(folders)}" if len(folders) > 1 else ""
+            result = await examine_problem(context, harness, folder, problem, place)
+        if is_strict:
+            result = replace(result, findings=checks.promote_warnings(result.findings))
+        results.append(result)
+        if not context.as_json:
+            context.show(None, [result.sentence, *(f"  {line}" for line in result.lines)])
+    return results
+
+
+def _result_tables(results: Sequence[CheckResult]) -> list[Table]:
     # Of several problems, only unexpected ends are listed by file.
     trials = [trial for result in results for trial in result.trials]
     if len(results) > 1:
         trials = [trial for trial in trials if trial.is_shown and not trial.is_expected]
     tables = [checks.summary_table(results)] if len(results) > 1 else []
-    tables += [trial_table(trials)] if trials else []
-    context.show(checks.document(results), tables)
+    return tables + ([trial_table(trials)] if trials else [])
+
+
+def _exit_code(results: Sequence[CheckResult]) -> int:
     return OK if all(result.is_good for result in results) else FAILED
 
 
 async def examine_problem(
-    context: AppContext, harness: LocalHarness, folder: Path, problem: ProblemFiles
+    context: AppContext, harness: LocalHarness, folder: Path, problem: ProblemFiles, place: str = ""
 ) -> CheckResult:
-    """Check a problem that compiles, and store the report. Raises Failed."""
+    """Check a problem that compiles, and store the report. Raises Failed.
+
+    `place` is shown with the progress, such as " problem 2 of 5".
+    """
     began = time.monotonic()
     solutions = _load_solutions(folder, problem)
     with context.screen.live([problem.slug]) as show:
-        examination = _Examination(harness, show, problem)
+        examination = _Examination(harness, partial(show, problem.slug), problem, place)
         findings, trials = await examination.run(solutions)
     code = harness.code()
     report = checks.build_report(
@@ -152,12 +243,20 @@ def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str
 class _Examination:
     """The check of one problem, part by part."""
 
-    def __init__(self, harness: LocalHarness, show: ShowProgress, problem: ProblemFiles) -> None:
+    def __init__(
+        self,
+        harness: LocalHarness,
+        show: Callable[[ProgressText], None],
+        problem: ProblemFiles,
+        place: str,
+    ) -> None:
         self._harness = harness
+        self._sentence = f"checking{place}"
         self._show = show
         self._problem = problem
         self._manifest: Any = problem.parse_manifest()
         self.memory_mib = 0
+        self._files_done = self._files_total = 0
 
     async def run(self, solutions: Solutions) -> tuple[list[Finding], list[Trial]]:
         """Return the findings, and how the solutions ended. Raises Failed."""
@@ -165,8 +264,8 @@ class _Examination:
             checks.create_finding("schema_warning", "warning", "its files", warning)
             for warning in self._problem.warnings
         ]
-        self._show_progress("its own code", 0, 1)
-        answer = await self._harness.inspect(self._problem)
+        self._show(ProgressText(self._sentence, estimate=": its own code"))
+        answer = await self._harness.inspect(self._problem, self._show_inspection)
         inspected, gpus = checks.inspection_findings(answer), self._manifest["gpus"]
         self.memory_mib = checks.memory_mib(answer, gpus)
         findings += checks.soften_findings(inspected, gpus)
@@ -175,17 +274,21 @@ class _Examination:
             return findings, []
         samples = [(sample, True) for sample in solutions.correct]
         samples += [(sample, False) for sample in solutions.wrong]
+        baselines = dict.fromkeys(item["file"] for item in self._manifest.get("baselines", ()))
+        templates = sorted(set(self._manifest["templates"].values()))
+        self._files_total = len(samples) + len(baselines) + len(templates)
         trials = []
-        for index, (sample, must_pass) in enumerate(samples):
-            self._show_progress(sample.name, index, len(samples))
+        for sample, must_pass in samples:
+            self._show_file(sample.name)
             trials.append(await self._run_trial(sample, must_pass=must_pass))
-        names = [baseline["file"] for baseline in self._manifest.get("baselines", ())]
-        for name in dict.fromkeys(names):
+        for name in baselines:
+            self._show_file(name)
             # A baseline has the path that the problem gives it.
             baseline = Sample(name, self._problem.files[name])
             trials.append(await self._run_baseline(baseline, solutions.correct, trials))
         findings += checks.trial_findings(trials)
-        for name in sorted(set(self._manifest["templates"].values())):
+        for name in templates:
+            self._show_file(name)
             findings += await self._check_template(name)
         return findings, trials
 
@@ -209,7 +312,6 @@ class _Examination:
                 needed_gpus(baseline),
             ):
                 return replace(trial, file=baseline.name, is_baseline=True)
-        self._show_progress(baseline.name, 0, 1)
         return replace(await self._run_trial(baseline, must_pass=True), is_baseline=True)
 
     async def _check_template(self, name: str) -> list[Finding]:
@@ -219,7 +321,6 @@ class _Examination:
         sample = Sample(name, self._problem.version_files[name])
         if needed_gpus(sample):
             return []
-        self._show_progress(name, 0, 1)
         run, _ = await self._run_file(sample, "test")
         findings = checks.template_findings(name, run.verdict or "", run.reason or "")
         return checks.soften_findings(findings, self._manifest["gpus"])
@@ -230,6 +331,13 @@ class _Examination:
         answer = await self._harness.run(self._problem, request)
         return parse_response(answer, Run), answer.get("failure_code", "")
 
-    def _show_progress(self, part: str, done: int, total: int) -> None:
-        progress = ProgressText("checking", done, total, estimate=f": {part}")
-        self._show(self._problem.slug, progress)
+    async def _show_inspection(self, progress: Progress) -> None:
+        part = f": its own code, {run_progress(progress).sentence}"
+        self._show(ProgressText(self._sentence, progress.done, progress.total, estimate=part))
+
+    def _show_file(self, name: str) -> None:
+        """Show that a file of the problem is about to run."""
+        total = self._files_total
+        part = f": file {self._files_done + 1} of {total}: {name}"
+        self._show(ProgressText(self._sentence, self._files_done, total, estimate=part))
+        self._files_done += 1

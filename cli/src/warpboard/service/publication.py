@@ -185,8 +185,14 @@ async def approve_problems(
     if len(results) < len(problems):
         async with context.harness.warm() as harness:
             results = [
-                result or await examine_problem(context, harness, folder, problem)
-                for result, (folder, problem) in zip(known, problems, strict=True)
+                result
+                or await examine_problem(
+                    *(context, harness, folder, problem),
+                    place=f" problem {index + 1} of {len(problems)}" if len(problems) > 1 else "",
+                )
+                for index, (result, (folder, problem)) in enumerate(
+                    zip(known, problems, strict=True)
+                )
             ]
     for line in (line for result in results for line in result.lines):
         note(line)

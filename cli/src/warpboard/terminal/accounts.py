@@ -64,7 +64,7 @@ async def resolve_name(api: Api, known_name: str | None) -> str:
     return (await api.get(CurrentAccount, "me")).value.name
 
 
-@api_command("auth token list")
+@api_command("auth token list", parameters=(options.WIDE,))
 async def list_tokens(context: AppContext, api: Api) -> int:
     """List your tokens, and when each was last used."""
     answer = await api.get(Tokens, "tokens")
@@ -85,7 +85,7 @@ def token_table(tokens: Sequence[Token]) -> Table:
         }
         for token in tokens
     ]
-    return make_table("tokens", rows)
+    return make_table("tokens", rows, extra=("created", "begins", "last used", "scopes"))
 
 
 @api_command(

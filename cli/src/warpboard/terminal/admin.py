@@ -33,6 +33,7 @@ INVITES_MAX = 10_000
         click.option(
             "--all", "is_all", is_flag=True, help="Include decisions that were made already."
         ),
+        options.WIDE,
     ),
     access=options.OPERATOR,
 )
@@ -61,7 +62,7 @@ def ruling_table(rulings: Sequence[Decision]) -> Table:
         }
         for ruling in rulings
     ]
-    return make_table("rulings", rows)
+    return make_table("rulings", rows, extra=("when", "actor", "rule", "participant", "appeal"))
 
 
 def _ruling_state(ruling: Decision) -> str:
@@ -74,7 +75,7 @@ def _ruling_state(ruling: Decision) -> str:
 
 @api_command(
     "admin participant show ada",
-    parameters=(click.argument("name", metavar="PARTICIPANT"),),
+    parameters=(click.argument("name", metavar="PARTICIPANT"), options.WIDE),
     access=options.OPERATOR,
 )
 async def show_participant(context: AppContext, api: Api, name: str) -> int:
@@ -167,7 +168,10 @@ async def create_invites(context: AppContext, api: Api, **fields: object) -> int
 
 @api_command(
     "admin invite list matmul",
-    parameters=(click.argument("leaderboard", metavar="PROBLEM", type=options.SLUG),),
+    parameters=(
+        click.argument("leaderboard", metavar="PROBLEM", type=options.SLUG),
+        options.WIDE,
+    ),
     access=options.OPERATOR,
 )
 async def list_invites(context: AppContext, api: Api, leaderboard: str) -> int:
@@ -191,10 +195,10 @@ def invite_table(leaderboard: str, invites: Sequence[Invite]) -> Table:
         }
         for invite in invites
     ]
-    return make_table(f"invites to {leaderboard}", rows)
+    return make_table(f"invites to {leaderboard}", rows, extra=("created", "claimed"))
 
 
-@api_command("admin deadletter list", access=options.OPERATOR)
+@api_command("admin deadletter list", parameters=(options.WIDE,), access=options.OPERATOR)
 async def list_dead_letters(context: AppContext, api: Api) -> int:
     """List every event that a consumer gave up."""
     answer = await api.get(DeadLetters, "admin", "deadletters")
@@ -208,7 +212,7 @@ async def list_dead_letters(context: AppContext, api: Api) -> int:
         }
         for letter in answer.value.items
     ]
-    return context.show(answer.document, [make_table("dead letters", rows)])
+    return context.show(answer.document, [make_table("dead letters", rows, extra=("deliveries",))])
 
 
 @api_command(

@@ -139,16 +139,29 @@ def checked_slug(name: str) -> str:
 @local_command(
     "problem check problems/matmul",
     "problem check problems/contest.yaml",
+    "problem check problems/matmul --watch",
     parameters=(
         FOLDERS,
         options.gpus("A GPU type; default: those that the files name."),
         click.option(
             "--strict", "is_strict", is_flag=True, help="Treat every warning as an error."
         ),
+        click.option(
+            "--watch",
+            "is_watching",
+            is_flag=True,
+            help="Check again whenever a file of the problem changes, until Ctrl-C.",
+        ),
+        options.WIDE,
     ),
 )
 async def check(
-    context: AppContext, folders: tuple[Path, ...], gpus: tuple[str, ...], *, is_strict: bool
+    context: AppContext,
+    folders: tuple[Path, ...],
+    gpus: tuple[str, ...],
+    *,
+    is_strict: bool,
+    is_watching: bool,
 ) -> int:
     """Inspect each problem's own code and run its solutions here.
 
@@ -160,8 +173,12 @@ async def check(
     Everything runs on the processor, even for problems for GPUs. A file that names GPU types other
     than CPU does not run. If a problem names only GPUs, a failure that a missing GPU may explain is
     reported as not shown here, or as a warning, and does not change the exit code.
+
+    With --watch, Ctrl-C ends it with the exit code of the last check that was complete. With
+    --watch --json, each check is a document on its own line.
     """
-    return await checks.check(context, folders, gpus, is_strict=is_strict)
+    run_checks = checks.watch if is_watching else checks.check
+    return await run_checks(context, folders, gpus, is_strict=is_strict)
 
 
 @local_command(

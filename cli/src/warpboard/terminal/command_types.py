@@ -37,7 +37,8 @@ def build_command(
         place = PlatformTarget()
         if access is not None:
             place = PlatformTarget(*(values.pop(name, None) for name in options.TARGET_NAMES))
-        context = replace(create_context(), place=place, as_json=as_json)
+        is_wide = values.pop("is_wide", False)
+        context = replace(create_context(), place=place, as_json=as_json, is_wide=is_wide)
         result = handler(context, **values)
         return result if isinstance(result, int) else run(result)
 
@@ -110,6 +111,23 @@ def read_stdin_line(chars_max: int) -> str:
     return stdin.readline(chars_max).strip() if stdin else ""
 
 
+def can_ask() -> bool:
+    """Return whether somebody can read a question and answer it."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
+
+
+async def confirm(question: str) -> bool:
+    """Ask on the terminal; anything but y or yes means no. Ctrl-C cancels the command as usual."""
+    loop, is_answered = asyncio.get_running_loop(), asyncio.Event()
+    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    loop.add_reader(sys.stdin, is_answered.set)
+    try:
+        await is_answered.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def run(command: Coroutine[Any, Any, int]) -> int:
     """Run a command and return its exit code; the first signal cancels it, later ones are ignored.
 
@@ -131,7 +149,11 @@ async def _run_until_signal(command: Coroutine[Any, Any, int]) -> int:
     for number in STOPPING:
         loop.add_signal_handler(number, stop, number)
     try:
-        return await task
+        code = await task
+        # Only Ctrl-C may end a command with a code of its own.
+        if signals and signals[0] != signal.SIGINT:
+            raise Stopped(signals[0])
+        return code
     except asyncio.CancelledError as cancelled:
         if signals:
             raise Stopped(signals[0]) from cancelled

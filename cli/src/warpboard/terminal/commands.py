@@ -84,7 +84,7 @@ COMMANDS = {
     "duel": ("local_runs.duel", "Time two files in alternation here: which is faster?"),
     "leaderboard list": (
         "leaderboards.list_leaderboards",
-        "List every problem with its GPU types and deadline.",
+        "List the open problems with their GPU types and deadlines.",
     ),
     "leaderboard show": (
         "leaderboards.show_leaderboards",
@@ -106,7 +106,7 @@ COMMANDS = {
         "leaderboard_settings.edit_any_leaderboards",
         "Change the settings of a PROBLEM's leaderboards.",
     ),
-    "problem list": ("problems.list_problems", "List every problem in its newest version."),
+    "problem list": ("problems.list_problems", "List the open problems in their newest versions."),
     "problem show": (
         "problems.show_problem",
         "Show a PROBLEM: what to compute, how it is checked and ranked.",

@@ -86,6 +86,7 @@ SHIPPED = {"unchecked": "shipped with the platform: `make problems` checks them"
             "--keep", "is_kept", is_flag=True, help="Keep it running afterwards, until Ctrl-C."
         ),
         options.LEVEL_MIN,
+        options.WIDE,
     ),
 )
 def demo(
@@ -216,7 +217,7 @@ def verdict_table(pairs: Sequence[tuple[Example, FullSubmission]]) -> Table:
         end = "as expected" if row.pop("is_expected") else f"NOT {example.expected}"
         del row["score_us"]
         rows.append(row | {"expected": end, "score": time_text(submission.score_us)})
-    return make_table("verdicts", rows)
+    return make_table("verdicts", rows, extra=("score", "mode", "participant"))
 
 
 async def _run_demo(

@@ -31,18 +31,22 @@ from warpboard.service.answers import resolve_gpus
 from warpboard.terminal import options, plots
 from warpboard.terminal.accounts import resolve_name
 from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
-from warpboard.terminal.problems import show_problems
+from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024
 MARK = "baseline"
 OPTIONAL_COLUMNS = ("pooled over", "roofline", "duel", "confirmation", "speed-up")
+EXTRA_COLUMNS = (
+    *("isolation", "tier", "pooled over", "confirmation", "duel"),
+    *("interval", "speed-up", "roofline", "when", "grade"),
+)
 
 
 # A problem has a leaderboard for each of its GPU types.
-@api_command("leaderboard list", access=options.VIEWER)
-async def list_leaderboards(context: AppContext, api: Api) -> int:
-    """List every problem with its GPU types and deadline."""
-    return await show_problems(context, api)
+@api_command("leaderboard list", parameters=LIST_OPTIONS, access=options.VIEWER)
+async def list_leaderboards(context: AppContext, api: Api, *, is_all: bool) -> int:
+    """List the open problems with their GPU types and deadlines."""
+    return await show_problems(context, api, is_all=is_all)
 
 
 @local_command(
@@ -70,6 +74,7 @@ async def list_leaderboards(context: AppContext, api: Api) -> int:
             metavar="FILE",
             help="Draw into a PNG file instead of here.",
         ),
+        options.WIDE,
     ),
     access=options.VIEWER,
 )
@@ -145,7 +150,11 @@ def _other_version_line(board: Leaderboard) -> str:
 
 @local_command(
     "leaderboard history matmul",
-    parameters=(click.argument("problem", required=False, type=options.SLUG), options.VERSION),
+    parameters=(
+        click.argument("problem", required=False, type=options.SLUG),
+        options.VERSION,
+        options.WIDE,
+    ),
     access=options.PLATFORM,
 )
 async def history(context: AppContext, problem: str | None, version: int | None) -> int:
@@ -178,7 +187,11 @@ async def history(context: AppContext, problem: str | None, version: int | None)
 
 @api_command(
     "leaderboard records matmul CPU",
-    parameters=(click.argument("problem", type=options.SLUG), click.argument("gpu")),
+    parameters=(
+        click.argument("problem", type=options.SLUG),
+        click.argument("gpu"),
+        options.WIDE,
+    ),
     access=options.VIEWER,
 )
 async def records(context: AppContext, api: Api, problem: str, gpu: str) -> int:
@@ -195,7 +208,8 @@ async def records(context: AppContext, api: Api, problem: str, gpu: str) -> int:
         }
         for record in answer.value.items
     ]
-    return context.show(answer.document, [make_table(f"records of {problem} on {gpu}", rows)])
+    table = make_table(f"records of {problem} on {gpu}", rows, extra=("before", "state"))
+    return context.show(answer.document, [table])
 
 
 @local_command(
@@ -242,7 +256,9 @@ def history_table(answer: History) -> Table:
         for item in answer.items
     ]
     place = f"{answer.participant} in {answer.problem} on {answer.gpu}"
-    return make_table(f"{place}, version {answer.problem_version}", rows)
+    title = f"{place}, version {answer.problem_version}"
+    extra = ("pooled over", "this run", "interval", "file", "grade", "when")
+    return make_table(title, rows, extra=extra)
 
 
 def _standing_text(counts: bool, was_best: bool, code: str | None) -> str:
@@ -273,7 +289,7 @@ def leaderboard_table(answer: Leaderboard, zone: tzinfo | None = None) -> Table:
     ]
     moment = f", as of {instant_text(answer.as_of_at, zone)}" if answer.as_of_at else ""
     title = f"{answer.problem} on {answer.gpu}, version {answer.problem_version}{moment}"
-    return make_table(title, rows, zone, OPTIONAL_COLUMNS)
+    return make_table(title, rows, zone, OPTIONAL_COLUMNS, EXTRA_COLUMNS)
 
 
 def _entry_row(entry: Entry) -> dict[str, Any]:
@@ -324,7 +340,7 @@ def milestone_table(answer: Leaderboard) -> Table:
         }
         for milestone in answer.milestones
     ]
-    return make_table(f"milestones of {answer.problem} on {answer.gpu}", rows)
+    return make_table(f"milestones of {answer.problem} on {answer.gpu}", rows, extra=("by you",))
 
 
 def _grade_text(grade: str, is_provisional: bool) -> str:
@@ -351,7 +367,7 @@ def condition_text(condition: MilestoneCondition) -> str:
     return f"{condition.metric} {condition.op} {value}"
 
 
-@api_command("leaderboard milestones", access=options.VIEWER)
+@api_command("leaderboard milestones", parameters=(options.WIDE,), access=options.VIEWER)
 async def milestones(context: AppContext, api: Api) -> int:
     """List the milestones that you reached.
 
@@ -369,4 +385,5 @@ async def milestones(context: AppContext, api: Api) -> int:
         }
         for milestone in answer.value.items
     ]
-    return context.show(answer.document, [make_table("milestones", rows)])
+    table = make_table("milestones", rows, extra=("version", "number", "when"))
+    return context.show(answer.document, [table])

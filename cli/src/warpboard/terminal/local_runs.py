@@ -139,6 +139,7 @@ def find_problem(file: Path, source: bytes) -> Path:
         options.mode("test"),
         options.LEVEL_MIN,
         options.SAVE,
+        options.WIDE,
     ),
 )
 async def run_file(
@@ -165,9 +166,10 @@ async def run_file(
     is_scored = run_result.verdict == "passed" and bool(timed)
     score = score_us(files.ranking_by, timed) if is_scored else None
     lines = local_lines(file.name, mode, run_result, score)
+    tables = [case_table(run_result.cases)] if run_result.cases else []
     context.show(
         answer | {"score_us": score},
-        [case_table(run_result.cases), *lines, *_saved_lines(save, run_result)],
+        [*tables, *lines, *_saved_lines(save, run_result)],
     )
     return local_exit_code(run_result)
 

@@ -1,6 +1,7 @@
 """Maintenance of a platform on this machine: replay, audit, backup, restore, repair and gc."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from shared.presentation.units import (
 from warpboard.context import AppContext, RecordedEvent
 from warpboard.domain.exit_codes import FAILED, OK
 from warpboard.processes.maintenance import (
+    ShowStep,
     run_alone,
     run_beside_platform,
     run_beside_servers,
@@ -71,8 +73,9 @@ async def replay(context: AppContext, **values: Any) -> int:
 
     Exit code 0 if both are equal, else 1.
     """
-    comparison = run_beside_platform(context.folder, "replay", *_option_words(values))
-    answer = await _show_while(context, "folding again", comparison)
+    with _show_steps(context, "folding again") as show:
+        words = _option_words(values)
+        answer = await run_beside_platform(context.folder, "replay", *words, show=show)
     context.show(answer, replay_lines(answer))
     return OK if answer["is_equal"] else FAILED
 
@@ -109,12 +112,12 @@ async def audit(
     for key in keys:
         arguments += ["--key", key]
     environ = context.settings.environ
-    # An audit of a file needs no server.
-    if values["file"]:
-        derivation = run_alone(environ, *arguments)
-    else:
-        derivation = run_in_folder(context.folder, environ, *arguments)
-    answer = await _show_while(context, "deriving again", derivation)
+    with _show_steps(context, "deriving again") as show:
+        # An audit of a file needs no server.
+        if values["file"]:
+            answer = await run_alone(environ, *arguments, show=show)
+        else:
+            answer = await run_in_folder(context.folder, environ, *arguments, show=show)
     report = parse_response(answer, AuditReport)
     context.show(answer, report_lines(report))
     return OK if report.is_clean else FAILED
@@ -149,8 +152,9 @@ async def backup(
     """
     left_out = ["blobs"] * without_blobs + ["accounts"] * without_accounts
     arguments = ["export", str(file), *(f"--without-{part}" for part in left_out)]
-    export = run_in_folder(context.folder, context.settings.environ, *arguments)
-    answer = await _show_while(context, "backing up", export)
+    environ = context.settings.environ
+    with _show_steps(context, "backing up") as show:
+        answer = await run_in_folder(context.folder, environ, *arguments, show=show)
     context.show(answer, export_lines(answer))
     return FAILED if answer.get("blobs_missing") else OK
 
@@ -173,10 +177,9 @@ async def restore(context: AppContext, file: Path, *, incomplete: bool) -> int:
     if context.place.url:
         raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
     words = _option_words({"actor": f"operator:{context.operator}", "incomplete": incomplete})
-    restoration = run_beside_servers(
-        context.folder, context.settings.environ, "import", str(file), *words
-    )
-    answer = await _show_while(context, "restoring", restoration)
+    arguments, environ = ("import", str(file), *words), context.settings.environ
+    with _show_steps(context, "restoring") as show:
+        answer = await run_beside_servers(context.folder, environ, *arguments, show=show)
     return context.show(answer, import_lines(answer))
 
 
@@ -187,8 +190,9 @@ async def scrub(context: AppContext) -> int:
     Exit code 0 if nothing is wrong. It lists the events that the log lacks and those that differ,
     whether the platform runs or not.
     """
-    comparison = run_in_folder(context.folder, context.settings.environ, "scrub")
-    answer = await _show_while(context, "comparing with the archive", comparison)
+    environ = context.settings.environ
+    with _show_steps(context, "comparing with the archive") as show:
+        answer = await run_in_folder(context.folder, environ, "scrub", show=show)
     context.show(answer, scrub_lines(answer))
     return OK if answer["is_clean"] else FAILED
 
@@ -216,8 +220,9 @@ async def repair(context: AppContext, file: Path, **values: Any) -> int:
         raise click.UsageError("a log is repaired in a --folder of this machine, not at a --url")
     words = _option_words({"actor": f"operator:{context.operator}", **values})
     path = str(file.absolute())  # noqa: ASYNC240  (it reads nothing)
-    repairs = run_beside_servers(context.folder, context.settings.environ, "repair", path, *words)
-    answer = await _show_while(context, "repairing the log", repairs)
+    arguments, environ = ("repair", path, *words), context.settings.environ
+    with _show_steps(context, "repairing the log") as show:
+        answer = await run_beside_servers(context.folder, environ, *arguments, show=show)
     return context.show(answer, repair_lines(answer))
 
 
@@ -247,18 +252,23 @@ async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> in
             await api.act(RecordedEvent, "POST", "admin", "acted", body=body)
         step = "removing blobs"
     mode = "--apply" if is_applied else "--dry-run"
-    collection = run_beside_platform(context.folder, "gc", mode)
-    answer = await _show_while(context, step, collection)
+    with _show_steps(context, step) as show:
+        answer = await run_beside_platform(context.folder, "gc", mode, show=show)
     return context.show(answer, collection_lines(answer))
 
 
-async def _show_while(
-    context: AppContext, step: str, operation: Awaitable[JsonObject]
-) -> JsonObject:
+@contextmanager
+def _show_steps(context: AppContext, operation: str) -> Iterator[ShowStep]:
+    """Show an operation, and how much of its steps is done."""
     name = context.folder.name
     with context.screen.live([name]) as show:
-        show(name, ProgressText(step))
-        return await operation
+        show(name, ProgressText(operation))
+
+        def show_step(step: str, done: int, total: int) -> None:
+            count = f": {step}, {done:,} of {total:,}"
+            show(name, ProgressText(operation, done, total, estimate=count))
+
+        yield show_step
 
 
 def report_lines(report: AuditReport) -> Iterator[str]:

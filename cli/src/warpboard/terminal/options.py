@@ -148,6 +148,11 @@ def _record_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bo
 AS_JSON = click.option(
     *("--json", "as_json"), is_flag=True, callback=_record_json, help="Print JSON on stdout."
 )
+YES = click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
+# For commands that print tables.
+WIDE = click.option(
+    *("--wide", "is_wide"), is_flag=True, help="Show every column, however wide the lines become."
+)
 REASON = click.option(
     "--reason", required=True, metavar="TEXT", help="The reason, which is logged and shown."
 )

@@ -26,16 +26,29 @@ from warpboard.terminal.command_types import api_command
 ACCEPT, WITHDRAW = "accept", "withdraw"
 
 
-@api_command("problem list", access=options.VIEWER)
-async def list_problems(context: AppContext, api: Api) -> int:
-    """List every problem in its newest version."""
-    return await show_problems(context, api)
+LIST_OPTIONS = (
+    click.option(
+        "--all", "is_all", is_flag=True, help="Include problems whose leaderboards have ended."
+    ),
+    options.WIDE,
+)
 
 
-async def show_problems(context: AppContext, api: Api) -> int:
-    """List every problem."""
+@api_command("problem list", parameters=LIST_OPTIONS, access=options.VIEWER)
+async def list_problems(context: AppContext, api: Api, *, is_all: bool) -> int:
+    """List the open problems in their newest versions."""
+    return await show_problems(context, api, is_all=is_all)
+
+
+async def show_problems(context: AppContext, api: Api, *, is_all: bool) -> int:
+    """List the open problems, or with `is_all` every problem; JSON always has every one."""
     answer = await api.get(Problems, "problems")
-    return context.show(answer.document, [problem_table(answer.value.items)])
+    every_problem = answer.value.items
+    problems = [problem for problem in every_problem if is_all or problem.state == "active"]
+    hidden_count = len(every_problem) - len(problems)
+    count = count_text(hidden_count, "ended problem")
+    note = f"{count} left out: --all shows everything" if hidden_count else ""
+    return context.show(answer.document, [problem_table(problems)], note)
 
 
 def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Table:
@@ -52,7 +65,7 @@ def problem_table(versions: Sequence[Problem], zone: tzinfo | None = None) -> Ta
         }
         for problem in versions
     ]
-    return make_table("problems", rows, zone)
+    return make_table("problems", rows, zone, extra=("published", "version", "title", "state"))
 
 
 @api_command("problem show matmul", parameters=(options.PROBLEM,), access=options.VIEWER)

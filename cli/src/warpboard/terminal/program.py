@@ -188,9 +188,11 @@ def create_context(ctx: click.Context | None = None) -> "AppContext":
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
+        import platform
         from importlib.metadata import version
 
-        click.echo(f"{NAME} {version('warpboard-cli')}")
+        python = f"{platform.python_implementation()} {platform.python_version()}"
+        click.echo(f"{NAME} {version('warpboard-cli')} ({python})")
         ctx.exit()
 
 

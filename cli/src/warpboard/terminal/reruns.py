@@ -54,7 +54,7 @@ async def start_rejudge(context: AppContext, api: Api, **body: object) -> int:
     return context.show(answer.document, rejudge_started_lines(answer.value))
 
 
-@api_command("problem rejudge list", access=options.OPERATOR)
+@api_command("problem rejudge list", parameters=(options.WIDE,), access=options.OPERATOR)
 async def list_rejudges(context: AppContext, api: Api) -> int:
     """List the rejudges, newest first."""
     answer = await api.get(Rejudges, "rejudges")
@@ -72,10 +72,11 @@ async def list_rejudges(context: AppContext, api: Api) -> int:
         }
         for rejudge in answer.value.items
     ]
-    return context.show(answer.document, [make_table("rejudges", rows)])
+    table = make_table("rejudges", rows, extra=("actor", "when", "changed", "versions"))
+    return context.show(answer.document, [table])
 
 
-@api_command("problem rejudge show 01HZX3", parameters=(ID,), access=options.OPERATOR)
+@api_command("problem rejudge show 01HZX3", parameters=(ID, options.WIDE), access=options.OPERATOR)
 async def show_rejudge(context: AppContext, api: Api, id_: str) -> int:
     """Show rejudge ID and what it would change.
 

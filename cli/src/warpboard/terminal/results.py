@@ -3,12 +3,9 @@
 import asyncio
 import csv
 import io
-import sys
 import time
-from collections.abc import Coroutine
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -36,7 +33,7 @@ from warpboard.files import write_file
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.command_types import api_command, can_ask, confirm
 from warpboard.terminal.submissions import exit_code
 
 SILENCE_S_MAX = 60.0
@@ -147,6 +144,7 @@ class Follower:
     parameters=(
         click.argument("a", type=IntRange(min=1)),
         click.argument("b", type=IntRange(min=1)),
+        options.WIDE,
     ),
     access=options.VIEWER,
 )
@@ -175,7 +173,7 @@ async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
         for delta in [*compared.cases, *([score] if score is not None and is_scored else [])]
     ]
     columns = ("case", f"number {a}", f"number {b}", "ratio", "95 %", "outcome")
-    table = Table(f"submission {a} against {b}", columns, rows)
+    table = Table(f"submission {a} against {b}", columns, rows, extra=("95 %",))
     return context.show(answer.document, [*parts, table] if rows else parts)
 
 
@@ -229,11 +227,11 @@ async def export(
                 *(OwnSubmissions, "me", "submissions"), limit=PAGE, problem=problem, cursor=cursor
             )
             items += page.document["items"]
-            if items and len(items) % PAGE == 0:
-                show("export", ProgressText(count_text(len(items), "submission")))
             cursor = page.value.next_cursor
             if not cursor:
                 break
+            count = count_text(len(items), "submission")
+            show("export", ProgressText("exporting", estimate=f": {count}"))
     if format_ == "csv":
         text = format_csv(items)
     else:
@@ -260,28 +258,16 @@ def format_csv(items: list[JsonObject]) -> str:
     return text.getvalue()
 
 
-@local_command(
-    "submission delete 12 --yes",
-    parameters=(
-        options.NUMBER,
-        click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
-    ),
-    access=options.PLATFORM,
-)
-def delete(context: AppContext, number: int, *, is_sure: bool) -> int | Coroutine[Any, Any, int]:
+@api_command("submission delete 12 --yes", parameters=(options.NUMBER, options.YES))
+async def delete(context: AppContext, api: Api, number: int, *, is_sure: bool) -> int:
     """Take submission NUMBER off its leaderboard for good.
 
     It must be yours; its quota is not refunded.
     """
     if not is_sure:
-        if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        if not can_ask():
             raise click.UsageError("cannot ask for confirmation without a terminal: add --yes")
-        if not click.confirm(f"withdraw submission {number} for good?", err=True):
+        if not await confirm(f"withdraw submission {number} for good?"):
             context.screen.note("nothing was done")
             return FAILED
-
-    async def send() -> int:
-        async with context.api() as api:
-            return await send_action(context, api, "DELETE", "submissions", number)
-
-    return send()
+    return await send_action(context, api, "DELETE", "submissions", number)

@@ -22,9 +22,15 @@ from warpboard.service.answers import resolve_gpus, window_text
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
 
+ALL = click.option(
+    *("--all", "is_all"),
+    is_flag=True,
+    help="Include idle GPU types without agents, and the platform's own baselines.",
+)
 
-@local_command("status --json", access=options.VIEWER)
-async def status(context: AppContext) -> int:
+
+@local_command("status --json", parameters=(ALL, options.WIDE), access=options.VIEWER)
+async def status(context: AppContext, *, is_all: bool) -> int:
     """Show processes, agents, queues and what is held back.
 
     Operators also see dead letters. Exit code 3 if the platform is not up.
@@ -61,18 +67,17 @@ async def status(context: AppContext) -> int:
     if dead_letters and dead_letters.value.items:
         count = count_text(len(dead_letters.value.items), "event")
         held.append(f"{count} given up by their consumers: warpboard admin deadletter list")
-    tables = [
-        agent_table(agents.value.items),
-        pool_table(queues.value.pools),
-        queue_table(queues.value.items),
-    ]
-    return context.show(document, [*tables, *(held or ["nothing is held back"])])
+    pools = queues.value.pools if is_all else busy_pools(queues.value.pools)
+    tables = [agent_table(agents.value.items), pool_table(pools), queue_table(queues.value.items)]
+    note = hidden_pools_text(len(queues.value.pools) - len(pools))
+    return context.show(document, [*tables, *(held or ["nothing is held back"])], note)
 
 
 def process_table(rows: Sequence[ProcessRow]) -> Table:
     """List the processes of a platform."""
     names = ("process", "state", "pid", "restarts", "address")
-    return make_table("processes", [dict(zip(names, row, strict=True)) for row in rows])
+    named_rows = [dict(zip(names, row, strict=True)) for row in rows]
+    return make_table("processes", named_rows, extra=("restarts", "pid"))
 
 
 def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent]) -> Iterator[str]:
@@ -92,24 +97,54 @@ def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent])
 
 @api_command(
     "submission queue --gpu H200",
-    parameters=(click.option("--gpu", metavar="TYPE", help="Only this GPU type."),),
+    parameters=(
+        click.option("--gpu", metavar="TYPE", help="Only this GPU type."),
+        ALL,
+        options.WIDE,
+    ),
     access=options.VIEWER,
 )
-async def queue(context: AppContext, api: Api, gpu: str | None) -> int:
-    """Show who waits for each GPU type, how long, and why."""
+async def queue(context: AppContext, api: Api, gpu: str | None, *, is_all: bool) -> int:
+    """Show who waits for each GPU type, how long, and why.
+
+    Without --all, it leaves out the platform's own baselines, which run after all other jobs, and
+    GPU types without agents for which nothing waits. JSON has everything.
+    """
     answer = await api.get(Queues, "queue")
     pools, document = answer.value.pools, answer.document
+    hidden_count = 0
     if gpu is not None:
         pools = [pool for pool in pools if pool.gpu.lower() == gpu.lower()]
         if not pools:
             raise Refused("unknown_gpu", f"no pool has the GPU type {gpu!r}", "--gpu")
         for part in ("items", "pools"):
             document[part] = [row for row in document[part] if row["gpu"].lower() == gpu.lower()]
-    forecasts = [forecast_table(pool.gpu, pool.forecast) for pool in pools if pool.forecast]
-    return context.show(document, [pool_table(pools), *forecasts])
+    elif not is_all:
+        pools = busy_pools(pools)
+        hidden_count = len(answer.value.pools) - len(pools)
+    forecasts = [
+        forecast_table(pool.gpu, jobs)
+        for pool in pools
+        if (jobs := [job for job in pool.forecast if is_all or not job.is_baseline])
+    ]
+    note = hidden_pools_text(hidden_count)
+    return context.show(document, [pool_table(pools), *forecasts], note)
 
 
-@api_command("agent list", access=options.VIEWER)
+def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
+    """Return the pools that have agents or waiting submissions, or that an operator paused."""
+    return [pool for pool in pools if pool.agents_online or pool.waiting or pool.paused is not None]
+
+
+def hidden_pools_text(count: int) -> str:
+    """Describe how many pools are not shown; empty for none."""
+    if not count:
+        return ""
+    types = count_text(count, "GPU type")
+    return f"{types} without agents or waiting submissions left out: --all shows everything"
+
+
+@api_command("agent list", parameters=(options.WIDE,), access=options.VIEWER)
 async def list_agents(context: AppContext, api: Api) -> int:
     """List the agents, their states, and why they are held back."""
     answer = await api.get(Agents, "agents")
@@ -133,6 +168,7 @@ def doctor(context: AppContext) -> int:
     parameters=(
         click.argument("problem", required=False, type=options.SLUG),
         click.option("--gpu", metavar="TYPE", help="GPU type; default: all of the problem's."),
+        options.WIDE,
     ),
     access=options.PLATFORM,
 )
@@ -182,7 +218,7 @@ def pool_table(pools: Sequence[Pool]) -> Table:
         }
         for pool in pools
     ]
-    return make_table("queues", rows)
+    return make_table("queues", rows, extra=("9 of 10 runs", "run usually", "busy"))
 
 
 def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
@@ -190,14 +226,16 @@ def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
     rows = [
         {
             "place": submission.position,
-            "number": submission.number or submission.submission or None,
+            "number": submission.number
+            or submission.submission
+            or ("baseline" if submission.is_baseline else None),
             "begins in": about_text(submission.eta_s),
             "9 of 10 within": about_text(submission.eta_p90_s),
             "why": one_line(submission.why or ""),
         }
         for submission in waiting
     ]
-    return make_table(f"waiting for {gpu}", rows)
+    return make_table(f"waiting for {gpu}", rows, extra=("9 of 10 within",))
 
 
 def agent_table(registered: Sequence[Agent]) -> Table:
@@ -213,7 +251,7 @@ def agent_table(registered: Sequence[Agent]) -> Table:
         }
         for agent in registered
     ]
-    return make_table("agents", rows)
+    return make_table("agents", rows, extra=("modes", "tier", "isolation"))
 
 
 def _health(agent: Agent) -> str:

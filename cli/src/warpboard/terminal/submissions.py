@@ -10,7 +10,9 @@ import click
 import msgspec
 from click import IntRange
 
+from shared.api.agents import Agents
 from shared.api.cases import Case
+from shared.api.problems import FullProblem
 from shared.api.submissions import (
     FullSubmission,
     NewestSubmissions,
@@ -21,8 +23,9 @@ from shared.api.submissions import (
     TimelineEntry,
 )
 from shared.clock import new_id
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 from shared.presentation.outcome import (
+    first_failing,
     log_lines,
     note_lines,
     outcome_lines,
@@ -37,9 +40,10 @@ from shared.presentation.units import (
     null_text,
     numbers_text,
     one_line,
+    shorten_floats,
     time_text,
 )
-from shared.problems.submission_file import late_directives, read_directives
+from shared.problems.submission_file import Directives, late_directives, read_directives
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
@@ -47,11 +51,14 @@ from warpboard.domain.tables import Table, make_table
 from warpboard.files import read_source, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.command_types import api_command, can_ask, confirm
+from warpboard.terminal.status import held_back
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
 HIDDEN = "hidden"
+# The message of a case in a table.
+MESSAGE_LENGTH_MAX = 80
 
 
 @api_command(
@@ -93,6 +100,7 @@ HIDDEN = "hidden"
             metavar="TAG",
             help="A word to list it by: submission list --tag TAG.",
         ),
+        options.YES,
         options.TIMEOUT,
     ),
 )
@@ -110,14 +118,19 @@ async def submit(
     tag: str,
     timeout_s: float,
     is_waiting: bool,
+    is_sure: bool,
 ) -> int:
     """Submit FILE and wait for its verdict.
+
+    If no agent can run it, it asks first, unless --yes is given. Without a terminal, or with
+    --json, it only says so on stderr and submits.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
     4 your quota is used up, 5 passed but not eligible for the leaderboard.
     """
     screen, source = context.screen, read_source(file)
-    problem = leaderboard or read_directives(decode_source(source)).leaderboard
+    directives = read_directives(decode_source(source))
+    problem = leaderboard or directives.leaderboard
     if problem is None:
         raise Refused(
             "unknown_leaderboard",
@@ -128,6 +141,10 @@ async def submit(
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")
+    idle_gpus = await find_gpus_without_agents(api, problem, gpus, directives)
+    if idle_gpus and not await _warn_of_wait(context, idle_gpus, is_sure=is_sure):
+        screen.note("nothing was submitted")
+        return FAILED
     key = new_id()
     answer = await retry_until_available(
         lambda: api.submit(request, key),
@@ -143,15 +160,54 @@ async def submit(
         return OK
     for receipt in receipts:
         screen.note(_received_line(problem, receipt))
-    numbers = [receipt.number for receipt in receipts]
-    answers = await _wait_for_all(context, api, numbers, timeout_s)
-    document = {"submissions": [final_answer.document for final_answer in answers]}
+    answers = await _wait_for_all(context, api, [receipt.number for receipt in receipts], timeout_s)
+    return _show_ends(context, output, answers)
+
+
+def _show_ends(
+    context: AppContext, output: Path | None, answers: Sequence[Response[FullSubmission]]
+) -> int:
+    """Print how submissions ended, and return the worst of their exit codes."""
+    document = {"submissions": [answer.document for answer in answers]}
     _output_answer(context, output, document)
-    submissions = [final_answer.value for final_answer in answers]
+    submissions = [answer.value for answer in answers]
     if not context.as_json:
         for submission in submissions:
             context.show(None, outcome_lines(submission))
     return worst(exit_code(submission) for submission in submissions)
+
+
+async def find_gpus_without_agents(
+    api: Api, slug: str, requested: Sequence[str], directives: Directives
+) -> list[str]:
+    """Return the GPU types of a submission for which no live agent takes jobs.
+
+    Return none where the platform does not answer, or no GPU type is chosen among several: the
+    submission itself then fails with a better message.
+    """
+    try:
+        problem = (await api.get(FullProblem, "problems", slug)).value
+        agents = (await api.get(Agents, "agents")).value.items
+    except (Refused, Failed):
+        return []
+    if not requested and len(directives.gpus or problem.gpus) > 1:
+        return []
+    chosen = {gpu.lower() for gpu in requested or directives.gpus or problem.gpus}
+    served = {agent.gpu.lower() for agent in agents if agent.is_alive and not held_back(agent)}
+    return [gpu for gpu in problem.gpus if gpu.lower() in chosen - served]
+
+
+async def _warn_of_wait(context: AppContext, gpus: Sequence[str], *, is_sure: bool) -> bool:
+    """Say that no agent takes jobs for GPU types; return whether to submit nevertheless.
+
+    The question is only asked where somebody can answer it.
+    """
+    context.screen.note(
+        f"warpboard: no live agent takes jobs for {', '.join(gpus)}: a submission waits up to an "
+        "hour for one, then ends and its quota is refunded"
+    )
+    is_asked = not is_sure and not context.as_json and can_ask()
+    return not is_asked or await confirm("submit anyway?")
 
 
 async def _wait_for_all(
@@ -214,6 +270,7 @@ def exit_code(submission: FullSubmission) -> int:
         click.option(
             "--limit", type=IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."
         ),
+        options.WIDE,
     ),
     access=options.VIEWER,
 )
@@ -240,6 +297,7 @@ async def list_submissions(
         click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over."),
         options.SAVE,
         options.TIMEOUT,
+        options.WIDE,
     ),
     access=options.VIEWER,
 )
@@ -334,7 +392,9 @@ async def show_source(context: AppContext, api: Api, number: int) -> int:
     return OK
 
 
-@api_command("submission trace 12", parameters=(options.NUMBER,), access=options.VIEWER)
+@api_command(
+    "submission trace 12", parameters=(options.NUMBER, options.WIDE), access=options.VIEWER
+)
 async def trace(context: AppContext, api: Api, number: int) -> int:
     """Show every event of submission NUMBER, its jobs and runs.
 
@@ -359,11 +419,12 @@ async def trace(context: AppContext, api: Api, number: int) -> int:
         )
         previous = moment
     title = f"trace of submission {submission.number}"
-    return context.show(document, [make_table(title, rows)])
+    return context.show(document, [make_table(title, rows, extra=("actor", "when"))])
 
 
 def case_table(results: Sequence[Case]) -> Table:
-    """List how each case of a run ended."""
+    """List how each case of a run ended; the first failure is described below the table."""
+    described = first_failing(results)
     rows = [
         {
             "stage": case.stage,
@@ -375,11 +436,20 @@ def case_table(results: Sequence[Case]) -> Table:
             "grade": case.grade or None,
             "roofline": roofline_text(case.roofline),
             "speed-up": speedups_text(case.vs_baseline),
-            "message": one_line(case.message),
+            "message": "see below" if case is described else _first_line(case.message),
         }
         for case in results
     ]
-    return make_table("cases", rows, optional=("roofline", "speed-up"))
+    return make_table(
+        "cases",
+        rows,
+        optional=("roofline", "speed-up"),
+        extra=("null call", "interval", "grade", "time", "roofline", "speed-up"),
+    )
+
+
+def _first_line(message: str) -> str:
+    return shorten_floats(one_line(message.partition("\n")[0], MESSAGE_LENGTH_MAX))
 
 
 def _case_name(case: Case) -> str:
@@ -390,7 +460,13 @@ def _case_name(case: Case) -> str:
 def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None) -> Table:
     """List what happened to a submission, in order."""
     rows = [
-        {"seq": moment.seq, "when": moment.at, "event": moment.type, "note": one_line(moment.note)}
+        {
+            "seq": moment.seq,
+            "when": moment.at,
+            "event": moment.type,
+            # The rest of a reason is shown at the end.
+            "note": one_line(moment.note.partition("\n")[0]),
+        }
         for moment in moments
     ]
     return make_table("timeline", rows, zone)
@@ -414,4 +490,11 @@ def submission_table(summaries: Sequence[SubmissionLine]) -> Table:
         }
         for summary in summaries
     ]
-    return make_table("submissions", rows, optional=("pooled over",))
+    is_of_several = len({summary.participant for summary in summaries}) > 1
+    people = () if is_of_several else ("participant",)
+    return make_table(
+        "submissions",
+        rows,
+        optional=("pooled over",),
+        extra=("pooled over", *people, "tag", "file", "when", "mode"),
+    )

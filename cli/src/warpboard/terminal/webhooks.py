@@ -75,7 +75,7 @@ def create(
     return send()
 
 
-@api_command("webhook list")
+@api_command("webhook list", parameters=(options.WIDE,))
 async def list_webhooks(context: AppContext, api: Api) -> int:
     """List your webhooks; one that failed for a day is off."""
     answer = await api.get(Webhooks, ROUTE)
@@ -90,7 +90,9 @@ async def list_webhooks(context: AppContext, api: Api) -> int:
         }
         for webhook in answer.value.items
     ]
-    return context.show(answer.document, [make_table("webhooks", rows)])
+    return context.show(
+        answer.document, [make_table("webhooks", rows, extra=("created", "problems", "events"))]
+    )
 
 
 @api_command(f"webhook show {ID_EXAMPLE}", parameters=(ID,))
@@ -129,6 +131,7 @@ async def send_test(context: AppContext, api: Api, id_: str) -> int:
         click.option(
             "--cursor", metavar="TEXT", help="Show older ones: the cursor at the end of a page."
         ),
+        options.WIDE,
     ),
 )
 async def list_deliveries(context: AppContext, api: Api, id_: str, cursor: str | None) -> int:
@@ -151,5 +154,6 @@ async def list_deliveries(context: AppContext, api: Api, id_: str, cursor: str |
         }
         for delivery in page.items
     ]
+    table = make_table("deliveries", rows, extra=("next try", "status", "tries", "created"))
     note = f"what was before: --cursor {page.next_cursor}" if page.next_cursor else ""
-    return context.show(answer.document, [make_table("deliveries", rows)], note)
+    return context.show(answer.document, [table], note)

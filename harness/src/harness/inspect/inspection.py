@@ -7,6 +7,7 @@ limit on memory. Code that hangs or dies is noticed from outside.
 import functools
 import resource
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from harness.build.plan import adapt_tools
@@ -33,7 +34,7 @@ from harness.inspect.case import (
     make_finding,
 )
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
-from harness.report.messages import InspectReport, InspectRequest
+from harness.report.messages import InspectReport, InspectRequest, Progress
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 
@@ -45,16 +46,19 @@ _MIB = 1024**2
 
 
 def execute_inspection(
-    request: InspectRequest, directory: RunDirectory, machine: Machine
+    request: InspectRequest,
+    directory: RunDirectory,
+    machine: Machine,
+    tell: Callable[[Progress], None],
 ) -> InspectReport:
-    """Run one inspection in this process. Raises only unexpected errors."""
+    """Run one inspection in this process, and tell its progress. Raises only unexpected errors."""
     began = time.monotonic()
     if main := directory.problem.main:
         text = f"{main} runs the cases itself: the problem's functions are not inspected"
         return InspectReport([make_finding("not_inspected", WARNING, main, text)])
     try:
         inspection = _Inspection(request, directory, machine)
-        inspection.run(began + request.limit_s)
+        inspection.run(began + request.limit_s, tell)
     except DeviceFault as fault:
         return InspectReport([], time.monotonic() - began, "device", str(fault))
     return InspectReport(
@@ -86,7 +90,7 @@ class _Inspection:
             memory_limit = max(request.memory_bytes, self._problem.required_bytes)
             host.limit_private_bytes(host.private_bytes() + min(memory_limit, self._offered))
 
-    def run(self, until: float) -> None:
+    def run(self, until: float, tell: Callable[[Progress], None]) -> None:
         """Inspect every case for which there is time; stop after a process was left behind."""
         reference = "reference.py" if self._problem.lang == "py" else "reference.cuh"
         try:
@@ -98,9 +102,11 @@ class _Inspection:
             author = WatchedAuthor(code)
             sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             memory.require_sandbox(self._problem, sandbox)
-            for key in ("tests", "benchmarks"):
-                for case in getattr(self._problem, key):
-                    self._inspect_case(author, key, case, until)
+            keys = ("tests", "benchmarks")
+            cases = [(key, case) for key in keys for case in getattr(self._problem, key)]
+            for index, (key, case) in enumerate(cases):
+                tell(Progress("inspect", describe_case(key, case), index, len(cases)))
+                self._inspect_case(author, key, case, until)
         except ProcessLeftBehind:
             text = "it leaves a process behind"
             self.notes.add("author_forks", ERROR, reference, text)

@@ -242,7 +242,9 @@ class SupervisorServer:
                 if isinstance(request, RunRequest):
                     report = execute_run(request, directory, self.machine, self.tell)
                 else:
-                    report = inspection.execute_inspection(request, directory, self.machine)
+                    report = inspection.execute_inspection(
+                        request, directory, self.machine, self.tell
+                    )
             except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
                 reason = f"{type(error).__name__}: {error}"
                 report = failed_request(request, "supervisor", reason)

@@ -4,7 +4,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ranker.domain.fold import DIGEST
+from ranker.service.progress import log_progress
 from shared.blobs import (
     BLOB_BYTES_MAX,
     BLOB_RETENTION_S,
@@ -124,7 +125,7 @@ async def _unnamed(log: EventLog, blobs: list[StoredBlob], until: int) -> list[S
 END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
-async def save_blobs(path: Path, digests: Iterable[str], blobs: BlobStore) -> tuple[int, list[str]]:
+async def save_blobs(path: Path, digests: Sequence[str], blobs: BlobStore) -> tuple[int, list[str]]:
     """Write the blobs; returns their number and the digests that are missing. Raises Failed."""
     part = path.with_name(f"{path.name}.part")
     count, missing = 0, []
@@ -136,6 +137,7 @@ async def save_blobs(path: Path, digests: Iterable[str], blobs: BlobStore) -> tu
                 except BlobNotFound:
                     missing.append(digest)
                     continue
+                log_progress("blobs", count + len(missing), len(digests))
                 member = tarfile.TarInfo(digest)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -165,8 +167,8 @@ def check_blobs(path: Path) -> set[str]:
     return digests
 
 
-async def load_blobs(path: Path, blobs: BlobStore) -> int:
-    """Store every blob of a tar; returns their number. Raises Refused `bad_blobs` or Failed.
+async def load_blobs(path: Path, blobs: BlobStore, total: int) -> int:
+    """Store the `total` blobs of a tar; returns their number. Raises Refused `bad_blobs` or Failed.
 
     Nothing is unpacked to disk, and only blobs that match their digest are stored.
     """
@@ -174,6 +176,7 @@ async def load_blobs(path: Path, blobs: BlobStore) -> int:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
+                log_progress("blobs", count, total)
                 await blobs.put(_read_member(tar, member))
                 count += 1
     except (tarfile.TarError, OSError) as error:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -25,6 +26,7 @@ from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
+from ranker.service.progress import command_log
 from ranker.settings import Settings, load
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -34,6 +36,7 @@ from shared.nats.event_log import NatsLog
 
 OK, DIFFERS, REFUSED, FAILED = range(4)
 INTERRUPTED = 128 + SIGINT
+PROGRESS_PAUSE_S = 0.2
 
 
 def main(arguments: Sequence[str], schema: str) -> int:
@@ -41,6 +44,9 @@ def main(arguments: Sequence[str], schema: str) -> int:
     options = _make_parser().parse_args(arguments)
     # A connection closed at the end is not worth a log line.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    if options.progress:
+        command_log.setLevel(logging.INFO)
+        command_log.addFilter(_SparseLines())
     try:
         return asyncio.run(_run(options, schema))
     except Refused as refused:
@@ -54,6 +60,23 @@ def main(arguments: Sequence[str], schema: str) -> int:
         return INTERRUPTED
 
 
+class _SparseLines(logging.Filter):
+    """Lets the first line of each step pass, then a few per second."""
+
+    step, next_at = "", 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the step is new, or enough time has passed since its last line."""
+        step, now_s = (
+            str(record.args[0] if isinstance(record.args, tuple) else ""),
+            time.monotonic(),
+        )
+        if step == self.step and now_s < self.next_at:
+            return False
+        self.step, self.next_at = step, now_s + PROGRESS_PAUSE_S
+        return True
+
+
 async def _run(options: Namespace, schema: str) -> int:
     is_equal = True
     match options.command:
@@ -62,7 +85,7 @@ async def _run(options: Namespace, schema: str) -> int:
         case "export":
             summary = await export_log(load(), options.file, options.source, options.left_out)
         case "import":
-            allowed = options.is_incomplete_allowed
+            allowed = options.incomplete
             summary = await import_log(
                 load(), options.file, options.actor, is_incomplete_allowed=allowed
             )
@@ -140,6 +163,8 @@ _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 
 def _make_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m ranker")
+    progress_help = "write how much is done to stderr, a few times per second"
+    parser.add_argument("--progress", action="store_true", help=progress_help)
     commands = parser.add_subparsers(dest="command", required=True)
     actor_help = "who runs the command, for the record"
     actor: dict[str, Any] = {"default": "service:ranker", "help": actor_help}
@@ -186,15 +211,13 @@ def _make_parser() -> ArgumentParser:
     repair = commands.add_parser("repair", help=repair_help).add_argument
     repair("file", type=Path, help="a new file: the repaired log is written there first")
     repair("--overwrite", action="store_true", help="where events differ, take the archive's")
-    loss_help = "continue without events that are in neither"
-    repair("--accept-loss", action="store_true", help=loss_help)
+    repair("--accept-loss", action="store_true", help="continue without events in neither")
     repair("--actor", **actor)
 
     restore_help = "restore a backup into an empty log"
     restore = commands.add_parser("import", help=restore_help).add_argument
     restore("file", type=Path)
     incomplete_help = "restore what is there and report what is missing"
-    allowed = "is_incomplete_allowed"
-    restore("--incomplete", dest=allowed, action="store_true", help=incomplete_help)
+    restore("--incomplete", action="store_true", help=incomplete_help)
     restore("--actor", **actor)
     return parser

@@ -64,6 +64,7 @@ class Job(ApiModel, frozen=True, kw_only=True):
 
     submission: str | None
     number: SubmissionNumber | None
+    is_baseline: Annotated[bool, Meta(description="Whether it is the platform's own run.")]
     position: int
     eta_s: Seconds | None
     eta_p90_s: Seconds | None

@@ -1,8 +1,9 @@
 """The result of a submission, in lines: its verdict, what failed, its rank, and its rates."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from shared.api.cases import Case, Roofline
+from shared.api.cases import Case, Mismatch, Roofline
 from shared.api.submissions import FullSubmission, Ranking
 from shared.presentation.responses import AnyRun
 from shared.presentation.units import (
@@ -14,6 +15,7 @@ from shared.presentation.units import (
     pooled_text,
     rank_text,
     seconds_text,
+    shorten_floats,
     time_text,
 )
 
@@ -73,6 +75,8 @@ LINE_LENGTH_MAX = 300
 RANKED = "ranked"
 # A compiler's log begins with this and its command line.
 _COMMAND_MARK = "$ "
+COMPILE_ERROR, WRONG_ANSWER = "compile_error", "wrong_answer"
+_COMPILER_ERROR = re.compile(r"error:|undefined reference", re.IGNORECASE)
 
 
 def outcome_lines(submission: FullSubmission) -> list[str]:
@@ -147,11 +151,10 @@ def _score_line(submission: FullSubmission, ranking: Ranking) -> str:
 
 def failure_lines(run: AnyRun) -> Iterator[str]:
     """Yield what failed in a run: its stage and reason, the first failing case, the log's end."""
-    reason = run.reason or ""
     yield from reason_lines(run)
     case = first_failing(run.cases)
     if case is not None:
-        if not (case.message and case.message in reason):
+        if not (case.message and case.message in (run.reason or "")):
             yield from _case_lines(case)
         yield from mismatch_lines(case)
     yield from log_lines(run)
@@ -162,18 +165,36 @@ def reason_lines(run: AnyRun) -> list[str]:
     if not (run.stage or run.reason):
         return []
     stage_text = f"in stage {run.stage}: " if run.stage else ""
-    first, *continuation = _truncate_lines(run.reason or "", MESSAGE_LINES_MAX) or [
-        "no reason given"
-    ]
-    if run.verdict == "compile_error" and run.log_head.startswith(_COMMAND_MARK):
+    reason = run.reason or ""
+    if run.verdict == COMPILE_ERROR:
+        reason = _move_error_up(reason.partition(f"ended with {COMPILE_ERROR}: ")[2] or reason)
+    first, *continuation = _message_lines(reason, run.verdict) or ["no reason given"]
+    if run.verdict == COMPILE_ERROR and run.log_head.startswith(_COMMAND_MARK):
         continuation = []  # the compiler's output is shown as the log
     return [stage_text + first, *(f"  {line}" for line in continuation)]
 
 
-def _truncate_lines(text: str, lines_max: int) -> list[str]:
+def _move_error_up(output: str) -> str:
+    r"""Move the first error of a compiler's output to its top.
+
+    >>> _move_error_up("k.cpp: In function f:\nk.cpp:3: error: oops").splitlines()
+    ['k.cpp:3: error: oops', 'k.cpp: In function f:']
+    """
+    lines = output.splitlines()
+    error = next((line for line in lines if _COMPILER_ERROR.search(line)), None)
+    if error is None:
+        return output
+    lines.remove(error)
+    return "\n".join([error.strip(), *lines])
+
+
+def _message_lines(text: str, verdict: str | None) -> list[str]:
+    """Return the first lines of a message; the numbers of a wrong answer are shortened."""
     lines = escape_control_characters(text).splitlines()
-    first_lines = [_shorten(line) for line in lines[:lines_max]]
-    more = len(lines) - lines_max
+    if verdict == WRONG_ANSWER:
+        lines = [shorten_floats(line) for line in lines]
+    first_lines = [_shorten(line) for line in lines[:MESSAGE_LINES_MAX]]
+    more = len(lines) - MESSAGE_LINES_MAX
     return [*first_lines, f"… {more} more lines"] if more > 0 else first_lines
 
 
@@ -190,17 +211,27 @@ def first_failing(cases: Iterable[Case]) -> Case | None:
 def _case_lines(case: Case) -> Iterator[str]:
     name = "a hidden case" if case.is_hidden else f"case {escape_control_characters(case.name)}"
     yield f"{name}: {case.verdict}"
-    for line in _truncate_lines(case.message, MESSAGE_LINES_MAX):
+    for line in _message_lines(case.message, case.verdict):
         yield f"  {line}"
 
 
 def mismatch_lines(case: Case) -> Iterator[str]:
-    """Yield the first wrong elements, and their number."""
-    if case.wrong:
-        yield f"  {case.wrong:,} wrong, such as" if case.mismatches else f"  {case.wrong:,} wrong"
-    for mismatch in case.mismatches[:MISMATCHES_MAX]:
+    """Yield the first wrong elements and their number, as far as the message does not have them."""
+    mismatches = [item for item in case.mismatches if not _is_in_message(item, case.message)]
+    if case.wrong and len(mismatches) == len(case.mismatches):
+        yield f"  {case.wrong:,} wrong, such as" if mismatches else f"  {case.wrong:,} wrong"
+    for mismatch in mismatches[:MISMATCHES_MAX]:
         index, got = one_line(mismatch.index, 60), one_line(mismatch.got, 60)
-        yield f"  at {index}: got {got}, expected {one_line(mismatch.expected, 60)}"
+        values = shorten_floats(f"got {got}, expected {one_line(mismatch.expected, 60)}")
+        yield f"  at {index}: {values}"
+
+
+def _is_in_message(mismatch: Mismatch, message: str) -> bool:
+    """Return whether a problem's own message names the place and both values of a mismatch."""
+    values = (shorten_floats(mismatch.got), shorten_floats(mismatch.expected))
+    short_lines = map(shorten_floats, message.splitlines())
+    parts = (mismatch.index.strip("[]"), *values)
+    return any(all(part in line for part in parts) for line in short_lines)
 
 
 def log_lines(run: AnyRun) -> Iterator[str]:

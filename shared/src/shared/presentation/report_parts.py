@@ -15,6 +15,7 @@ from shared.presentation.units import (
     count_text,
     escape_control_characters,
     one_line,
+    shorten_floats,
     spread_text,
     time_text,
 )
@@ -116,7 +117,8 @@ def failing_lines(cases: Iterable[Case]) -> Iterator[str]:
         name = "a hidden case" if case.is_hidden else _case_label(case)
         yield f"{mark_of(case.verdict)} {name}: {verdict_text(case.verdict)}"
         for line in escape_control_characters(case.message).splitlines():
-            yield f"  {line[:MESSAGE_MAX]}"
+            is_wrong = case.verdict == "wrong_answer"
+            yield f"  {(shorten_floats(line) if is_wrong else line)[:MESSAGE_MAX]}"
         yield from mismatch_lines(case)
 
 

@@ -1,6 +1,7 @@
 """Format numbers, instants, ranks, duels and foreign text for people."""
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from math import log
@@ -96,13 +97,13 @@ def about_text(seconds: float | None) -> str:
 
 
 def instant_text(at: datetime | None, zone: tzinfo | None = None) -> str:
-    """Format an instant in a time zone, by default the local one.
+    """Format an instant in a time zone, by default the local one, and name the zone.
 
     >>> from datetime import UTC
     >>> instant_text(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), UTC)
-    '2026-01-02 03:04:05'
+    '2026-01-02 03:04:05 UTC'
     """
-    return NO_VALUE if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+    return NO_VALUE if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def count_text(number: int, noun: str, plural: str = "") -> str:
@@ -126,6 +127,26 @@ def escape_control_characters(text: str) -> str:
         else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?(?![\w.])")
+_LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d{5,}(?:e[+-]?\d+)?(?![\w.])")
+DIGITS_MIN = 5
+
+
+def shorten_floats(line: str) -> str:
+    """Shorten long floats in a line to five significant digits, or as many as tell them apart.
+
+    >>> shorten_floats("at [0]: got 1.2345678806304932, expected 1.5")
+    'at [0]: got 1.2346, expected 1.5'
+    >>> shorten_floats("got 1.0000001192092896, expected 1.0")
+    'got 1.0000001, expected 1.0'
+    """
+    numbers = set(map(float, _FLOAT.findall(line)))
+    digits = DIGITS_MIN
+    while len({f"{number:.{digits}g}" for number in numbers}) < len(numbers):
+        digits += 1
+    return _LONG_FLOAT.sub(lambda match: f"{float(match[0]):.{digits}g}", line)
 
 
 def one_line(text: str, length_max: int = 200) -> str:

@@ -14,6 +14,7 @@ from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
 from ranker.service.decisions import ACTOR
 from ranker.service.ports import Metrics
+from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
@@ -50,6 +51,8 @@ async def run_archiver(
             )
             await archive.write(archived_seq, batch)
             archived_seq = batch[-1].seq
+            if until is not None:
+                log_progress("events", archived_seq, until)
             metrics.archived(archived_seq, feed.behind)
             if until is None and feed.behind < BATCH_MAX:
                 await asyncio.sleep(PAUSE_S)

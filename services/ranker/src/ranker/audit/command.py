@@ -18,6 +18,7 @@ from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import Reader
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.ports import Reads
+from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared import wire
 from shared.api.audits import AuditReport, AuditRequest, Finding
@@ -139,6 +140,7 @@ class ArchiveCopy:
         feed = self._log.follow(0)
         try:
             while page := await self._archive.page(read_seq, min(PAGE, max(end - read_seq, 1))):
+                log_progress("events", read_seq, end)
                 for stored in page[: end - read_seq]:
                     await self._compare_with_log(feed, stored)
                     yield stored
@@ -191,6 +193,7 @@ class FileCopy:
         h, seq = wire.CHAIN_START, 0
         try:
             for stored in self._lines.events():
+                log_progress("events", stored.seq, self._lines.header.count)
                 h, seq = wire.extend_chain(h, stored.link), stored.seq
                 yield stored
         except DamagedCopy as damaged:

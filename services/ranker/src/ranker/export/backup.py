@@ -17,6 +17,7 @@ from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.replay.sources import ArchiveLog
+from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared import decider, subjects, wire
 from shared.clock import now
@@ -182,6 +183,7 @@ def _check_file(reader: LogFileReader) -> bytes:
     verifier = ChainVerifier((), verify_verdict)
     try:
         for stored in reader.events():
+            log_progress("events verified", stored.seq, reader.header.count)
             verifier.look(stored)
     except DamagedCopy as damaged:
         raise Refused("bad_export", damaged.reason, "file") from damaged
@@ -232,7 +234,7 @@ async def export_log(
             summary, digests = await _write_log(log, file, read_own_key(settings))
         if BLOBS not in left_out:
             tar = part_path(file, BLOBS)
-            count, missing = await save_blobs(tar, digests, NatsBlobStore(nc))
+            count, missing = await save_blobs(tar, list(digests), NatsBlobStore(nc))
             summary |= {"blobs": count, "blobs_missing": missing}
             parts.append(BLOBS)
         if ACCOUNTS not in left_out:
@@ -274,6 +276,7 @@ async def _write_log(
     try:
         async with aclosing(_events(log, count)) as events:
             async for stored in events:
+                log_progress("events", stored.seq, count)
                 writer.write(stored)
                 digests |= dict.fromkeys(find_blob_digests(stored.recorded.envelope))
         chain = writer.close()
@@ -318,7 +321,11 @@ async def import_log(
         }
         missing = sorted(referred - stored_blobs)
         is_there = copy is not None and await copy.is_there(settings.postgres_dsn)
-        count = await load_blobs(tar, NatsBlobStore(nc)) if BLOBS in backup.parts else 0
+        count = (
+            await load_blobs(tar, NatsBlobStore(nc), len(stored_blobs))
+            if BLOBS in backup.parts
+            else 0
+        )
         if copy is not None and not is_there:
             await copy.load(settings.postgres_dsn, reader.header.count)
         imported = await import_events(log, partial(append_raw, nc), reader, actor, plan)
@@ -352,6 +359,7 @@ async def import_events(
     size = 0
     for stored in (event for event in reader.events() if event.seq > plan.have):
         if len(batch) == BATCH_MAX or (batch and size + len(stored.body) > BATCH_BYTES_MAX):
+            log_progress("events", count, reader.header.count)
             await append(batch, count)
             count, batch, size = count + len(batch), [], 0
         # An id that was stored twice must not count as a repetition.

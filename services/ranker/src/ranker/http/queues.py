@@ -132,10 +132,12 @@ def _run_durations(forecast: Row) -> Row | None:
 
 
 async def _add_numbers(jobs: list[Row], view: ReaderView) -> None:
-    """Add submission numbers for the reader's own jobs; others stay anonymous."""
+    """Add which jobs are baselines, and the numbers of the reader's own; others stay anonymous."""
     rows = await view.rows("numbers", submissions=[job["submission"] for job in jobs])
+    baselines = {row["id"] for row in rows if row["is_baseline"]}
     known = {row["id"]: row["number"] for row in rows if view.owns(row)}
     for job in jobs:
+        job["is_baseline"] = job["submission"] in baselines
         job["number"] = known.get(job["submission"])
         if job["number"] is None:
             job["submission"] = None

@@ -15,7 +15,7 @@ from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
 from ranker.service.decisions import ACTOR
 from ranker.service.ports import Metrics, Unfoldable
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import ProjectionProgress, log_progress
 from ranker.service.projection import project
 from ranker.settings import Settings
 from shared import subjects
@@ -144,8 +144,9 @@ async def replay_projection(settings: Settings, schema: str, options: Namespace)
 
 async def _fill_models(source: EventSource, dsn: str, schema: str, until: int) -> None:
     async with open_read_models(dsn, schema) as models:
-        async for _ in project(source, models, ProjectionProgress(), Metrics(), until=until):
-            pass
+        progress = ProjectionProgress()
+        async for _ in project(source, models, progress, Metrics(), until=until):
+            log_progress("events", progress.seq, until)
 
 
 async def _fill_archive(source: EventSource, dsn: str, schema: str, until: int) -> None:

@@ -1,6 +1,7 @@
 """The progress of the read models, for readers who wait for them."""
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -17,6 +18,13 @@ RECENT_MAX = 2000
 RECENT_BYTES_MAX = 32 * 1024 * 1024
 # How long a reader waits for the read models to catch up.
 CATCH_UP_S_MAX = 5.0
+# What commands log here is shown with `--progress`.
+command_log = logging.getLogger("ranker.progress")
+
+
+def log_progress(step: str, done: int, total: int) -> None:
+    """Log how much of a command's step is done; `warpboard server` reads these lines."""
+    command_log.info("progress: %s, %d of %d", step, done, total)
 
 
 @dataclass

@@ -982,8 +982,9 @@ order by gpu, state
 limit 1000;
 
 -- name: numbers
--- The numbers and owners of some submissions; each forecast has at most 300.
-select id, number, account as participant_id, problem
+-- The numbers and owners of some submissions, and whether they are baselines; each forecast has at
+-- most 300.
+select id, number, account as participant_id, problem, baseline <> '' as is_baseline
 from submission where id = any(%(submissions)s::text[]) limit 100000;
 
 -- name: pools
