@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,19 +17,19 @@ pytestmark = pytest.mark.long
 ENVIRON = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
 
 
-def run(*command: str | Path, **settings: Any) -> str:
-    """Run a command and return what it prints."""
+def run(*command: str | Path, cwd: Path = ROOT, expected_code: int = 0) -> str:
+    """Run a command and return what it prints; a refusal is printed to stderr."""
     done = subprocess.run(
         command,
         env=ENVIRON,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
-        **settings,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == expected_code, done.stdout + done.stderr
+    return done.stdout if expected_code == 0 else done.stderr
 
 
 @pytest.mark.timeout(300)
@@ -55,6 +54,11 @@ def test_the_platforms_own_package_installs_small_and_works(
     }
     assert {"warpboard-cli", "click"} <= installed
     assert not installed & {"torch", "nats-py", "psycopg", "fastapi", "uvicorn"}
+    refusal = run(programs / "warpboard", "up", cwd=tmp_path, expected_code=2)
+    assert "only the client is installed here" in refusal
+    identity = ROOT / "problems" / "identity"
+    command = (programs / "warpboard", "run", identity / "template.py", "--problem", identity)
+    assert "pip install torch" in run(*command, cwd=tmp_path, expected_code=2)
     # By its name, with the platform as a package index of pip.
     found = run(
         *(programs / "pip", "download", "-q", "--no-deps", *constraints),

@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from harness import entry
 from harness.entry import InspectRequest, RunRequest
 from shared.api.submissions import Progress, SubmissionRequest
+from shared.errors import Refused
 from shared.presentation.responses import JsonObject
 from shared.problems.submission_file import suffix
 from warpboard.files import ProblemFiles
@@ -29,7 +31,11 @@ class LocalHarness:
 
     @asynccontextmanager
     async def warm(self) -> AsyncIterator["LocalHarness"]:
-        """Return the same with a supervisor that stays for as long as the context lasts."""
+        """Return the same with a supervisor that stays for as long as the context lasts.
+
+        Raises Refused without torch, as do the methods that run something.
+        """
+        check_torch()
         async with entry.Harness() as harness:
             yield LocalHarness(harness)
 
@@ -64,6 +70,7 @@ class LocalHarness:
         self, problem: ProblemFiles, report_progress: Callable[[Progress], Awaitable[None]]
     ) -> JsonObject:
         """Inspect a problem's own code; return findings, or why it could not be inspected."""
+        check_torch()
 
         async def listen(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
             if isinstance(message, entry.Progress):
@@ -93,6 +100,7 @@ class LocalHarness:
         With a rival it is a duel, and the end also has the key `duel`. `save` is a folder for the
         files of the run.
         """
+        check_torch()
         machine: dict[str, Any] = {}
 
         async def listen(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
@@ -108,6 +116,15 @@ class LocalHarness:
             report = await evaluate(request, listen)
             files = await asyncio.to_thread(_collect_files, Path(request.out), save)
         return asdict(report) | machine | {"files": files, "verdict": report.verdict or None}
+
+
+def check_torch() -> None:
+    """Refuse to run anything without torch, which a client alone does not bring. Raises Refused."""
+    if find_spec("torch") is None:
+        raise Refused(
+            "no_torch",
+            "this runs code on your own machine, for which it needs torch: pip install torch",
+        )
 
 
 def _prepare_run(

@@ -8,12 +8,13 @@ from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
@@ -43,6 +44,10 @@ Table = Callable[[PlatformConfig], Sequence[Service]]
 KEY_S_MAX = 30.0
 ENROL_S_MAX = 30.0
 ENROL_STEP_S = 0.1
+CLIENT_ALONE = (
+    "only the client is installed here: run `make install` in a checkout of the repository, "
+    "which installs the platform, too"
+)
 # The agent was revoked for ever: it keeps running, but nothing that it reports is ranked.
 REVOKED = "wrong_state"
 
@@ -85,8 +90,11 @@ class Platform:
     async def start(self) -> None:
         """Start everything; after a failure or cancellation, `stop` ends what was started.
 
-        Raises InUse if another platform has the folder, and Failed with the end of a log.
+        Raises InUse if another platform has the folder, Refused where only the client is installed,
+        and Failed with the end of a log.
         """
+        if find_spec("ingest") is None:
+            raise Refused("not_installed", CLIENT_ALONE)
         self._lock = await self._lock_folder()
         locks.write_holder(self._lock, os.getpid())
         self._open_folder()

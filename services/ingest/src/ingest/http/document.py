@@ -141,10 +141,10 @@ def _find_tag(tags: list[dict[str, Any]], path: str) -> str:
 
 
 def _set_summary(operation: dict[str, Any]) -> None:
-    """Move the first sentence of the description to the summary, which has no Markdown."""
+    """Move the first sentence of the description to the summary."""
     text = " ".join(operation.pop("description", "").split())
     sentence, _, more = text.partition(". ")
-    operation["summary"] = sentence.removesuffix(".").replace("`", "")
+    operation["summary"] = sentence.removesuffix(".")
     if more:
         operation["description"] = more
 
