@@ -57,8 +57,8 @@ def test_the_platforms_own_package_installs_small_and_works(
     refusal = run(programs / "warpboard", "up", cwd=tmp_path, expected_code=2)
     assert "only the client is installed here" in refusal
     identity = ROOT / "problems" / "identity"
-    command = (programs / "warpboard", "run", identity / "template.py", "--problem", identity)
-    assert "pip install torch" in run(*command, cwd=tmp_path, expected_code=2)
+    local_run = (programs / "warpboard", "run", identity / "template.py", "--problem", identity)
+    assert "pip install torch" in run(*local_run, cwd=tmp_path, expected_code=2)
     # By its name, with the platform as a package index of pip.
     found = run(
         *(programs / "pip", "download", "-q", "--no-deps", *constraints),
