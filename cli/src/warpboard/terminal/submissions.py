@@ -419,7 +419,7 @@ async def trace(context: AppContext, api: Api, number: int) -> int:
         )
         previous = moment
     title = f"trace of submission {submission.number}"
-    return context.show(document, [make_table(title, rows, extra=("actor", "when"))])
+    return context.show(document, [make_table(title, rows, extra=("when",))])
 
 
 def case_table(results: Sequence[Case]) -> Table:
@@ -436,7 +436,9 @@ def case_table(results: Sequence[Case]) -> Table:
             "grade": case.grade or None,
             "roofline": roofline_text(case.roofline),
             "speed-up": speedups_text(case.vs_baseline),
-            "message": "see below" if case is described else _first_line(case.message),
+            "message": "see below"
+            if case is described
+            else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX)),
         }
         for case in results
     ]
@@ -446,10 +448,6 @@ def case_table(results: Sequence[Case]) -> Table:
         optional=("roofline", "speed-up"),
         extra=("null call", "interval", "grade", "time", "roofline", "speed-up"),
     )
-
-
-def _first_line(message: str) -> str:
-    return shorten_floats(one_line(message.partition("\n")[0], MESSAGE_LENGTH_MAX))
 
 
 def _case_name(case: Case) -> str:
