@@ -64,7 +64,7 @@ def test_other_output_is_no_match() -> None:
 
 @pytest.mark.platform
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_does_what_it_says(reader: Reader, page: str) -> None:
     reader.follow(ROOT / page)
@@ -72,7 +72,7 @@ def test_a_page_does_what_it_says(reader: Reader, page: str) -> None:
 
 @pytest.mark.server
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_first_change_can_be_made_as_described(tmp_path: Path) -> None:
     clone = copy_clone(tmp_path / "warpboard")
     names = {

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parent.parent.parent
-COMMAND_S_MAX = 300
+COMMAND_S_MAX = 600
 END_S_MAX = 60
 FENCE = re.compile(r"^(`{3,})(\w*)(.*)$")
 TITLE = re.compile(r'title="([^"]+)"')
