@@ -38,7 +38,7 @@ MARK = "baseline"
 OPTIONAL_COLUMNS = ("pooled over", "roofline", "duel", "confirmation", "speed-up")
 EXTRA_COLUMNS = (
     *("isolation", "tier", "pooled over", "confirmation", "duel"),
-    *("interval", "speed-up", "roofline", "when", "grade"),
+    *("when", "grade", "roofline", "speed-up", "interval"),
 )
 
 
