@@ -59,11 +59,13 @@ async def test_the_front_page_names_the_problems_and_how_to_start(ways: Ways) ->
         assert "set-cookie" not in page.headers
         assert "<script" not in text
         assert "<style" not in text
-        links = re.findall(r'(?:src|href)="([^"]+)"', text)
+        links = re.findall(r'(?:src|href)="([^"#]+)"', text)
         assert links
         for link in (link.removeprefix(BASE) for link in links):
             assert link.startswith("/"), link
-            assert (await browser.get(link)).status_code == 200, link
+            # The problem of the read side's tests has no files.
+            status = 503 if link == "/problems/identity" else 200
+            assert (await browser.get(link)).status_code == status, link
         assert (await browser.head("/")).status_code == 200
     assert "&lt;b&gt;Sort &amp; count&lt;/b&gt;" in text
     assert "Ends <time" in text
