@@ -60,6 +60,9 @@ async def test_every_page_is_readable_without_scripts_at_every_size(
         "/": "Active leaderboards",
         "/?q=vector": "Vector",
         "/leaderboards/identity/CPU": "a-participant-with-a-long-name32",
+        # Both are folded from the archive, up to an instant.
+        "/leaderboards/identity/CPU?as_of=2999-01-01": "a-participant-with-a-long-name32",
+        "/leaderboards/identity/CPU?as_of=2020-01-01T12:00": "There was no entry at that moment",
         "/leaderboards/vectoradd/CPU": "No entry yet",
         "/problems/vectoradd": "Statement",
         f"/submissions/{number}": "Why this rank",

@@ -40,7 +40,8 @@ class LogScale(NamedTuple):
         if self.high <= self.low:
             return 50.0
         share = log(max(value, self.low) / self.low) / log(self.high / self.low)
-        return round(MARGIN + min(share, 1.0) ** self.exponent * (100 - 2 * MARGIN), 2)
+        stretched = float(min(share, 1.0) ** self.exponent)
+        return round(MARGIN + stretched * (100 - 2 * MARGIN), 2)
 
 
 class IntervalBar(NamedTuple):
@@ -92,12 +93,14 @@ def axis_marks(scale: LogScale) -> list[float]:
         first, last = ceil(scale.low / step), floor(scale.high / step)
         return [float(f"{number * step:.6g}") for number in range(first, last + 1)]
     powers = range(floor(log10(scale.low)), ceil(log10(scale.high)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
+    # As many as fit, from powers of ten alone to three marks for each.
+    fitting: list[float] = []
+    for factors in ((1,), (1, 3), (1, 2, 5)):
         marks = [float(f"{factor}e{power}") for power in powers for factor in factors]
         marks = [mark for mark in marks if scale.low <= mark <= scale.high]
-        if len(marks) <= MARKS_MAX:
-            return marks
-    return marks
+        if not fitting or len(marks) <= MARKS_MAX:
+            fitting = marks
+    return fitting
 
 
 def _round_step(step: float) -> float:

@@ -140,7 +140,8 @@ def _baseline_row(scale: LogScale, baseline: Baseline) -> LeaderboardRow:
 def _page_scale(board: Leaderboard) -> LogScale:
     """Return the axis of a page's bars: from the lowest to the highest end of an interval."""
     times_us: list[float | None] = []
-    for timed in (*board.items, *board.baselines):
+    all_rows: list[Entry | Baseline] = [*board.items, *board.baselines]
+    for timed in all_rows:
         times_us += timed.interval_us or (timed.score_us,)
     return make_scale(times_us, STRETCH)
 
@@ -187,7 +188,7 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
             for gpu in board.gpus
             if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
         ]
-        values = {
+        values: dict[str, Any] = {
             "board": board,
             "address": address,
             "rows": merge_rows(board, visitor.account),

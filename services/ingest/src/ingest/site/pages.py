@@ -1,9 +1,9 @@
 """The front page, the command line, schemas of problem files, what all pages load; all routes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -94,8 +94,8 @@ def _add_missing_page(app: FastAPI, web: Web) -> None:
         path, media = request.url.path, request.headers.get("accept", "")
         if error.status_code == 404 and "text/html" in media and not path.startswith(API):
             return web.error_page(request, Refused("not_found", f"there is no page {path[:100]}"))
-        response: Response = await answer(request, error)
-        return response
+        response = answer(request, error)
+        return await response if isinstance(response, Awaitable) else response
 
 
 def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
@@ -109,7 +109,7 @@ def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         )
         page = overview.problems
         problems = page.items if page else []
-        values = {
+        values: dict[str, Any] = {
             "problems": problems if page else None,
             # Those with entries come first; otherwise they are in the order of their names.
             "active": sorted(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -68,7 +68,7 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         cases, version = problem.rules.cases, problem.problem_version
         lines = leaderboards.items if leaderboards else []
         oldest = max(1, problem.newest_version - VERSIONS_LISTED_MAX + 1)
-        values = {
+        values: dict[str, Any] = {
             "problem": problem,
             "statement": render_markdown(problem.statement),
             # The leaderboards of this version that have entries.

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
@@ -96,7 +96,9 @@ async def read_source(reads: PageReads, number: int) -> SourceText:
 
 def list_steps(submission: FullSubmission) -> list[Step]:
     """Return the states in their order, each with the instant of its newest event."""
-    reached = {entry.state: entry.at for entry in submission.timeline if entry.state}
+    reached: dict[str, datetime] = {
+        entry.state: entry.at for entry in submission.timeline if entry.state
+    }
     names = [*STATES, FINISHED]
     current = names.index(submission.state)
     return [
@@ -132,7 +134,7 @@ def add_submission_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None
         )
         # Others than the owner and staff get no timing of stages, environment or log.
         is_full = submission.source_digest is not None
-        values = {
+        values: dict[str, Any] = {
             "submission": submission,
             "is_full": is_full,
             "is_own": submission.participant_id == visitor.account,
