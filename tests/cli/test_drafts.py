@@ -41,11 +41,9 @@ def test_a_new_problem_compiles_as_it_is(form: str, tmp_path: Path) -> None:
         assert read_directives(item.source.decode()).gpus == ()
 
 
-def test_a_new_problem_names_the_schemas_of_the_platform(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPBOARD_URL", "https://warpboard.example")
-    assert run_warpboard("problem", "new", tmp_path / "silu").exit_code == 0
+def test_a_new_problem_names_the_schemas_of_the_platform(tmp_path: Path) -> None:
+    platform = {"WARPBOARD_URL": "https://warpboard.example"}
+    assert run_warpboard("problem", "new", tmp_path / "silu", **platform).exit_code == 0
     for name in ("task", "warpboard"):
         first_line = (tmp_path / "silu" / f"{name}.yml").read_text().partition("\n")[0]
         url = f"https://warpboard.example/schemas/{name}.json"

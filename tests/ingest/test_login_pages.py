@@ -138,12 +138,11 @@ async def test_an_operator_chooses_how_many_accounts_an_address_may_create(
 ) -> None:
     settings = replace(SETTINGS, signups_per_address="2/day")
     async with open_logins(postgres_dsn, settings) as doorway, doorway.browser() as browser:
-        for name, status in (("ada", 303), ("grace", 303), ("alan", 429)):
+        for name in ("ada", "grace"):
+            await register_in_browser(browser, name)
             browser.cookies.clear()
-            answer = await send_form(
-                browser, "/register", "/register", name=name, password=PASSWORD
-            )
-            assert answer.status_code == status
+        answer = await send_form(browser, "/register", "/register", name="alan", password=PASSWORD)
+        assert answer.status_code == 429
         assert "at most 2 per day; try again in 24 h" in answer.text
         assert int(answer.headers["retry-after"]) > 86_000
 

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,16 +17,16 @@ pytestmark = pytest.mark.long
 ENVIRON = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
 
 
-def run(*command: str | Path, **settings: Any) -> str:
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
     """Run a command and return what it prints."""
     done = subprocess.run(
         command,
         env=ENVIRON,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
-        **settings,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -77,19 +77,21 @@ class TaskYml(StrictModel):
     benchmarks: Cases = Field(
         default_factory=list, description="The timed cases: arguments of `generate_input`."
     )
-    test_timeout: Timeout = Field(180, description="Seconds for the checked cases.")
-    benchmark_timeout: Timeout = Field(180, description="Seconds for the timed cases.")
-    ranked_timeout: Timeout = Field(180, description="Seconds for the cases of a ranked run.")
+    test_timeout: Timeout = Field(default=180, description="Seconds for the checked cases.")
+    benchmark_timeout: Timeout = Field(default=180, description="Seconds for the timed cases.")
+    ranked_timeout: Timeout = Field(
+        default=180, description="Seconds for the cases of a ranked run."
+    )
     ranking_by: RankingRule = Field(
-        "last", description="How the times of the benchmarks make one score."
+        default="last", description="How the times of the benchmarks make one score."
     )
     templates: dict[str, str] = Field(
         default_factory=dict, description="The file to start from in each language."
     )
     libraries: list[str] = Field(default_factory=list, description="Not checked yet.")
-    seed: int | None = Field(None, description="Read for the public form, and not used.")
-    multi_gpu: bool = Field(False, description="Whether each rank has its own GPU.")
-    gpus: Gpus | None = Field(None, description="The GPU types, each with a leaderboard.")
+    seed: int | None = Field(default=None, description="Read for the public form, and not used.")
+    multi_gpu: bool = Field(default=False, description="Whether each rank has its own GPU.")
+    gpus: Gpus | None = Field(default=None, description="The GPU types, each with a leaderboard.")
 
 
 class NativeYml(TaskYml):

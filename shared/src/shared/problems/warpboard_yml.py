@@ -78,46 +78,58 @@ class Licence(StrictModel):
 class WarpboardYml(StrictModel):
     """The contents of a `warpboard.yml`."""
 
-    title: Line | None = Field(None, description="The title; default: the name of the folder.")
-    gpus: Gpus | None = Field(None, description="The GPU types, in place of those of `task.yml`.")
-    limits: Limits = Field(Limits(), description="Limits of a submission, in bytes and MiB.")
-    budget_s: Budgets = Field(Budgets(), description="Budgets in seconds.")
-    requires: RequiresYml = Field(
-        RequiresYml(), description="What an agent needs; `memory_mib` is for each GPU."
+    title: Line | None = Field(
+        default=None, description="The title; default: the name of the folder."
     )
-    tolerance: Tolerance | None = Field(None, description="No effect yet.")
+    gpus: Gpus | None = Field(
+        default=None, description="The GPU types, in place of those of `task.yml`."
+    )
+    limits: Limits = Field(
+        default=Limits(), description="Limits of a submission, in bytes and MiB."
+    )
+    budget_s: Budgets = Field(default=Budgets(), description="Budgets in seconds.")
+    requires: RequiresYml = Field(
+        default=RequiresYml(), description="What an agent needs; `memory_mib` is for each GPU."
+    )
+    tolerance: Tolerance | None = Field(default=None, description="No effect yet.")
     authors: list[Line] = Field(default_factory=list, max_length=32, description="Their names.")
     tags: list[Word] = Field(
         default_factory=list, max_length=32, description="Words such as `reduction`."
     )
-    difficulty: Literal["easy", "medium", "hard"] | None = Field(None, description="A rating.")
+    difficulty: Literal["easy", "medium", "hard"] | None = Field(
+        default=None, description="A rating."
+    )
     languages: Languages = Field(
         default=["python", "cpp", "cuda"], description="What submissions may be written in."
     )
     licence: Licence = Field(
-        Licence(), description="SPDX licences of the problem and of its submissions."
+        default=Licence(), description="SPDX licences of the problem and of its submissions."
     )
     consent: FileName | None = Field(
-        None, description="The file whose text participants accept before they submit."
+        default=None, description="The file whose text participants accept before they submit."
     )
-    ranking_by: RankingRule | None = Field(None, description="In place of that of `task.yml`.")
+    ranking_by: RankingRule | None = Field(
+        default=None, description="In place of that of `task.yml`."
+    )
     source_visible: SourceVisible | None = Field(
-        None, description="Who else may read sources, and when; default `after_close`."
+        default=None, description="Who else may read sources, and when; default `after_close`."
     )
     publish: PublishWhen | None = Field(
-        None, description="When sources are released as a data set; default `after_close`."
+        default=None, description="When sources are released as a data set; default `after_close`."
     )
     harness: Literal["warpboard", "popcorn"] | None = Field(
-        None, description="`popcorn` runs the problem's own program, in the lowest tier of trust."
+        default=None,
+        description="`popcorn` runs the problem's own program, in the lowest tier of trust.",
     )
     bool_as: Literal["int"] | None = Field(
-        None, description="How a program of the problem gets bools."
+        default=None, description="How a program of the problem gets bools."
     )
     answers: Literal["checked", "strict"] | None = Field(
-        None, description="`checked`: only the problem's own check judges dtypes and shapes."
+        default=None,
+        description="`checked`: only the problem's own check judges dtypes and shapes.",
     )
     arrays: Literal["host", "device"] | None = Field(
-        None, description="Where the arrays of a C++ problem are."
+        default=None, description="Where the arrays of a C++ problem are."
     )
     baselines: list[BaselineYml] = Field(
         default_factory=list,
@@ -130,7 +142,7 @@ class WarpboardYml(StrictModel):
         description="Goals that a participant reaches once and keeps.",
     )
     roofline: RooflineYml | None = Field(
-        None, description="The minimum work of a call, as formulas over its arguments."
+        default=None, description="The minimum work of a call, as formulas over its arguments."
     )
 
 
