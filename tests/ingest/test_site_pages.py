@@ -38,7 +38,7 @@ class Run(Life):
     baseline: str = ""
 
     def _received(self) -> Fact:
-        return structs.replace(super()._received(), baseline=self.baseline)  # type: ignore[type-var]
+        return structs.replace(super()._received(), baseline=self.baseline)
 
     def completed(self) -> events.RunCompleted:
         """The verdict of a run that printed colours."""
