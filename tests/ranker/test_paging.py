@@ -60,7 +60,7 @@ async def test_the_pages_of_a_board_are_of_one_moment(reads: Reads) -> None:
     assert [item["submission"] for item in second["items"]] == ["s5", "s6", "s7", "s8", "s9"]
     assert [item["rank"] for item in second["items"]] == [6, 7, 8, 9, 10]
     assert first["best_us"] == second["best_us"] == first["items"][0]["score_us"] == 100.0
-    (gpu,) = second["gpus"]
+    (gpu,) = second["gpu_leaderboards"]
     assert gpu == {"gpu": "CPU", "is_open": True, "entries_count": 13, "agents_online": 0}
 
 

@@ -92,7 +92,7 @@ class OtherVersion(ApiModel, frozen=True, kw_only=True):
     entries_count: int
 
 
-class LeaderboardGpu(ApiModel, frozen=True, kw_only=True):
+class GpuLeaderboard(ApiModel, frozen=True, kw_only=True):
     """A GPU type of a problem, with its entries under the version that is shown."""
 
     gpu: str
@@ -114,8 +114,8 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     ]
     milestones: list[Milestone]
     other_versions: list[OtherVersion]
-    gpus: Annotated[
-        list[LeaderboardGpu], Meta(description="The GPU types of the problem, each a leaderboard.")
+    gpu_leaderboards: Annotated[
+        list[GpuLeaderboard], Meta(description="The GPU types of the problem, each a leaderboard.")
     ]
     best_us: Annotated[
         Microseconds | None, Meta(description="The score of the first entry, on every page.")

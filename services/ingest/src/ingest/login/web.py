@@ -196,7 +196,8 @@ class Web:
         if isinstance(error, Refused):
             status, message = STATUS_BY_CODE.get(error.code, 400), error.reason
         else:
-            status, message = 503, "a service behind this page does not respond"
+            status = 503
+            message = "a service behind this page does not respond: try again in a minute"
         values = {
             "heading": TITLES_BY_STATUS.get(status, "This does not work"),
             "status": status,

@@ -185,7 +185,7 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
         ]
         tabs = [
             gpu
-            for gpu in board.gpus
+            for gpu in board.gpu_leaderboards
             if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
         ]
         values: dict[str, Any] = {
@@ -198,7 +198,7 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
             "is_next": bool(cursor),
             "versions": sorted(versions, reverse=True),
             "tabs": tabs,
-            "gpus_without_agents": [row.gpu for row in board.gpus if row not in tabs],
+            "gpus_without_agents": [row.gpu for row in board.gpu_leaderboards if row not in tabs],
             "unmeasured": [row for row in board.baselines if row.score_us is None],
             "records": records[:RECORDS_LISTED_MAX],
             "chart": draw_records(records, board.baselines),

@@ -374,7 +374,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             baselines=goals.baselines,
             milestones=goals.milestones,
             other_versions=_make_other_versions(versions, board),
-            gpus=describe_gpus(sources.live, problem, versions, board.problem_number),
+            gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
             best_us=find_best_us(page_request, page),
             deadline_at=problem["deadline_at"],
             next_cursor=next_cursor(page_request, page),

@@ -12,7 +12,7 @@ from ranker.live import Live
 from ranker.service.ports import Reads
 from shared.api import queues as models
 from shared.api.agents import Agent, Agents
-from shared.api.leaderboards import LeaderboardGpu
+from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import FIRST_MODES
@@ -166,13 +166,13 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
 
 def describe_gpus(
     live: Live, problem: Row, versions: Sequence[Row], version: int
-) -> list[LeaderboardGpu]:
+) -> list[GpuLeaderboard]:
     """The GPU types of a problem with their entries under a version, those that are open first."""
     counts = {
         row["gpu"]: row["entries_count"] for row in versions if row["problem_version"] == version
     }
     return [
-        LeaderboardGpu(
+        GpuLeaderboard(
             gpu=gpu,
             is_open=gpu in problem["gpus"],
             entries_count=counts.get(gpu, 0),
