@@ -70,5 +70,6 @@ def test_an_agent_that_has_not_said_what_it_offers_is_not_described() -> None:
 
 def test_who_comes_for_the_first_time_is_told_where_all_is() -> None:
     welcome = "\n".join(welcome_lines("http://127.0.0.1:8000"))
-    for words in ("http://127.0.0.1:8000/docs", "http://127.0.0.1:8000/login", "warpboard submit"):
-        assert words in welcome
+    for path in ("/\n", "/docs", "/login"):
+        assert f"http://127.0.0.1:8000{path}" in welcome
+    assert "warpboard submit" in welcome

@@ -19,7 +19,6 @@ from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from tests.discord.announcing import find_channel, start_announcing
 from tests.discord.bot_process import load_validators
-from tests.discord.browser import Tab, browser
 from tests.discord.channel_users import (
     WHY,
     ChannelUser,
@@ -37,6 +36,7 @@ from tests.discord.platform import (
     newest_thread,
     wait_until_known,
 )
+from tests.support.browser import Tab, browser
 from tests.support.people import HONEST, add_problem
 from tests.support.platform import ROOT
 

@@ -11,7 +11,7 @@ from discord_sim.control import Control
 from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
 from tests.discord.bot_process import BotProcess
-from tests.discord.browser import Browser, Tab, browser, program
+from tests.support.browser import Browser, Tab, browser, program
 
 pytestmark = [
     pytest.mark.server,

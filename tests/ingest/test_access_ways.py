@@ -20,7 +20,10 @@ ROWS = table("The public client, and the ways in")
 READS = table("Reads")
 FILE = {"file": ("kernel.py", KERNEL)}
 # Pages know a browser; everything else, a program by its headers.
-PAGES = ("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli")
+PAGES = (
+    *("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli"),
+    *("/leaderboards/", "/problems/", "/submissions/{"),
+)
 LOGIN = "login"
 # What is sent so that who is let in changes nothing, or nothing that is not there again after.
 BODIES: Mapping[str, Mapping[str, Any]] = {

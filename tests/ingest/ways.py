@@ -26,7 +26,7 @@ from shared.clock import now
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
 from tests.support.holders import bearer, made, role, submit
-from tests.support.reading import reading
+from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
 
 OPEN, CLOSED, SPARE = "copy", "club", "spare"
@@ -63,6 +63,7 @@ class Ways:
 
     door: Door
     logins: Logins
+    reads: Reads
     people: dict[str, Person] = field(default_factory=dict)
     # Values for the names in braces in paths of the table.
     names: dict[str, str] = field(default_factory=dict)
@@ -142,7 +143,7 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         hooks = Webhooks(door.commands.boards.decisions, door.commands.feed, stores.webhooks)
         door.app = create_app(door.commands, auth, is_well, stores.repeats)
         add_routes(door.app, all_ways, hooks, ranker, parts)
-        ways = Ways(door, all_ways)
+        ways = Ways(door, all_ways, reads)
         await _create_callers(ways)
         await _publish_problems(ways)
         await _create_former_callers(ways)

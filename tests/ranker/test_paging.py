@@ -59,6 +59,20 @@ async def test_the_pages_of_a_board_are_of_one_moment(reads: Reads) -> None:
     assert second["as_of"] == first["as_of"]
     assert [item["submission"] for item in second["items"]] == ["s5", "s6", "s7", "s8", "s9"]
     assert [item["rank"] for item in second["items"]] == [6, 7, 8, 9, 10]
+    assert first["best_us"] == second["best_us"] == first["items"][0]["score_us"] == 100.0
+    (gpu,) = second["gpu_leaderboards"]
+    assert gpu == {"gpu": "CPU", "is_open": True, "entries_count": 13, "agents_online": 0}
+
+
+async def test_the_list_of_leaderboards_has_the_fastest_entries_if_they_are_wanted(
+    reads: Reads,
+) -> None:
+    await entries(reads, 4)
+    (line,) = (await reads.get("leaderboards"))["items"]
+    assert (line["entries_count"], line["leaders"]) == (4, [])
+    (line,) = (await reads.get("leaderboards?top=3"))["items"]
+    assert [leader["participant_id"] for leader in line["leaders"]] == ["p0", "p1", "p2"]
+    assert [leader["score_us"] for leader in line["leaders"]] == [100.0, 110.0, 120.0]
 
 
 async def test_a_board_that_fits_has_no_next_page(reads: Reads) -> None:
@@ -95,6 +109,10 @@ async def test_problems_come_page_by_page_in_the_order_of_their_names(reads: Rea
         ["c", "d"],
         ["identity"],
     ]
+    # Every title is Identity: the search ignores case, and looks at GPU types, too.
+    for text, count in (("IDENTITY", 5), ("cpu", 5), ("identity identity", 1), ("H100", 0)):
+        found = await reads.http.get("/v1/problems", params={"search": text})
+        assert len(found.json()["items"]) == count, text
 
 
 async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:

@@ -62,7 +62,8 @@ async def test_its_files_are_read_by_name(reads: Reads) -> None:
 
 async def test_another_version_is_shown_when_it_is_asked_for(reads: Reads) -> None:
     await published(reads)
-    assert (await reads.get("problems/identity?version=2"))["problem_version"] == 2
+    second = await reads.get("problems/identity?version=2")
+    assert (second["problem_version"], second["newest_version"]) == (2, 2)
     answer = await reads.http.get("/v1/problems/identity?version=7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_problem")
 

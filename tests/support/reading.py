@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -31,6 +32,18 @@ def as_(account: str | None, *boards: str) -> dict[str, str]:
     return {READER_HEADER: encode_reader(Reader(account=account, boards=list(boards)))}
 
 
+@dataclass(frozen=True)
+class CountedReading(Reading):
+    """The reads of a ranker; `statements` has the names of those that were run."""
+
+    statements: list[str] = field(default_factory=list)
+
+    async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
+        """Run a statement."""
+        self.statements.append(statement)
+        return await super().rows(statement, **values)
+
+
 class Reads:
     """The read API as ingest asks it, with the log behind it."""
 
@@ -41,6 +54,7 @@ class Reads:
         self.blobs = MemoryBlobStore()
         self.app = FastAPI()
         self.dsn = ""
+        self.statements: list[str] = []
 
     async def named(self, account: str, name: str) -> None:
         """Give an account a name, as ingest does."""
@@ -92,7 +106,9 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
         create_pool(dsn, 1, 4, SCHEMA) as connections,
         running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
     ):
-        app = create_app(ReadSources(Reading(connections), news, present, log.last, reads.blobs))
+        counted = CountedReading(connections)
+        reads.statements = counted.statements
+        app = create_app(ReadSources(counted, news, present, log.last, reads.blobs))
         reads.app = app
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

@@ -192,6 +192,7 @@ def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
 
 def welcome_lines(url: str) -> Iterator[str]:
     """Tell a new user of this machine where everything is."""
+    yield f"the web site: {url}/"
     yield f"the API: {url}/docs; accounts and tokens for others: {url}/login"
     yield "to begin, in another terminal: warpboard problem publish problems/vectoradd, then"
     yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"

@@ -32,11 +32,11 @@ from ingest.popcorn.dependencies import Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.preferences.routes import preferences_router
 from ingest.problems.routes import problems_router
-from ingest.public_pages import add_public_pages
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.rejudges import rejudges_router
+from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
 from shared.api.platform import HealthStatus

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from ingest.login.web import Web
 from shared.errors import Refused
@@ -163,11 +163,11 @@ def add_client_pages(router: APIRouter, web: Web) -> None:
     # pip reads the links of either: `--find-links URL/cli`, and `--extra-index-url URL/cli`.
     @router.get("/cli")
     @router.get(f"/cli/{PROJECT}")
-    async def index() -> Response:
+    async def index(request: Request) -> Response:
         """How to install the command line."""
-        wheel = await asyncio.to_thread(build_wheel)
+        session, wheel = await web.session(request), await asyncio.to_thread(build_wheel)
         command = install_command(public_url, wheel)
-        return web.public_page("cli.html", wheel=wheel, install_command=command)
+        return web.public_page(request, "cli.html", session, wheel=wheel, install_command=command)
 
     @router.get("/cli/{name}")
     async def download(name: str) -> Response:

@@ -21,6 +21,15 @@ from shared.api.queues import Parked
 from shared.api.submissions import Code, Outcome
 
 
+class Leader(ApiModel, frozen=True, kw_only=True):
+    """One of the fastest entries of a leaderboard."""
+
+    number: SubmissionNumber
+    participant_id: str
+    participant: str | None
+    score_us: Microseconds
+
+
 class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
     """A leaderboard that has an entry."""
 
@@ -30,6 +39,9 @@ class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
     entries_count: int
     best_us: Microseconds
     own_us: Annotated[Microseconds | None, Meta(description="The reader's best score.")]
+    leaders: Annotated[
+        list[Leader], Meta(description="The fastest entries, as many as `top` asks for.")
+    ]
 
 
 class Leaderboards(ApiModel, frozen=True, kw_only=True):
@@ -80,6 +92,15 @@ class OtherVersion(ApiModel, frozen=True, kw_only=True):
     entries_count: int
 
 
+class GpuLeaderboard(ApiModel, frozen=True, kw_only=True):
+    """A GPU type of a problem, with its entries under the version that is shown."""
+
+    gpu: str
+    is_open: Annotated[bool, Meta(description="Whether it accepts submissions.")]
+    entries_count: int
+    agents_online: int
+
+
 class Leaderboard(ApiModel, frozen=True, kw_only=True):
     """One leaderboard, best first, as of an event of the log."""
 
@@ -93,6 +114,13 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     ]
     milestones: list[Milestone]
     other_versions: list[OtherVersion]
+    gpu_leaderboards: Annotated[
+        list[GpuLeaderboard], Meta(description="The GPU types of the problem, each a leaderboard.")
+    ]
+    best_us: Annotated[
+        Microseconds | None, Meta(description="The score of the first entry, on every page.")
+    ]
+    deadline_at: Timestamp | None
     next_cursor: str | None
     as_of: SequenceNumber
     as_of_at: Timestamp | None

@@ -188,6 +188,7 @@ class FullProblem(Problem, frozen=True, kw_only=True):
     starts: Annotated[list[Start], Meta(description="The most likely first.")]
     rules: Rules
     check: Check
+    newest_version: Annotated[int, Meta(description="Its versions are 1 to this one.")]
     statement: Annotated[str, Meta(description="Markdown; may be empty.")]
 
 

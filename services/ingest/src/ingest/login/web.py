@@ -1,13 +1,16 @@
 """What all pages share: templates, headers, forms, cookies and error pages."""
 
+import hashlib
 import hmac
 import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,12 +28,27 @@ STATE_S = 600
 FORM_BYTES_MAX = 16 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# Of pages that follow a stream of events.
+SCRIPT_POLICY = f"{POLICY}; script-src 'self'; connect-src 'self'"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
+}
+# A browser asks each time, and gets 304 if it has the page.
+REVALIDATED = "private, no-cache"
+ETAG_CHARS = 22
+TITLES_BY_STATUS = {
+    401: "Log in first",
+    403: "No access",
+    404: "Not found",
+    429: "Too many requests",
+    503: "Not available at the moment",
 }
 
 _log = logging.getLogger(__name__)
@@ -78,16 +96,19 @@ class Web:
     def __init__(self, logins: Logins) -> None:
         self.logins = logins
         self._is_secure = urlsplit(logins.public_url).hostname not in LOCAL_HOSTS
-        self._templates = Environment(
-            loader=PackageLoader("ingest.login"),
+        self.templates = Environment(
+            loader=PackageLoader("ingest", "site/templates"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        self._templates.globals.update(
+        style = files("ingest").joinpath("site/static/site.css").read_bytes()
+        self.templates.globals.update(
             providers=logins.oauth.providers,
             is_signup_on=logins.sign_in.is_signup_on,
             public_url=logins.public_url,
+            # Browsers that have the style sheet of another version load this one.
+            style_path=f"/static/site.css?v={hashlib.sha256(style).hexdigest()[:8]}",
         )
 
     async def session(self, request: Request) -> Session | None:
@@ -139,7 +160,7 @@ class Web:
             message = "a service behind this page does not respond: try again in a minute"
             status = 503
         person = session.caller.name if session else ""
-        text = self._templates.get_template(template).render(
+        text = self.templates.get_template(template).render(
             {"person": person, "error": message, "csrf_token": csrf_token(seed)} | values
         )
         response = HTMLResponse(text, status, HEADERS)
@@ -149,10 +170,61 @@ class Web:
             self._set_cookie(response, FORM_COOKIE, seed, SESSION_S)
         return response
 
-    def public_page(self, template: str, **values: Any) -> Response:
-        """Render a page that has no form and is the same for everybody."""
-        text = self._templates.get_template(template).render({"person": "", "error": ""} | values)
-        return HTMLResponse(text, headers=HEADERS)
+    def public_page(
+        self,
+        request: Request,
+        template: str,
+        session: Session | None = None,
+        *,
+        has_script: bool = False,
+        **values: Any,
+    ) -> Response:
+        """Render a page that needs no login, or return 304 if the browser has it."""
+        text = self._render_public(request, template, session, **values)
+        etag = f'"{hashlib.sha256(text.encode()).hexdigest()[:ETAG_CHARS]}"'
+        headers = HEADERS | {"Cache-Control": REVALIDATED, "ETag": etag, "Vary": "Cookie"}
+        if has_script:
+            headers["Content-Security-Policy"] = SCRIPT_POLICY
+        # A proxy that compresses a page makes its tag a weak one.
+        known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
+        if etag in map(str.strip, known):
+            return Response(None, 304, headers)
+        return HTMLResponse(text, headers=headers)
+
+    def error_page(self, request: Request, error: Refused | Failed) -> Response:
+        """Render an error, with the next step."""
+        if isinstance(error, Refused):
+            status, message = STATUS_BY_CODE.get(error.code, 400), error.reason
+        else:
+            status = 503
+            message = "a service behind this page does not respond: try again in a minute"
+        values = {
+            "heading": TITLES_BY_STATUS.get(status, "This does not work"),
+            "status": status,
+            "error": message,
+            "query": f"?{request.url.query}" if request.url.query else "",
+            "is_repeatable": request.method in ("GET", "HEAD"),
+        }
+        text = self._render_public(request, "error.html", None, **values)
+        response = HTMLResponse(text, status, HEADERS)
+        if isinstance(error, Refused) and error.retry_after_s is not None:
+            response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        elif status in (429, 503):
+            response.headers["Retry-After"] = "60"
+        return response
+
+    def _render_public(
+        self, request: Request, template: str, session: Session | None, **values: Any
+    ) -> str:
+        """Render a page that is shown without a login, too; without one it has no form."""
+        common = {
+            "person": session.caller.name if session else "",
+            "csrf_token": csrf_token(session.secret) if session else "",
+            "error": "",
+            # Never the name of another host, as `//host` would be.
+            "path": "/" + quote(request.url.path.lstrip("/")),
+        }
+        return self.templates.get_template(template).render(common | values)
 
     def redirect(self, path: str) -> Response:
         """Redirect to a page or a provider."""
@@ -209,10 +281,11 @@ def route_class(web: Web) -> type[APIRoute]:
                 except (Refused, Failed) as error:
                     if isinstance(error, Failed):
                         _log.warning("a page failed: %s", error)
-                    response = web.page(request, "error.html", None, error)
-                    if response.status_code in (429, 503):
-                        response.headers.setdefault("Retry-After", "60")
-                    return response
+                    return web.error_page(request, error)
+                except RequestValidationError as error:
+                    problems = [f"{item['loc'][-1]}: {item['msg']}" for item in error.errors()]
+                    refused = Refused("invalid_request", "; ".join(problems))
+                    return web.error_page(request, refused)
 
             return handle
 

@@ -4,11 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from importlib.resources import files
 
 import httpx
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ingest.access.feed import hash_secret
@@ -30,7 +28,6 @@ from shared.clock import now
 from shared.errors import Failed
 
 PURGE_EVERY_S = 60.0
-STYLE_S = 3600
 
 _log = logging.getLogger(__name__)
 
@@ -136,12 +133,4 @@ def add_login_routes(app: FastAPI, web: Web, auth: Authenticator) -> None:
     pages.add_link_pages(router, web)
     pages.add_account_pages(router, web)
     pages.add_client_pages(router, web)
-    style = (files("ingest.login") / "static" / "login.css").read_text(encoding="utf-8")
-
-    @router.get("/static/login.css")
-    async def style_sheet() -> Response:
-        """The style sheet of all pages."""
-        headers = {"Cache-Control": f"public, max-age={STYLE_S}"}
-        return PlainTextResponse(style, media_type="text/css", headers=headers)
-
     app.include_router(router)

@@ -21,6 +21,7 @@ from ranker.domain.ties import assign_places
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
 from ranker.http.cases import add_roofline_shares, read_goals
 from ranker.http.problems import problem_row
+from ranker.http.queues import describe_gpus
 from ranker.http.responses import (
     CURSOR_CHARS_MAX,
     LIMIT_MAX,
@@ -54,6 +55,7 @@ from shared.response_types import DocumentedRoute, TypedResponse
 # Leaderboards whose next pages may be requested; each has at most RANKED_MAX rows.
 SNAPSHOTS_MAX = 100
 ROWS_MAX = 200_000
+LEADERS_MAX = 3
 SLUG_LENGTH_MAX = 95
 WAIT_S_MAX = 5.0
 # Events folded before other requests get a turn.
@@ -73,16 +75,18 @@ class LeaderboardCursor(Cursor, frozen=True, kw_only=True, tag="board"):
     board: str
     offset: int
     at: datetime | None = None
+    best_us: float | None = None
 
 
 class PageRequest(NamedTuple):
-    """The requested leaderboard, offset and instant; None is now."""
+    """The requested leaderboard, offset and instant (None is now), and the first entry's score."""
 
     board: LeaderboardKey
     limit: int
     offset: int = 0
     at: datetime | None = None
     as_of: int | None = None
+    best_us: float | None = None
 
 
 class PageRows(NamedTuple):
@@ -122,7 +126,15 @@ def parse_page_request(
     read = decode_cursor(cursor, LeaderboardCursor)
     if read.board != _hash_key(board) or not 0 < read.offset <= RANKED_MAX:
         raise Refused("bad_cursor", "the cursor is from another list", "cursor")
-    return PageRequest(board, limit, read.offset, require_zone(read.at), read.as_of)
+    at = require_zone(read.at)
+    return PageRequest(board, limit, read.offset, at, read.as_of, read.best_us)
+
+
+def find_best_us(request: PageRequest, page: PageRows) -> float | None:
+    """The score of the leaderboard's first entry, None if there is none."""
+    if request.offset == 0 and page.rows:
+        return float(page.rows[0]["score_us"])
+    return request.best_us
 
 
 def next_cursor(request: PageRequest, page: PageRows) -> str | None:
@@ -135,6 +147,7 @@ def next_cursor(request: PageRequest, page: PageRows) -> str | None:
         board=_hash_key(request.board),
         offset=request.offset + request.limit,
         at=request.at,
+        best_us=find_best_us(request, page),
     )
     return encode_cursor(cursor)
 
@@ -277,9 +290,10 @@ def _make_row(placed: PlacedEntry, details: Row) -> Row:
 
 
 class LeaderboardsQuery(QueryParams):
-    """The problem whose leaderboards to list; default: all."""
+    """The problem whose leaderboards to list, by default all, and how many entries of each."""
 
     problem: Annotated[str, Field(max_length=SLUG_LENGTH_MAX)] | None = None
+    top: Annotated[int, Field(ge=0, le=LEADERS_MAX)] = 0
 
 
 class RecordsQuery(QueryParams):
@@ -315,7 +329,8 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         """List every leaderboard that has an entry, or those of one problem."""
         seq = await _read_checkpoint(sources.reads)
         problem = None if query.problem is None else query.problem.lower()
-        rows = await sources.view(reader).rows("leaderboards", problem=problem, at=now())
+        filters = {"problem": problem, "top": query.top, "at": now()}
+        rows = await sources.view(reader).rows("leaderboards", **filters)
         items = convert(rows, list[models.LeaderboardLine])
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
 
@@ -349,6 +364,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             add_roofline_shares(sources.reads, board, page.rows),
             read_goals(view, board, page_request.at),
         )
+        versions = await sources.reads.rows("versions", problem=board.problem)
         body = models.Leaderboard(
             problem=board.problem,
             title=problem["title"],
@@ -357,7 +373,10 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             items=[_make_entry(view, goals.against(row), problem) for row in rows],
             baselines=goals.baselines,
             milestones=goals.milestones,
-            other_versions=await _read_other_versions(sources.reads, board),
+            other_versions=_make_other_versions(versions, board),
+            gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
+            best_us=find_best_us(page_request, page),
+            deadline_at=problem["deadline_at"],
             next_cursor=next_cursor(page_request, page),
             as_of=page.as_of,
             as_of_at=page_request.at,
@@ -422,10 +441,9 @@ async def _read_checkpoint(reads: Reads) -> int:
     return int(checkpoint["seq"])
 
 
-async def _read_other_versions(reads: Reads, board: LeaderboardKey) -> list[models.OtherVersion]:
-    rows = await reads.rows("versions", problem=board.problem, gpu=board.gpu)
+def _make_other_versions(rows: list[Row], board: LeaderboardKey) -> list[models.OtherVersion]:
     others = [row for row in rows if row["problem_version"] != board.problem_number]
-    return convert(others, list[models.OtherVersion])
+    return convert([row for row in others if row["gpu"] == board.gpu], list[models.OtherVersion])
 
 
 async def _read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[models.Record]:

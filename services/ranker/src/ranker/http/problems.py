@@ -39,6 +39,7 @@ from shared.response_types import DocumentedRoute, TypedResponse
 MANIFESTS_MAX = 200
 STATEMENT = "statement.md"
 STATES = "^(active|ended|archived|all)$"
+SEARCH_CHARS_MAX = 100
 GPUS_MAX = 32
 # Prefixes of files that authors keep hidden from participants.
 HIDDEN_PREFIXES = ("hidden", "solution")
@@ -55,9 +56,13 @@ Row = dict[str, Any]
 
 
 class ProblemsQuery(PageParams):
-    """Which problems to list; default: all that are not archived."""
+    """Which problems to list; default: all that are not archived.
+
+    `search` is a part of the name, of the title or of a GPU type.
+    """
 
     state: Annotated[str, Field(pattern=STATES)] | None = None
+    search: Annotated[str, Field(max_length=SEARCH_CHARS_MAX)] | None = None
     contest: str | None = None
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT_MAX
 
@@ -113,6 +118,7 @@ def problems_router(sources: ReadSources) -> APIRouter:
             cursor = decode_cursor(query.cursor, ProblemCursor)
             seq, after = cursor.as_of, cursor.slug
         filters = {"slug": None, "version": None, "state": query.state, "after": after}
+        filters |= {"search": query.search}
         rows = await sources.view(reader).rows("problems", **filters, at=now(), limit=limit + 1)
         # Contests have no events yet: no problem belongs to one.
         page, next_cursor = [], None
@@ -191,7 +197,7 @@ def _add_files(router: APIRouter, sources: ReadSources, manifests: ManifestCache
 async def problem_row(view: ReaderView, slug: str, version: int | None = None) -> Row:
     """A problem that the reader can see, ignoring case. Raises Refused."""
     filters = {"slug": slug.lower(), "version": version, "state": None, "after": None}
-    rows = await view.rows("problems", **filters, at=now(), limit=1)
+    rows = await view.rows("problems", **filters, search=None, at=now(), limit=1)
     if not rows:
         suffix = f" in version {version}" if version else ""
         raise Refused("unknown_problem", f"there is no problem {slug!r}{suffix}", "problem")

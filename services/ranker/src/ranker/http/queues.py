@@ -1,6 +1,6 @@
 """Agents, the queue of each GPU type, what a submission waits for, and counts of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from ranker.live import Live
 from ranker.service.ports import Reads
 from shared.api import queues as models
 from shared.api.agents import Agent, Agents
+from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import FIRST_MODES
@@ -163,6 +164,24 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
         "why": forecast["why"] or None,
     }
     return convert(queue, models.Queue)
+
+
+def describe_gpus(
+    live: Live, problem: Row, versions: Sequence[Row], version: int
+) -> list[GpuLeaderboard]:
+    """The GPU types of a problem with their entries under a version, those that are open first."""
+    counts = {
+        row["gpu"]: row["entries_count"] for row in versions if row["problem_version"] == version
+    }
+    return [
+        GpuLeaderboard(
+            gpu=gpu,
+            is_open=gpu in problem["gpus"],
+            entries_count=counts.get(gpu, 0),
+            agents_online=len(_find_online(live, gpu)),
+        )
+        for gpu in (*problem["gpus"], *problem["gpus_closed"])
+    ]
 
 
 def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:

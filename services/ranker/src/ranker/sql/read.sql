@@ -26,12 +26,22 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
-       leaderboard.archived_at
+       leaderboard.archived_at, (
+           select max(known.number) from problem as known where known.slug = problem.slug
+       ) as newest_version
 from problem
 left join leaderboard on leaderboard.slug = problem.slug
 where (%(slug)s::text is null or problem.slug = %(slug)s)
   and (%(version)s::int is null or problem.number = %(version)s)
   and (%(after)s::text is null or problem.slug > %(after)s)
+  and (%(search)s::text is null or (
+      strpos(lower(concat_ws(' ', problem.slug, problem.title, array_to_string(
+          coalesce(leaderboard.gpus, problem.gpus), ' '
+      ))), lower(%(search)s)) > 0
+      and problem.number = (
+          select max(known.number) from problem as known where known.slug = problem.slug
+      )
+  ))
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or problem.slug = any(%(members_of)s::text[]))
   and case %(state)s::text
@@ -54,30 +64,51 @@ select roofs, ranking_by from problem where slug = %(slug)s and number = %(numbe
 select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
--- Every (problem, GPU type) with an entry that the reader can see.
-select problem, problem_number as problem_version, gpu, count(account) as entries_count,
-       min(score_us) as best_us,
-       min(score_us) filter (where account = %(reader)s::text) as own_us
-from entry
-where not exists (
-    select 1 from ban
-    where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
-)
-  and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
-      select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
-  ))
-  and (%(problem)s::text is null or problem = %(problem)s)
-group by problem, problem_number, gpu
-order by problem, problem_number desc, gpu
+-- Every (problem, GPU type) with an entry that the reader can see, and its fastest entries.
+select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count,
+       board.best_us, board.own_us, coalesce(leaders.leaders, '[]') as leaders
+from (
+    select problem, problem_number, gpu, count(account) as entries_count,
+           min(score_us) as best_us,
+           min(score_us) filter (where account = %(reader)s::text) as own_us
+    from entry
+    where not exists (
+        select 1 from ban
+        where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
+    )
+      and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
+          select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
+      ))
+      and (%(problem)s::text is null or problem = %(problem)s)
+    group by problem, problem_number, gpu
+    order by problem, problem_number desc, gpu
+    limit 1000
+) as board
+left join lateral (
+    select json_agg(json_build_object(
+               'number', line.number, 'participant_id', line.account,
+               'participant', participant.name, 'score_us', line.score_us
+           ) order by line.order_us, line.order_number, line.number) as leaders
+    from (
+        select entry.number, entry.account, entry.score_us, entry.order_us, entry.order_number
+        from entry
+        where entry.problem = board.problem and entry.gpu = board.gpu
+          and entry.problem_number = board.problem_number and not entry.is_hidden
+        order by entry.order_us, entry.order_number, entry.number
+        limit %(top)s
+    ) as line
+    left join accounts.participant on participant.account = line.account
+) as leaders on %(top)s > 0
+order by board.problem, board.problem_number desc, board.gpu
 limit 1000;
 
 -- name: versions
--- The versions of a problem with entries on a GPU type, newest first.
-select problem_number as problem_version, sum(entries_count)::bigint as entries_count
+-- The versions of a problem with entries, newest first, by GPU type.
+select gpu, problem_number as problem_version, sum(entries_count)::bigint as entries_count
 from tie_block
-where problem = %(problem)s and gpu = %(gpu)s
-group by problem_number
-order by problem_number desc
+where problem = %(problem)s
+group by gpu, problem_number
+order by problem_number desc, gpu
 limit 1000;
 
 -- name: ladder

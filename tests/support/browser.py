@@ -19,6 +19,7 @@ START_S, STOP_S, ANSWER_S = 120.0, 10.0, 120.0
 # What is looked into may not be there yet; anything else is a mistake.
 ABSENT = "if (!(error instanceof TypeError)) throw error"
 MESSAGE_BYTES_MAX = 32 << 20
+COMPLAINTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -41,6 +42,8 @@ class Tab:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._asked = socket, 0
+        # What the console says once `Log` and `Runtime` are enabled.
+        self.complaints: list[str] = []
 
     async def call(self, method: str, **said: Any) -> Any:
         """What the browser answers to one method. Errors: AssertionError with its reason."""
@@ -48,7 +51,8 @@ class Tab:
         await self._socket.send_json({"id": self._asked, "method": method, "params": said})
         async with asyncio.timeout(ANSWER_S):
             while (answer := await self._socket.receive_json()).get("id") != self._asked:
-                pass
+                if answer.get("method") in COMPLAINTS:
+                    self.complaints.append(json.dumps(answer["params"]))
         assert "error" not in answer, f"{method}: {answer['error']}"
         return answer["result"]
 

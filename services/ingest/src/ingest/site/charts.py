@@ -1,0 +1,201 @@
+"""Positions in charts, in per cent of their size; the templates draw them as inline SVG."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from math import ceil, floor, log, log10
+from typing import NamedTuple
+
+from shared.api.baselines import Baseline
+from shared.api.leaderboards import Record
+
+# Space at both ends of an axis, in per cent.
+MARGIN = 4.0
+# From this ratio of the ends on, the marks of an axis are 1, 2 and 5 times a power of ten.
+WIDE_RATIO = 4.0
+MARKS_MAX = 6
+RECORDS_MAX = 200
+# A baseline that is further away from all records would flatten them.
+BASELINE_RATIO_MAX = 3.0
+
+
+class LogScale(NamedTuple):
+    """A logarithmic axis between two positive values.
+
+    An exponent below 1 stretches the axis near its low end, where differences matter most.
+    """
+
+    low: float
+    high: float
+    exponent: float = 1.0
+
+    def position(self, value: float) -> float:
+        """Return where a value is.
+
+        >>> [LogScale(1.0, 100.0).position(value) for value in (1.0, 10.0, 100.0)]
+        [4.0, 50.0, 96.0]
+        >>> LogScale(1.0, 10000.0, 0.5).position(10.0)
+        50.0
+        """
+        if self.high <= self.low:
+            return 50.0
+        share = log(max(value, self.low) / self.low) / log(self.high / self.low)
+        stretched = float(min(share, 1.0) ** self.exponent)
+        return round(MARGIN + stretched * (100 - 2 * MARGIN), 2)
+
+
+class IntervalBar(NamedTuple):
+    """A value with its interval on an axis."""
+
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """The length of the interval."""
+        return round(self.high - self.low, 2)
+
+
+def make_scale(times_us: Iterable[float | None], exponent: float = 1.0) -> LogScale:
+    """Return an axis for times, without those that are missing or not positive.
+
+    >>> make_scale([3.0, None, 12.0])
+    LogScale(low=3.0, high=12.0, exponent=1.0)
+    """
+    known_us = [time_us for time_us in times_us if time_us is not None and time_us > 0]
+    return LogScale(min(known_us), max(known_us), exponent) if known_us else LogScale(1.0, 1.0)
+
+
+def make_bar(
+    scale: LogScale, time_us: float | None, interval_us: Sequence[float] | None
+) -> IntervalBar | None:
+    """Return the bar of a time, None without a time."""
+    if time_us is None or time_us <= 0:
+        return None
+    low_us, high_us = interval_us or (time_us, time_us)
+    low, middle, high = map(scale.position, (low_us, time_us, high_us))
+    return IntervalBar(low, middle, high)
+
+
+def axis_marks(scale: LogScale) -> list[float]:
+    """Return round values on an axis.
+
+    >>> axis_marks(LogScale(3.0, 70.0)), axis_marks(LogScale(10.2, 11.9))
+    ([5.0, 10.0, 20.0, 50.0], [10.5, 11.0, 11.5])
+    >>> axis_marks(LogScale(1.0, 1e6))
+    [1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0]
+    """
+    if scale.high <= scale.low:
+        return [scale.low]
+    if scale.high < WIDE_RATIO * scale.low:
+        step = _round_step((scale.high - scale.low) / (MARKS_MAX - 2))
+        first, last = ceil(scale.low / step), floor(scale.high / step)
+        return [float(f"{number * step:.6g}") for number in range(first, last + 1)]
+    powers = range(floor(log10(scale.low)), ceil(log10(scale.high)) + 1)
+    # As many as fit, from powers of ten alone to three marks for each.
+    fitting: list[float] = []
+    for factors in ((1,), (1, 3), (1, 2, 5)):
+        marks = [float(f"{factor}e{power}") for power in powers for factor in factors]
+        marks = [mark for mark in marks if scale.low <= mark <= scale.high]
+        if not fitting or len(marks) <= MARKS_MAX:
+            fitting = marks
+    return fitting
+
+
+def _round_step(step: float) -> float:
+    """Return the next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** floor(log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
+
+
+class Segment(NamedTuple):
+    """A line of a chart."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+class RecordPoint(NamedTuple):
+    """A record in a chart."""
+
+    x: float
+    y: float
+    record: Record
+
+
+class LabelledLine(NamedTuple):
+    """A horizontal line of a chart: a mark of the axis or a baseline."""
+
+    y: float
+    label: str | float
+
+
+class RecordChart(NamedTuple):
+    """The best score over time: a falling staircase; better scores are lower."""
+
+    points: Sequence[RecordPoint]
+    steps: Sequence[Segment]
+    marks: Sequence[LabelledLine]
+    baselines: Sequence[LabelledLine]
+    first_at: datetime
+    last_at: datetime
+
+
+def draw_records(
+    newest_first: Sequence[Record], baselines: Sequence[Baseline]
+) -> RecordChart | None:
+    """Return the chart of a leaderboard's newest records, None if there are fewer than two.
+
+    A record that was invalidated is a point beside the staircase.
+    """
+    records = newest_first[:RECORDS_MAX][::-1]
+    if len(records) < 2:
+        return None
+    first_at, last_at = records[0].at, records[-1].at
+    span_s = (last_at - first_at).total_seconds()
+    scores_us = [record.score_us for record in records]
+    near = [
+        (baseline.name, baseline.score_us)
+        for baseline in baselines
+        if baseline.score_us is not None
+        and min(scores_us) / BASELINE_RATIO_MAX < baseline.score_us
+        and baseline.score_us < max(scores_us) * BASELINE_RATIO_MAX
+    ]
+    scale = make_scale([*scores_us, *(score_us for _, score_us in near)])
+
+    def find_x(index: int, at: datetime) -> float:
+        # Records of one instant are in their order.
+        share = (at - first_at).total_seconds() / span_s if span_s else index / (len(records) - 1)
+        return round(2 + 94 * share, 2)
+
+    def find_y(time_us: float) -> float:
+        return round(100 - scale.position(time_us), 2)
+
+    points = [
+        RecordPoint(find_x(index, record.at), find_y(record.score_us), record)
+        for index, record in enumerate(records)
+    ]
+    return RecordChart(
+        points=points,
+        steps=_draw_steps(points),
+        marks=[LabelledLine(find_y(mark), mark) for mark in axis_marks(scale)],
+        baselines=[LabelledLine(find_y(score_us), name) for name, score_us in near],
+        first_at=first_at,
+        last_at=last_at,
+    )
+
+
+def _draw_steps(points: Sequence[RecordPoint]) -> list[Segment]:
+    """Return the staircase through the standing records."""
+    standing = [point for point in points if point.record.is_standing]
+    steps = []
+    for point, following in pairwise(standing):
+        steps.append(Segment(point.x, point.y, following.x, point.y))
+        steps.append(Segment(following.x, point.y, following.x, following.y))
+    if standing:
+        last = standing[-1]
+        steps.append(Segment(last.x, last.y, 100.0, last.y))
+    return steps

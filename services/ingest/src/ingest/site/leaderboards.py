@@ -1,0 +1,206 @@
+"""The page of a leaderboard: entries with their intervals, ties in words, and records over time."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Request, Response
+
+from ingest.login.web import Web
+from ingest.ports import ReadProxy
+from ingest.site.charts import IntervalBar, LogScale, draw_records, make_bar, make_scale
+from ingest.site.reads import (
+    READ_S_MAX,
+    PageReads,
+    api_path,
+    find_visitor,
+    read_if_possible,
+    read_in_time,
+)
+from shared.api.baselines import Baseline
+from shared.api.leaderboards import Entry, Leaderboard, RecordHistory
+from shared.errors import Refused
+
+ENTRIES_MAX = 100
+RECORDS_LISTED_MAX = 50
+# A past leaderboard is folded from the archive.
+PAST_READ_S_MAX = 25.0
+VERSION_MAX = 2**31 - 1
+# So that the intervals of the first entries can be told apart beside entries ten times slower.
+STRETCH = 0.5
+DAY_LENGTH = len("2026-01-31")
+
+
+class LeaderboardAddress(NamedTuple):
+    """A leaderboard, the version of its problem and the instant; None is the newest and now."""
+
+    slug: str
+    gpu: str
+    version: int | None = None
+    as_of: datetime | None = None
+
+    def path(self, **changes: Any) -> str:
+        """Return the address of the page, with changes."""
+        address = self._replace(**changes)
+        query = {"version": address.version, "as_of": address.as_of and address.as_of.isoformat()}
+        text = urlencode({name: value for name, value in query.items() if value})
+        path = f"/leaderboards/{quote(address.slug, safe='')}/{quote(address.gpu, safe='')}"
+        return f"{path}?{text}" if text else path
+
+
+class LeaderboardRow(NamedTuple):
+    """A row of the table: an entry or a baseline, which has no rank."""
+
+    entry: Entry | None
+    baseline: Baseline | None
+    bar: IntervalBar | None
+    tie: str = ""
+    is_own: bool = False
+
+
+def parse_version(text: str) -> int | None:
+    """Return a version from a form, None if it is empty. Raises `Refused`.
+
+    >>> parse_version("3"), parse_version("")
+    (3, None)
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:12]) <= VERSION_MAX):
+        message = f"version: expected a number such as 2, not {text[:20]!r}"
+        raise Refused("invalid_request", message, "version")
+    return int(text)
+
+
+def parse_as_of(text: str) -> datetime | None:
+    """Return an instant from a form, in UTC; a day means its end. Raises `Refused`.
+
+    >>> parse_as_of("2026-01-31").isoformat(), parse_as_of("2026-01-31T12:30").isoformat()
+    ('2026-01-31T23:59:59.999999+00:00', '2026-01-31T12:30:00+00:00')
+    """
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if len(text) == DAY_LENGTH:
+            at += timedelta(days=1, microseconds=-1)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        message = (
+            f"as_of: expected a date such as 2026-01-31 or 2026-01-31T12:30, not {text[:40]!r}"
+        )
+        raise Refused("invalid_request", message, "as_of") from error
+
+
+def describe_tie(entry: Entry, leader: Entry) -> str:
+    """Return why an entry shares its rank with the first of that rank, in words."""
+    if entry.interval_us and leader.interval_us:
+        low_us = max(entry.interval_us[0], leader.interval_us[0])
+        if low_us <= min(entry.interval_us[1], leader.interval_us[1]):
+            return "tied: the intervals overlap"
+    if entry.score_us <= leader.score_us * (1 + max(entry.delta, leader.delta)):
+        return f"tied: within {100 * max(entry.delta, leader.delta):.2g} % of each other"
+    return "tied: the difference is within the uncertainty"
+
+
+def merge_rows(board: Leaderboard, account: str | None) -> list[LeaderboardRow]:
+    """Return the entries of a page with the measured baselines between them, by score.
+
+    Every page has all baselines, so that each can be compared with them.
+    """
+    scale = _page_scale(board)
+    leaders: dict[int, Entry] = {}
+    waiting = sorted(
+        (baseline for baseline in board.baselines if baseline.score_us is not None),
+        key=lambda baseline: baseline.score_us or inf,
+    )
+    rows = []
+    for entry in board.items:
+        while waiting and (waiting[0].score_us or inf) < entry.score_us:
+            rows.append(_baseline_row(scale, waiting.pop(0)))
+        leader = leaders.setdefault(entry.rank, entry)
+        rows.append(
+            LeaderboardRow(
+                entry,
+                None,
+                make_bar(scale, entry.score_us, entry.interval_us),
+                describe_tie(entry, leader) if entry.is_tied else "",
+                is_own=entry.participant_id == account,
+            )
+        )
+    return rows + [_baseline_row(scale, baseline) for baseline in waiting]
+
+
+def _baseline_row(scale: LogScale, baseline: Baseline) -> LeaderboardRow:
+    return LeaderboardRow(None, baseline, make_bar(scale, baseline.score_us, baseline.interval_us))
+
+
+def _page_scale(board: Leaderboard) -> LogScale:
+    """Return the axis of a page's bars: from the lowest to the highest end of an interval."""
+    times_us: list[float | None] = []
+    all_rows: list[Entry | Baseline] = [*board.items, *board.baselines]
+    for timed in all_rows:
+        times_us += timed.interval_us or (timed.score_us,)
+    return make_scale(times_us, STRETCH)
+
+
+async def _read_page(
+    reads: PageReads, address: LeaderboardAddress, cursor: str | None
+) -> tuple[Leaderboard, RecordHistory | None]:
+    """Read the leaderboard and its records at the same time. Raises `Refused` and `Failed`."""
+    path = api_path("leaderboards", address.slug, address.gpu)
+    at = address.as_of and address.as_of.isoformat()
+    page = {"limit": ENTRIES_MAX, "version": address.version, "as_of": at, "cursor": cursor}
+    history_path, version = f"{path}/history", address.version
+    return await read_in_time(
+        asyncio.gather(
+            reads.read(path, Leaderboard, **page),
+            read_if_possible(reads.read(history_path, RecordHistory, version=version)),
+        ),
+        READ_S_MAX if at is None else PAST_READ_S_MAX,
+    )
+
+
+def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    """Add the page of a leaderboard."""
+
+    @router.get("/leaderboards/{slug}/{gpu}")
+    @router.head("/leaderboards/{slug}/{gpu}")
+    async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
+        """A leaderboard, now or at an instant, page by page."""
+        version, as_of, cursor = (
+            request.query_params.get(name, "") for name in ("version", "as_of", "cursor")
+        )
+        requested = LeaderboardAddress(slug, gpu, parse_version(version), parse_as_of(as_of))
+        visitor = await find_visitor(request, web, ranker)
+        board, history = await _read_page(visitor.reads, requested, cursor or None)
+        address = requested._replace(slug=board.problem, gpu=board.gpu)
+        versions = [board.problem_version, *(row.problem_version for row in board.other_versions)]
+        records = [
+            record
+            for record in (history.items if history else ())
+            if address.as_of is None or record.at <= address.as_of
+        ]
+        tabs = [
+            gpu
+            for gpu in board.gpu_leaderboards
+            if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
+        ]
+        values: dict[str, Any] = {
+            "board": board,
+            "address": address,
+            "rows": merge_rows(board, visitor.account),
+            "scale": _page_scale(board),
+            "is_all_provisional": all(entry.is_provisional for entry in board.items),
+            "has_roofline": any(entry.roofline_fraction is not None for entry in board.items),
+            "is_next": bool(cursor),
+            "versions": sorted(versions, reverse=True),
+            "tabs": tabs,
+            "gpus_without_agents": [row.gpu for row in board.gpu_leaderboards if row not in tabs],
+            "unmeasured": [row for row in board.baselines if row.score_us is None],
+            "records": records[:RECORDS_LISTED_MAX],
+            "chart": draw_records(records, board.baselines),
+        }
+        return web.public_page(request, "leaderboard.html", visitor.session, **values)

@@ -1,0 +1,159 @@
+"""The front page, the command line, schemas of problem files, what all pages load; all routes."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from importlib.resources import files
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ingest.client_package import add_client_pages, build_wheel, install_command
+from ingest.login.web import Web, route_class
+from ingest.ports import ReadProxy
+from ingest.site.formatting import FILTERS
+from ingest.site.leaderboards import add_leaderboard_pages
+from ingest.site.problems import add_problem_pages
+from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
+from ingest.site.submissions import add_submission_pages
+from shared.api.leaderboards import LeaderboardLine, Leaderboards
+from shared.api.problems import Problem, Problems
+from shared.errors import Failed, Refused
+from shared.problems.schemas import problem_schemas
+
+ICON_S = 86_400
+STATIC_S = 3600
+SCHEMA_S = 3600
+PROBLEMS_MAX = 200
+LEADERS_MAX = 3
+SEARCH_CHARS_MAX = 100
+API = "/v1/"
+STATIC = {"site.css": "text/css", "follow.js": "text/javascript"}
+
+SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
+
+
+class Overview(NamedTuple):
+    """The problems that a visitor can see; the entries of their newest versions, by GPU type."""
+
+    problems: Problems | None
+    lines: dict[str, dict[str, LeaderboardLine]]
+
+
+async def read_overview(reads: PageReads, search: str) -> Overview:
+    """Read the leaderboards; without problems if the read side does not answer in time."""
+    filters = {"limit": PROBLEMS_MAX, "search": search or None}
+    try:
+        problems, leaderboards = await read_in_time(
+            asyncio.gather(
+                reads.read(api_path("problems"), Problems, **filters),
+                read_if_possible(
+                    reads.read(api_path("leaderboards"), Leaderboards, top=LEADERS_MAX)
+                ),
+            )
+        )
+    except Failed:
+        return Overview(None, {})
+    newest = {problem.slug: problem.problem_version for problem in problems.items}
+    lines: dict[str, dict[str, LeaderboardLine]] = {}
+    for line in leaderboards.items if leaderboards else ():
+        if newest.get(line.problem) == line.problem_version:
+            lines.setdefault(line.problem, {})[line.gpu] = line
+    return Overview(problems, lines)
+
+
+def example_options(problems: Sequence[Problem]) -> str:
+    """Return the options that submit to a problem, or placeholders if none accepts submissions."""
+    for problem in problems:
+        if problem.state == "active" and problem.gpus:
+            return f"--leaderboard {problem.slug} --gpu {problem.gpus[0]}"
+    return "--leaderboard PROBLEM --gpu GPU"
+
+
+def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
+    """Add the routes of all pages that need no login."""
+    web.templates.filters.update(FILTERS)
+    router = APIRouter(route_class=route_class(web), include_in_schema=False)
+    _add_home(router, web, ranker)
+    _add_files(router)
+    add_client_pages(router, web)
+    add_leaderboard_pages(router, web, ranker)
+    add_problem_pages(router, web, ranker)
+    add_submission_pages(router, web, ranker)
+    app.include_router(router)
+    _add_missing_page(app, web)
+
+
+def _add_missing_page(app: FastAPI, web: Web) -> None:
+    """Answer browsers that open an unknown address with a page; programs get JSON as before."""
+    answer = app.exception_handlers[HTTPException]
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        path, media = request.url.path, request.headers.get("accept", "")
+        if error.status_code == 404 and "text/html" in media and not path.startswith(API):
+            return web.error_page(request, Refused("not_found", f"there is no page {path[:100]}"))
+        response = answer(request, error)
+        return await response if isinstance(response, Awaitable) else response
+
+
+def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    @router.get("/")
+    @router.head("/")
+    async def home(request: Request, search: SearchText = "") -> Response:
+        """The front page: the leaderboards, and how to start."""
+        visitor = await find_visitor(request, web, ranker)
+        overview, wheel = await asyncio.gather(
+            read_overview(visitor.reads, search.strip()), asyncio.to_thread(build_wheel)
+        )
+        page = overview.problems
+        problems = page.items if page else []
+        values: dict[str, Any] = {
+            "problems": problems if page else None,
+            # Those with entries come first; otherwise they are in the order of their names.
+            "active": sorted(
+                (problem for problem in problems if problem.state == "active"),
+                key=lambda problem: problem.slug not in overview.lines,
+            ),
+            "ended": [problem for problem in problems if problem.state != "active"],
+            "lines": overview.lines,
+            "search": search.strip(),
+            "has_more": page is not None and page.next_cursor is not None,
+            "example_options": example_options(problems),
+            "install_command": install_command(web.logins.public_url, wheel),
+        }
+        return web.public_page(request, "home.html", visitor.session, **values)
+
+
+def _add_files(router: APIRouter) -> None:
+    static = files("ingest.site") / "static"
+    icon = (static / "favicon.svg").read_bytes()
+
+    @router.get("/schemas/{name}")
+    async def schema(name: str) -> Response:
+        """The JSON Schema of a file of a problem."""
+        schemas = problem_schemas()
+        if name not in schemas:
+            known = " and ".join(f"/schemas/{other}" for other in schemas)
+            raise Refused("not_found", f"there is no schema {name[:100]!r}: there are {known}")
+        headers = {"Cache-Control": f"public, max-age={SCHEMA_S}"}
+        return JSONResponse(schemas[name], headers=headers, media_type="application/schema+json")
+
+    @router.get("/favicon.ico")
+    @router.get("/favicon.svg")
+    async def favicon() -> Response:
+        """The icon of all pages."""
+        headers = {"Cache-Control": f"public, max-age={ICON_S}"}
+        return Response(icon, media_type="image/svg+xml", headers=headers)
+
+    for name, media in STATIC.items():
+        _add_static(router, name, media, (static / name).read_bytes())
+
+
+def _add_static(router: APIRouter, name: str, media: str, data: bytes) -> None:
+    @router.get(f"/static/{name}")
+    async def static_file() -> Response:
+        """A file that the pages load."""
+        headers = {"Cache-Control": f"public, max-age={STATIC_S}"}
+        return Response(data, media_type=media, headers=headers)

@@ -1,0 +1,105 @@
+"""What a page reads from ranker: as its visitor, into the types of the API, within a time limit."""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from fastapi import Request
+
+from ingest.login.service import Session
+from ingest.login.web import Web
+from ingest.ports import ReadProxy
+from shared.errors import Failed, Refused
+from shared.reader import ANONYMOUS_READER, Reader
+
+# A page that waits longer says that the leaderboards are unavailable.
+READ_S_MAX = 5.0
+BROKEN, REFUSED = 500, 400
+T = TypeVar("T")
+
+
+class _Refusal(msgspec.Struct):
+    code: str
+    detail: str
+
+
+def api_path(*parts: object) -> str:
+    """Return a path of the API from its parts.
+
+    >>> api_path("leaderboards", "copy", "RTX 4090")
+    '/v1/leaderboards/copy/RTX%204090'
+    """
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+@dataclass(frozen=True)
+class PageReads:
+    """The read side for one visitor."""
+
+    ranker: ReadProxy
+    reader: Reader
+
+    async def read(self, path: str, response_type: type[T], **query: object) -> T:
+        """Return a response of the API. Raises `Refused` and `Failed`."""
+        body = await self.read_bytes(path, **query)
+        try:
+            return msgspec.json.decode(body, type=response_type)
+        except msgspec.DecodeError as error:
+            # During an upgrade, ranker may be of another version.
+            raise Failed(f"the read side sent an invalid response: {error}") from error
+
+    async def read_bytes(self, path: str, **query: object) -> bytes:
+        """Return a response as it is, without the parameters that are None.
+
+        Raises `Refused` and `Failed`.
+        """
+        parameters = {name: value for name, value in query.items() if value is not None}
+        response = await self.ranker.read(path, urlencode(parameters), {}, self.reader)
+        if response.status >= BROKEN:
+            raise Failed(f"the read side answered {path} with {response.status}")
+        if response.status < REFUSED:
+            return response.body
+        try:
+            refusal = msgspec.json.decode(response.body, type=_Refusal)
+        except msgspec.DecodeError as error:
+            raise Failed(f"the read side sent an invalid refusal: {error}") from error
+        raise Refused(refusal.code, refusal.detail)
+
+
+class Visitor(NamedTuple):
+    """Who opens a page, and what they can read."""
+
+    session: Session | None
+    reads: PageReads
+
+    @property
+    def account(self) -> str | None:
+        """The account of the visitor, None if they are not logged in."""
+        return self.reads.reader.account
+
+
+async def find_visitor(request: Request, web: Web, ranker: ReadProxy) -> Visitor:
+    """Return the visitor of a page. Raises `Failed`."""
+    session = await web.session(request)
+    reader = session.caller.reader if session else ANONYMOUS_READER
+    return Visitor(session, PageReads(ranker, reader))
+
+
+async def read_in_time(reading: Awaitable[T], within_s: float = READ_S_MAX) -> T:
+    """Return what is read, or raise `Failed` after a while."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await reading
+    except TimeoutError as late:
+        raise Failed(f"the read side did not answer within {within_s:.0f} s") from late
+
+
+async def read_if_possible(reading: Awaitable[T]) -> T | None:
+    """Return what is read, None if it is refused or fails: the page is useful without it."""
+    try:
+        return await reading
+    except (Refused, Failed):
+        return None

@@ -1,0 +1,276 @@
+"""The pages of leaderboards, problems and submissions, over a real read side."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from msgspec import structs
+
+from ingest import ranker_http
+from ingest.login.web import Web
+from ingest.ranker_http import RankerClient
+from ingest.site.pages import add_public_pages
+from shared import events, subjects
+from shared.events import Baseline, Fact
+from shared.postgres import connect
+from tests.ingest.logins import BASE, LoginHarness
+from tests.ingest.ways import CLOSED, Ways, open_ways
+from tests.support.door import FILES, report_of
+from tests.support.lives import BLOB, Life, live, problem, say
+from tests.support.waits import eventually
+
+pytestmark = pytest.mark.server
+
+BOARD = "/leaderboards/identity/CPU"
+# What a page may ask of Postgres beside the route of the leaderboard itself.
+MORE_STATEMENTS_MAX = 3
+STYLED = re.compile(r"<style|\sstyle=|\son[a-z]+=")
+
+
+@dataclass(frozen=True)
+class Run(Life):
+    """A submission of a version with baselines, for which agents print colours."""
+
+    problem_number: int = 2
+    baseline: str = ""
+
+    def _received(self) -> Fact:
+        return structs.replace(super()._received(), baseline=self.baseline)
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict of a run that printed colours."""
+        return structs.replace(super().completed(), log_head="\x1b[31mred\x1b[0m <b>")
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with open_ways(postgres_dsn) as opened_ways:
+        baselines = [
+            Baseline(name="eager", file="baselines/eager.py", source=BLOB, note="as it is"),
+            Baseline(name="absent", file="baselines/absent.py", source=BLOB),
+        ]
+        version = structs.replace(problem(2), title="<i>Identity</i>", baselines=baselines)
+        await say(opened_ways.door.log, subjects.problem("identity"), version)
+        yield opened_ways
+
+
+async def name_account(ways: Ways, account: str, name: str) -> None:
+    """Give an account a name that ingest itself would refuse."""
+    async with await connect(ways.reads.dsn, "accounts") as connection:
+        statement = b"insert into participant (account, name) values (%(account)s, %(name)s)"
+        await connection.execute(statement, {"account": account, "name": name})
+
+
+async def run(ways: Ways, *lives: Life) -> dict[str, int]:
+    """Append whole lives; their numbers, by id, once all are over."""
+    await live(ways.door.log, *lives)
+
+    async def numbers() -> dict[str, int]:
+        items = (await ways.reads.get("submissions?limit=200&state=finished"))["items"]
+        known = {item["id"]: item["number"] for item in items}
+        # The list leaves out the baselines.
+        expected = [life.id for life in lives if not getattr(life, "baseline", "")]
+        checkpoint = (await ways.reads.get("leaderboards"))["as_of"]
+        is_folded = checkpoint == await ways.door.log.last()
+        return known if is_folded and all(id_ in known for id_ in expected) else {}
+
+    return await eventually(numbers)
+
+
+async def page_of(ways: Ways, path: str, name: str = "nobody", status: int = 200) -> str:
+    """The text of a page as somebody's browser gets it; it has one heading and no inline style."""
+    headers, _ = ways.browser_credentials(name)
+    async with ways.browser(name, headers) as browser:
+        page = await browser.get(path)
+    assert page.status_code == status, page.text
+    assert page.text.count("<h1>") == 1
+    assert not STYLED.search(page.text)
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "'unsafe" not in page.headers["content-security-policy"]
+    return page.text
+
+
+async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Ways) -> None:
+    await name_account(ways, "p1", "<script>alert(1)</script>")
+    await run(ways, Run("slow", "p1", 130.0))
+    await run(ways, Run("fast", "p2", 100.0))
+
+    async def has_both_records() -> bool:
+        return (await page_of(ways, BOARD)).count('class="standing"') == 2
+
+    await eventually(has_both_records)
+    numbers = await run(
+        ways,
+        Run("close", ways.people["owner"].account, 100.05),
+        Run("b1", "platform:baseline", 110.0, baseline="eager"),
+    )
+    text = await page_of(ways, BOARD)
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "&lt;i&gt;Identity&lt;/i&gt; on CPU" in text
+    # Both of the first are marked and explained; the baseline is between the entries.
+    assert text.count('class="rank">1=<') == 2
+    assert text.count("tied: the intervals overlap") == 2
+    order = [text.index(mark) for mark in (f"#{numbers['fast']}<", ">eager<", "&lt;script")]
+    assert order == sorted(order)
+    assert "Baselines without a time here: absent (not run)" in text
+    assert "100 ± 10 µs" in text
+    assert "+30 %" in text
+    assert text.count('<svg class="interval"') == 4
+    assert 'aria-sort="ascending"' in text
+    assert f'href="/submissions/{numbers["slow"]}#why"' in text
+    assert "2 records, from 130 µs to 100 µs" in text
+    assert 'property="og:description"' in text
+    assert f'href="{BASE}{BOARD}"' in text
+    assert ">you<" not in text
+    assert ">you<" in await page_of(ways, BOARD, "owner")
+    # Another version has no entries, but is offered.
+    first = await page_of(ways, f"{BOARD}?version=1")
+    assert "No entry yet" in first
+    assert '<option value="2">' in first
+    assert f"--leaderboard identity --gpu CPU --url {BASE}" in first
+
+
+async def test_a_page_asks_little_and_is_sent_once(ways: Ways) -> None:
+    await run(ways, Run("s1", "p1"))
+    del ways.reads.statements[:]
+    await ways.reads.get("leaderboards/identity/CPU?limit=100")
+    own = len(ways.reads.statements)
+    del ways.reads.statements[:]
+    async with ways.browser("nobody", {}) as browser:
+        page = await browser.get(BOARD)
+        assert own <= len(ways.reads.statements) <= own + MORE_STATEMENTS_MAX
+        assert page.headers["cache-control"] == "private, no-cache"
+        tag = {"If-None-Match": f'W/{page.headers["etag"]}, "another"'}
+        again = await browser.get(BOARD, headers=tag)
+        assert (again.status_code, again.content) == (304, b"")
+        head = await browser.head(BOARD)
+        assert (head.status_code, head.headers["etag"]) == (200, page.headers["etag"])
+        await run(ways, Run("s2", "p2", 50.0))
+        assert (await browser.get(BOARD, headers=tag)).status_code == 200
+
+
+async def test_a_page_that_cannot_be_shown_names_the_next_step(ways: Ways) -> None:
+    for path, status, step in (
+        ("/leaderboards/nothing/CPU", 404, "/login?next=/leaderboards/nothing/CPU"),
+        (f"/leaderboards/{CLOSED}/CPU", 404, f"/login?next=/leaderboards/{CLOSED}/CPU"),
+        ("/leaderboards/identity/B200", 404, "identity has no GPU type"),
+        ("/problems/nothing", 404, "there is no problem"),
+        ("/submissions/999999", 404, "There is no submission 999999"),
+        (f"/submissions/{ways.names['mine']}", 404, "log in"),
+        ("/submissions/nothing", 422, "Number"),
+        (f"{BOARD}?version=new", 422, f'href="{BOARD}"'),
+        (f"{BOARD}?as_of=yesterday", 422, "2026-01-31T12:30"),
+        (f"{BOARD}?as_of=2026-01-31", 400, "no archive"),
+        (f"{BOARD}?cursor=nonsense", 400, "start without one"),
+        (f"/?q={'x' * 101}", 422, "100 characters"),
+    ):
+        text = await page_of(ways, path, status=status)
+        assert step.lower() in text.lower(), path
+        assert 'href="/"' in text
+    async with ways.browser("nobody", {"Accept": "text/html,*/*;q=0.8"}) as browser:
+        assert "There is no page /nothing" in (await browser.get("/nothing")).text
+        for path in ("/v1/nothing", "/v1/problems/nothing"):
+            assert (await browser.get(path)).json()["code"]
+    # Whom the leaderboard is open to sees it, and what next.
+    assert "No entry yet" in await page_of(ways, f"/leaderboards/{CLOSED}/CPU", "member")
+    # Only those who log in on the web are known on it.
+    text = await page_of(ways, f"/leaderboards/{CLOSED}/CPU", "operator's token", 404)
+    assert f"/problems/{CLOSED}" not in await page_of(ways, f"/?q={CLOSED}")
+    assert f"/problems/{CLOSED}" in await page_of(ways, f"/?q={CLOSED}", "member")
+
+
+async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways) -> None:
+    statement = (
+        "# Copy\n\n<script>alert(1)</script> ![x](https://x.example/x.png) [go](javascript:alert)\n"
+        "\n| a | b |\n|---|---|\n| `x` | $y_1 < y_2$ |\n"
+    )
+    files = FILES | {"statement.md": statement.encode()}
+    author = ways.people["author"].headers
+    for version in (FILES, files):
+        report = report_of(version, "stated")
+        fields = {"slug": "stated", "report": report, "deadline": "2999-01-02T03:04:00Z"}
+        parts = [("files", (name, text)) for name, text in version.items()]
+        answer = await ways.door.http.post("/v1/problems", data=fields, files=parts, headers=author)
+        assert answer.status_code == 201, answer.text
+
+    async def has_read_the_log() -> str:
+        async with ways.browser("nobody", {}) as browser:
+            text = (await browser.get("/problems/stated")).text
+        return text if "Version 2" in text and "2999-01-02 03:04 UTC" in text else ""
+
+    text = await eventually(has_read_the_log)
+    assert "&lt;script&gt;" in text
+    assert "<script" not in text
+    assert "<img" not in text
+    assert 'href="javascript' not in text
+    assert '<code class="formula">y_1 &lt; y_2</code>' in text
+    assert "<h3>Copy</h3>" not in text
+    assert f"warpboard init stated --url {BASE}" in text
+    assert "/v1/problems/stated/files/reference.py?version=2" in text
+    assert "def custom_kernel" in text
+    assert 'href="/leaderboards/stated/H100"' in text
+    assert "seed" not in text.replace("draws new seeds", "")
+    old = await page_of(ways, "/problems/stated?version=1")
+    assert "This is an older version" in old
+    assert "<p>Copy the input.</p>" in old
+    async with ways.browser("nobody", {}) as browser:
+        for link in set(re.findall(r'href="(/[^"#]*)"', text)):
+            assert (await browser.get(link)).status_code in (200, 303), link
+
+
+async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways: Ways) -> None:
+    owner = ways.people["owner"].account
+    numbers = await run(ways, Run("good", "p1"), Run("own", owner, verdict="wrong_answer"))
+    text = await page_of(ways, f"/submissions/{numbers['good']}")
+    assert 'id="why">Why this rank' in text
+    assert "the agent reported its signed result" in text
+    assert "100 ± 10 µs" in text
+    assert "You cannot see its source: everybody sees it once" in text
+    # The environment and the output are for the owner.
+    for name in ("nobody", "participant"):
+        text = await page_of(ways, f"/submissions/{numbers['own']}", name)
+        assert "x1b[31m" not in text
+        assert "Environment" not in text
+    text = await page_of(ways, f"/submissions/{numbers['own']}", "owner")
+    assert "\\x1b[31mred\\x1b[0m &lt;b&gt;" in text
+    assert "\x1b" not in text
+    assert "Why it has no rank" in text
+    assert "wrong answer" in text
+    assert "torch" in text
+    assert "<script" not in text
+    # While it is not over, its page follows the events, and reloads without scripts.
+    waiting = Run("waiting", ways.people["owner"].account)
+    for agg, fact in waiting.facts()[:2]:
+        await say(ways.door.log, agg, fact, waiting.id)
+
+    async def number() -> int:
+        items = (await ways.reads.get("submissions"))["items"]
+        return next((item["number"] for item in items if item["id"] == "waiting"), 0)
+
+    path = f"/submissions/{await eventually(number)}"
+    headers, _ = ways.browser_credentials("owner")
+    async with ways.browser("owner", headers) as browser:
+        page = await browser.get(path)
+        assert "script-src 'self'; connect-src 'self'" in page.headers["content-security-policy"]
+        assert '<noscript><meta http-equiv="refresh"' in page.text
+        assert f'data-events="/v1{path}/events?after=' in page.text
+        assert 'aria-current="step"><span class="name">queued' in page.text
+        (script,) = re.findall(r'<script src="([^"]+)" defer>', page.text)
+        assert (await browser.get(script)).headers["content-type"].startswith("text/javascript")
+
+
+async def test_pages_say_that_the_read_side_is_down(doorway: LoginHarness) -> None:
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(doorway.logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            for path in (BOARD, "/problems/identity", "/submissions/1"):
+                page = await browser.get(path)
+                assert (page.status_code, page.headers["retry-after"]) == (503, "60")
+                assert f'<a href="{path}">Reload the page</a>' in page.text
+                assert "set-cookie" not in page.headers
