@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from ingest import ranker_http
 from ingest.client_package import install_command
@@ -112,8 +112,12 @@ async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(
             assert link in (await browser.get("/cli/warpboard-cli")).text
             wheel = await browser.get(link)
             assert (await browser.get("/cli/warpboard_cli-0-py3-none-any.whl")).status_code == 404
-    missing = {"wheel": None, "install_command": install_command(BASE, None)}
-    page_without = Web(doorway.logins).public_page("cli.html", **missing)
+    page_without = Web(doorway.logins).public_page(
+        Request({"type": "http", "path": "/cli", "headers": []}),
+        "cli.html",
+        wheel=None,
+        install_command=install_command(BASE, None),
+    )
     assert "pip install ./shared ./harness ./cli" in bytes(page_without.body).decode()
     assert hashlib.sha256(wheel.content).hexdigest() == digest
     archive = zipfile.ZipFile(io.BytesIO(wheel.content))
