@@ -92,7 +92,7 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
     office.admin("submission", "disqualify", ranked[best], "--rule", "no caching")
     until(lambda: office.board() == [second])
     moment = datetime.now(UTC).isoformat()
-    assert "no caching" in office.do("admin", "moderation", "--all").out
+    assert "no caching" in office.do("admin", "moderation", "--all", "--wide").out
     shown = office.submission(ranked[best], best)["ranking"]
     assert (shown["status"], shown["reason"]) == ("removed", WHY[1])
     office.admin("submission", "restore", ranked[best])
