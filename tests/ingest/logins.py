@@ -12,6 +12,7 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
+from ingest import ranker_http
 from ingest.access.feed import AccessFeed
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, NewToken, Tokens
@@ -22,7 +23,9 @@ from ingest.login.service import Logins
 from ingest.login.web import Web
 from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
 from ingest.postgres import PostgresAccountStore
+from ingest.ranker_http import RankerClient
 from ingest.settings import Settings
+from ingest.site.pages import add_public_pages
 from shared.clock import now
 from shared.http import install_error_handlers
 from shared.postgres import create_pool
@@ -134,3 +137,14 @@ async def begin_device_login(program: httpx.AsyncClient, **fields: str) -> dict[
     answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
+
+
+@asynccontextmanager
+async def open_site_without_ranker(logins: Logins) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser on the public pages of an ingest whose ranker is down."""
+    app = FastAPI()
+    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
+        add_public_pages(app, Web(logins), RankerClient(client))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
+            yield browser

@@ -6,16 +6,12 @@ import re
 import zipfile
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import Request
 
-from ingest import ranker_http
 from ingest.client_package import install_command
 from ingest.login.web import Web
-from ingest.ranker_http import RankerClient
-from ingest.site.pages import add_public_pages
-from tests.ingest.logins import BASE, LoginHarness
+from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
 from tests.support.door import FILES, report_of
 from tests.support.waits import eventually
@@ -100,18 +96,14 @@ async def test_each_route_of_the_document_has_a_tag_and_a_short_summary(ways: Wa
 async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(
     doorway: LoginHarness,
 ) -> None:
-    app = FastAPI()
-    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
-        add_public_pages(app, Web(doorway.logins), RankerClient(client))
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
-            page = await browser.get("/cli")
-            (link,) = re.findall(r'href="(/cli/[^"#]+\.whl)#sha256=', page.text)
-            digest = re.findall(r"#sha256=([0-9a-f]{64})", page.text)[0]
-            assert f"pip install {BASE}{link}" in page.text
-            assert link in (await browser.get("/cli/warpboard-cli")).text
-            wheel = await browser.get(link)
-            assert (await browser.get("/cli/warpboard_cli-0-py3-none-any.whl")).status_code == 404
+    async with open_site_without_ranker(doorway.logins) as browser:
+        page = await browser.get("/cli")
+        (link,) = re.findall(r'href="(/cli/[^"#]+\.whl)#sha256=', page.text)
+        digest = re.findall(r"#sha256=([0-9a-f]{64})", page.text)[0]
+        assert f"pip install {BASE}{link}" in page.text
+        assert link in (await browser.get("/cli/warpboard-cli")).text
+        wheel = await browser.get(link)
+        assert (await browser.get("/cli/warpboard_cli-0-py3-none-any.whl")).status_code == 404
     page_without = Web(doorway.logins).public_page(
         Request({"type": "http", "path": "/cli", "headers": []}),
         "cli.html",
@@ -134,12 +126,8 @@ async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(
 
 
 async def test_the_front_page_works_while_the_read_side_is_down(doorway: LoginHarness) -> None:
-    app = FastAPI()
-    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
-        add_public_pages(app, Web(doorway.logins), RankerClient(client))
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
-            page = await browser.get("/")
+    async with open_site_without_ranker(doorway.logins) as browser:
+        page = await browser.get("/")
     assert page.status_code == 200
     assert "not available at the moment" in page.text
     assert "--leaderboard PROBLEM --gpu GPU" in page.text

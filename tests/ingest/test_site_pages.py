@@ -4,19 +4,13 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import httpx
 import pytest
-from fastapi import FastAPI
 from msgspec import structs
 
-from ingest import ranker_http
-from ingest.login.web import Web
-from ingest.ranker_http import RankerClient
-from ingest.site.pages import add_public_pages
 from shared import events, subjects
 from shared.events import Baseline, Fact
 from shared.postgres import connect
-from tests.ingest.logins import BASE, LoginHarness
+from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, Ways, open_ways
 from tests.support.door import FILES, report_of
 from tests.support.lives import BLOB, Life, live, problem, say
@@ -264,13 +258,9 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
 
 
 async def test_pages_say_that_the_read_side_is_down(doorway: LoginHarness) -> None:
-    app = FastAPI()
-    async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
-        add_public_pages(app, Web(doorway.logins), RankerClient(client))
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
-            for path in (BOARD, "/problems/identity", "/submissions/1"):
-                page = await browser.get(path)
-                assert (page.status_code, page.headers["retry-after"]) == (503, "60")
-                assert f'<a href="{path}">Reload the page</a>' in page.text
-                assert "set-cookie" not in page.headers
+    async with open_site_without_ranker(doorway.logins) as browser:
+        for path in (BOARD, "/problems/identity", "/submissions/1"):
+            page = await browser.get(path)
+            assert (page.status_code, page.headers["retry-after"]) == (503, "60")
+            assert f'<a href="{path}">Reload the page</a>' in page.text
+            assert "set-cookie" not in page.headers
