@@ -177,7 +177,7 @@ def sandbox_bytes_max(device: str) -> int:
 
 
 async def _ignore_message(_: object) -> None:
-    """Nobody waits for the messages of a self-test."""
+    """Ignore a message that no caller asked for."""
 
 
 class Harness:

@@ -99,7 +99,10 @@ async def _check_once(
     *,
     is_strict: bool,
 ) -> int:
-    """Check, and print the results; an invalid contest file is one, too."""
+    """Check the problems and print the results; return the exit code.
+
+    An invalid contest file is reported like an invalid problem.
+    """
     try:
         results = await _check_paths(context, harness, paths, gpus, is_strict=is_strict)
     except Refused as refused:
