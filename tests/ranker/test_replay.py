@@ -153,6 +153,24 @@ async def test_events_that_come_during_a_switch_are_folded_once(
     assert (await replayed(dsn, platform.log, LIVE)).differences == []
 
 
+async def test_live_tables_that_move_on_while_the_source_is_asked_are_no_error(
+    dsn: str, platform: AuditPlatform
+) -> None:
+    fresh = filling(dsn, platform.log)
+
+    async def last() -> int:
+        seq = await platform.log.last()
+        if seq == first:
+            await platform.live(Life("s3", account="eve"))
+            await fold(platform.log, dsn, LIVE, await platform.log.last())
+        return seq
+
+    first = await platform.log.last()
+    async with open_schemas(dsn, LIVE, PROJECTION) as schemas:
+        result = await replay_schema(schemas, fresh._replace(last=last), switch=False)
+    assert (result.differences, result.seq) == ([], await platform.log.last())
+
+
 async def test_a_replay_that_is_over_holds_no_other_up(dsn: str, platform: AuditPlatform) -> None:
     async with open_schemas(dsn, LIVE, PROJECTION) as both:
         await replay_schema(both, filling(dsn, platform.log), switch=False)

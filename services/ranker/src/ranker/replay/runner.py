@@ -85,12 +85,14 @@ async def replay_schema(schemas: Schemas, source: ReplayInput, *, switch: bool) 
 async def _rounds(schemas: Schemas, source: ReplayInput, *, is_live: bool) -> AsyncIterator[int]:
     """The sequences to fold up to, until little is left for when the projector waits."""
     for _ in range(ROUNDS_MAX):
+        # The live tables first: they may move on while the source is asked, and it only grows.
+        live = await schemas.checkpoint(schemas.live) if is_live else 0
         last = await source.last()
-        until = await schemas.checkpoint(schemas.live) if is_live else last
-        if until > last:
+        if live > last:
             raise Refused(
-                "source_too_short", f"the live tables are at {until}, the source ends at {last}"
+                "source_too_short", f"the live tables are at {live}, the source ends at {last}"
             )
+        until = live if is_live else last
         behind = until - await schemas.checkpoint(schemas.fresh)
         if behind > 0:
             yield until
