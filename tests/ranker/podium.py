@@ -1,6 +1,5 @@
 """A ranker over an in-memory log, whose first three entries have duels or confirmations."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -21,17 +20,18 @@ from shared.postgres import connect, create_pool
 from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.ranking import is_folded, ranker_of, running
-from tests.support.waits import eventually
+from tests.support.ranking import ranker_of, running, settle
 
 Said = TypeVar("Said", bound=events.Fact)
 
 
 class Podium:
-    """A log, the read models folded from it, and their HTTP API."""
+    """A log, the progress of the ranker that folds it, and the HTTP API of the read models."""
 
-    def __init__(self, log: MemoryLog, models: ReadModels, http: httpx.AsyncClient) -> None:
-        self.log, self.models, self.http = log, models, http
+    def __init__(
+        self, log: MemoryLog, progress: ProjectionProgress, http: httpx.AsyncClient
+    ) -> None:
+        self.log, self.progress, self.http = log, progress, http
 
     def find(self, kind: type[Said]) -> list[tuple[str, Said]]:
         """The facts of one type, each with the id of its aggregate."""
@@ -42,14 +42,8 @@ class Podium:
         ]
 
     async def settle(self) -> None:
-        """Wait until everything is folded and nothing more is appended."""
-
-        async def is_still() -> bool:
-            last = await self.log.last()
-            await asyncio.sleep(0.05)
-            return await is_folded(self.log, self.models) and last == await self.log.last()
-
-        await eventually(is_still)
+        """Wait until everything is folded, decided and announced."""
+        await settle(self.log, self.progress)
 
     async def rows(self) -> list[dict[str, Any]]:
         """The entries of the leaderboard."""
@@ -82,7 +76,6 @@ async def open_podium(
     await begin(log)
     async with (
         await connect(dsn, SCHEMA) as writing,
-        await connect(dsn, SCHEMA) as reading,
         create_pool(dsn, 1, 4, SCHEMA) as connections,
         running(
             ranker_of(
@@ -99,4 +92,4 @@ async def open_podium(
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
-            yield Podium(log, ReadModels(reading), http)
+            yield Podium(log, progress, http)

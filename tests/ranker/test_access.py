@@ -37,19 +37,11 @@ async def reads(reads: Reads) -> Reads:
     return reads
 
 
-async def settled(reads: Reads) -> None:
-    async def is_folded() -> bool:
-        seq = (await reads.get("queue"))["as_of"]
-        return bool(seq == await reads.log.last())
-
-    await eventually(is_folded)
-
-
 async def change(
     reads: Reads, fact: events.LeaderboardChanged | events.LeaderboardArchived
 ) -> None:
     await say(reads.log, subjects.problem("identity"), fact)
-    await settled(reads)
+    await reads.settle()
 
 
 async def status(reads: Reads, path: str, headers: dict[str, str]) -> int:
@@ -158,7 +150,7 @@ async def test_ones_own_is_as_others_to_a_token_for_other_problems(reads: Reads)
         assert '"source_visible":true' not in answer
     held = events.SubmissionHeld(rule="r", reason="look")
     await say(reads.log, subjects.moderation("s1"), held)
-    await settled(reads)
+    await reads.settle()
     submission = [len(await items(reads, "moderation", headers)) for headers in (mine, limited)]
     assert submission == [1, 0]
 
@@ -180,7 +172,7 @@ async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads:
     (entry,) = await items(reads, "leaderboards/identity/CPU", as_(None))
     assert entry["source_visible"] is True
     await say(reads.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
-    await settled(reads)
+    await reads.settle()
     assert await status(reads, path, as_(None)) == 403
 
 
@@ -198,7 +190,7 @@ async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> 
         if isinstance(fact, events.RunCompleted):
             fact = replace(fact, cases=hidden, verdict="wrong_answer")  # noqa: PLW2901
         await say(reads.log, agg, fact, life.id)
-    await settled(reads)
+    await reads.settle()
 
     async def over() -> Any:
         submission = await items(reads, "submissions?state=finished", as_("ada"))
@@ -215,7 +207,7 @@ async def test_what_operators_decide_is_shown_to_whom_it_is_about(reads: Reads) 
     await reads.ended(Life("s1"))
     held = events.SubmissionHeld(rule="r", reason="look")
     await say(reads.log, subjects.moderation("s1"), held)
-    await settled(reads)
+    await reads.settle()
     assert len(await items(reads, "moderation", as_("ada"))) == 1
     assert await items(reads, "moderation", as_("grace")) == []
     assert await items(reads, "moderation", as_(None)) == []
@@ -232,7 +224,7 @@ async def test_an_archived_board_is_listed_when_it_is_asked_for(reads: Reads) ->
 async def test_a_withdrawn_submission_is_off_its_board_and_says_so(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     await say(reads.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
-    await settled(reads)
+    await reads.settle()
     assert await reads.board() == []
     page = await reads.get(f"submissions/{submission['number']}")
     assert (page["ranking"]["status"], page["ranking"]["code"]) == ("removed", "withdrawn")

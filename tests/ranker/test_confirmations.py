@@ -75,7 +75,7 @@ async def confirming_at(
         for agent in agents:
             await say(podium.log, subjects.agent(agent), registration())
             await enrol(podium.log, agent)
-        yield ConfirmationPodium(podium.log, podium.models, podium.http)
+        yield ConfirmationPodium(podium.log, podium.progress, podium.http)
 
 
 @pytest.fixture

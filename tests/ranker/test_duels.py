@@ -96,7 +96,7 @@ async def dueling_at(
     async with open_podium(dsn, has_duels=has_duels) as podium:
         offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
         await say(podium.log, subjects.agent(AGENT), offer)
-        yield DuelPlatform(podium.log, podium.models, podium.http)
+        yield DuelPlatform(podium.log, podium.progress, podium.http)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ranker.domain.fold import CHANGES, IGNORED, STEPS, decode_event, find_required_rows, fold
 from ranker.domain.rows import DecodedEvent, Rows
 from ranker.postgres import ReadModels
+from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import RecordedEvent
@@ -122,8 +123,9 @@ async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: i
         ):
             models = ReadModels(writing)
             if not number:
-                async with running(ranker_of(log, models)):
-                    await a_log(chance, Ruled(log, ReadModels(reading)))
+                progress = ProjectionProgress()
+                async with running(ranker_of(log, models, progress)):
+                    await a_log(chance, Ruled(log, ReadModels(reading), progress))
             else:
                 parts = cut(chance, [decode_event(event) for event in log.since(0)], most)
                 await (write_ahead if number > 1 else write)(models, parts)

@@ -81,20 +81,9 @@ async def board(reads: Reads, headers: dict[str, str] | None = None) -> dict[str
 
 
 async def over(reads: Reads, *lives: Sent) -> None:
-    """Append whole lives, and wait until all are over."""
+    """Append whole lives, and wait until all are over and announced."""
     await live(reads.log, *lives)
-    ends = {subjects.submission(life.id) for life in lives}
-
-    async def is_over() -> bool:
-        ended = {
-            event.envelope.agg
-            for event in reads.log.since(0)
-            if isinstance(event.fact, events.SubmissionFinished)
-        }
-        checkpoint = (await reads.get("leaderboards"))["as_of"]
-        return ends <= ended and checkpoint == await reads.log.last()
-
-    await eventually(is_over)
+    await reads.settle()
 
 
 async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(

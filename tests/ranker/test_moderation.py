@@ -12,17 +12,17 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.postgres import ReadModels
 from ranker.service.leaderboard import rank_top
+from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
 from shared.events import Fact
 from shared.postgres import connect, migrate
 from tests.support.lives import BLOB, Life, begin, live, say
 from tests.support.memory import MemoryLog
-from tests.support.ranking import is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, running, settle
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
-LOOKS = 10
 BOARD = LeaderboardKey("identity", "CPU", 1)
 HELD = events.SubmissionHeld(rule="r", reason="look")
 RELEASED = events.SubmissionReleased(reason="fine")
@@ -37,25 +37,14 @@ UNBANNED = events.AccountUnbanned(reason="over")
 class Ruled:
     """A log with moderation, and its leaderboard."""
 
-    def __init__(self, log: MemoryLog, models: ReadModels) -> None:
+    def __init__(self, log: MemoryLog, models: ReadModels, progress: ProjectionProgress) -> None:
         self.log = log
         self.models = models
+        self.progress = progress
 
     async def settle(self) -> None:
-        """Wait until everything that was said is decided, folded and announced.
-
-        What is folded is announced a moment later: so it has to be still for several looks.
-        """
-        looks: list[int] = []
-
-        async def is_still() -> bool:
-            last = await self.log.last()
-            waiting = await self.models.rows("waiting")
-            is_over = not waiting and await is_folded(self.log, self.models)
-            looks.append(last if is_over else -len(looks))
-            return len(looks) >= LOOKS and set(looks[-LOOKS:]) == {last}
-
-        await eventually(is_still)
+        """Wait until everything is folded, decided and announced."""
+        await settle(self.log, self.progress)
 
     async def say(self, agg: str, *facts: Fact) -> None:
         """Append facts to one aggregate, and wait until they are folded."""
@@ -82,14 +71,14 @@ class Ruled:
 
 @pytest.fixture
 async def ruled(postgres_dsn: str) -> AsyncIterator[Ruled]:
-    log, dsn = MemoryLog(), postgres_dsn
+    log, dsn, progress = MemoryLog(), postgres_dsn, ProjectionProgress()
     await begin(log)
     async with (
         await connect(dsn, SCHEMA) as writing,
         await connect(dsn, SCHEMA) as reading,
-        running(ranker_of(log, ReadModels(writing))),
+        running(ranker_of(log, ReadModels(writing), progress)),
     ):
-        yield Ruled(log, ReadModels(reading))
+        yield Ruled(log, ReadModels(reading), progress)
 
 
 async def test_the_next_best_stands_where_the_best_is_disqualified(ruled: Ruled) -> None:
@@ -306,5 +295,5 @@ async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
     async with await connect(postgres_dsn, "rm_anew") as anew:
         ranker = ranker_of(ruled.log, ReadModels(anew))
         async with running(ranker):
-            await eventually(lambda: ranker.boards == set())
+            await settle(ruled.log, ranker.progress)
     assert (announced(ruled.log), await ruled.log.last()) == (announced_before, last)

@@ -68,13 +68,8 @@ class History:
         return any(isinstance(event.fact, kind) for event in self.reads.log.since(0))
 
     async def settle(self) -> None:
-        """Wait until all of the log is folded."""
-
-        async def is_folded() -> bool:
-            last = await self.reads.log.last()
-            return bool((await self.reads.get("leaderboards"))["as_of"] == last)
-
-        await eventually(is_folded)
+        """Wait until everything is folded, decided and announced."""
+        await self.reads.settle()
 
     async def scores(self) -> dict[str, list[tuple[int, float | None, list[int]]]]:
         """By submission: version, score and `pooled_over` in each read that shows it."""

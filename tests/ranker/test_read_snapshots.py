@@ -34,15 +34,6 @@ async def polled(reads: Reads, number: int, headers: dict[str, str]) -> tuple[in
     return answer.status_code, answer.json()
 
 
-async def folded(reads: Reads) -> None:
-    """Wait until the read models have folded the log, without reading a submission."""
-
-    async def is_folded() -> bool:
-        return bool((await reads.get("leaderboards"))["as_of"] == await reads.log.last())
-
-    await eventually(is_folded)
-
-
 async def test_readers_of_one_number_at_once_each_see_their_own_view(reads: Reads) -> None:
     ranked, tried = await reads.ended(Life("s1"), Life("s2", mode="test"))
     readers = [as_("ada"), as_("grace"), as_(None), STAFF] * POLLS
@@ -71,7 +62,7 @@ async def test_a_change_of_the_board_shows_at_once(reads: Reads) -> None:
     assert (ranking["rank"], ranking["delta_to_next"]) == (2, pytest.approx(50e-6))
     closed = events.LeaderboardChanged(visibility="closed", reason="a contest")
     await say(reads.log, subjects.problem("identity"), closed)
-    await folded(reads)
+    await reads.settle()
     assert (await polled(reads, number, as_("ada")))[0] == 404
     assert (await polled(reads, number, as_("ada", "identity")))[0] == 200
 
@@ -79,7 +70,7 @@ async def test_a_change_of_the_board_shows_at_once(reads: Reads) -> None:
 async def test_a_decision_against_a_submission_shows_at_once(reads: Reads) -> None:
     (responses,) = await reads.ended(Life("s1"))
     await say(reads.log, subjects.moderation("s1"), events.SubmissionHeld(rule="r", reason="look"))
-    await folded(reads)
+    await reads.settle()
     page = (await polled(reads, responses["number"], as_("ada")))[1]
     assert (page["ranking"]["code"], page["moderation"]["is_held"]) == ("manual_hold", True)
 

@@ -21,7 +21,7 @@ from shared.postgres import connect, create_pool
 from tests.ranker.replays import replayed
 from tests.support.lives import Life, begin, live, problem, say
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.ranking import is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, running, settle
 from tests.support.reading import STAFF
 from tests.support.waits import eventually
 
@@ -57,13 +57,8 @@ class Judging:
         await say(self.log, AGG, requested(self.lives))
 
     async def settled(self) -> None:
-        async def is_still() -> bool:
-            last = await self.log.last()
-            is_folded = self.progress.seq == last
-            waiting = (await self.get("/v1/queue"))["items"]
-            return is_folded and not waiting and last == await self.log.last()
-
-        await eventually(is_still)
+        """Wait until everything is folded, decided and announced."""
+        await settle(self.log, self.progress)
 
     async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
         """Append a rejudge's job of a submission, from its queue to its verdict."""

@@ -18,7 +18,6 @@ from tests.access.table import YES, table
 from tests.support.door import FILES
 from tests.support.lives import T0, Life, problem, say
 from tests.support.reading import Reads, as_, reading
-from tests.support.waits import eventually
 
 POLICIES = st.sampled_from(["owner", "after_close", "always", None, "never heard of"])
 INSTANTS = st.integers(-3, 3).map(lambda days: T0 + timedelta(days=days))
@@ -92,13 +91,6 @@ async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
         yield running
 
 
-async def settled(reads: Reads) -> None:
-    async def is_folded() -> bool:
-        return bool((await reads.get("queue"))["as_of"] == await reads.log.last())
-
-    await eventually(is_folded)
-
-
 async def read_source(reads: Reads, life: int) -> tuple[int, str]:
     """The response to another participant who asks for the source of a life."""
     items = (await reads.get("submissions"))["items"]
@@ -125,7 +117,7 @@ async def dated(reads: Reads, hours: int | None) -> None:
 
 async def append_fact(reads: Reads, agg: str, fact: events.Fact) -> None:
     await say(reads.log, agg, fact)
-    await settled(reads)
+    await reads.settle()
 
 
 @pytest.mark.server

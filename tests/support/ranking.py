@@ -17,6 +17,7 @@ from ranker.service.projection import Ranker
 from shared.event_log import EventLog
 from shared.postgres import connect
 from tests.support.memory import MemoryBlobStore
+from tests.support.waits import eventually
 
 LOOSE = Demand("none", ("C2",))
 
@@ -62,6 +63,15 @@ async def ranking(log: EventLog, dsn: str) -> AsyncIterator[ReadModels]:
         running(ranker_of(log, ReadModels(writing))),
     ):
         yield ReadModels(reading)
+
+
+async def settle(log: EventLog, progress: ProjectionProgress) -> None:
+    """Wait until a ranker has folded, decided and announced everything, its own events too."""
+
+    async def is_settled() -> bool:
+        return progress.announced_seq == await log.last()
+
+    await eventually(is_settled)
 
 
 async def is_folded(log: EventLog, models: ReadModels) -> bool:

@@ -20,7 +20,7 @@ from shared.postgres import connect, create_pool
 from shared.reader import READER_HEADER, Reader, encode_reader
 from tests.support.lives import Life, begin, live
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.ranking import LOOSE, ranker_of, running
+from tests.support.ranking import LOOSE, ranker_of, running, settle
 from tests.support.waits import eventually
 
 # Who reads all, as ingest says it.
@@ -47,9 +47,16 @@ class CountedReading(Reading):
 class Reads:
     """The read API as ingest asks it, with the log behind it."""
 
-    def __init__(self, http: httpx.AsyncClient, log: MemoryLog, present: Live) -> None:
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        log: MemoryLog,
+        present: Live,
+        progress: ProjectionProgress,
+    ) -> None:
         self.http = http
         self.log = log
+        self.progress = progress
         self.live = present
         self.blobs = MemoryBlobStore()
         self.app = FastAPI()
@@ -77,6 +84,10 @@ class Reads:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    async def settle(self) -> None:
+        """Wait until everything is folded, decided and announced."""
+        await settle(self.log, self.progress)
+
     async def board(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = (await self.get("leaderboards/identity/CPU"))["items"]
         return items
@@ -99,7 +110,7 @@ class Reads:
 async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
     log, news, present = MemoryLog(), ProjectionProgress(), Live()
     await begin(log)
-    reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
+    reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present, news)
     reads.dsn = dsn
     async with (
         await connect(dsn, SCHEMA) as writing,
@@ -115,9 +126,5 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
             transport=transport, base_url="http://ranker", headers=STAFF
         ) as http:
             reads.http = http
-
-            async def has_begun() -> bool:
-                return news.seq == await log.last()
-
-            await eventually(has_begun)
+            await reads.settle()
             yield reads

@@ -29,9 +29,13 @@ def log_progress(step: str, done: int, total: int) -> None:
 
 @dataclass
 class ProjectionProgress:
-    """Wakes readers who wait for the checkpoint to move, or for a submission's next event."""
+    """Wakes readers who wait for the checkpoint to move, or for a submission's next event.
+
+    `announced_seq` is how far the log is folded, decided and announced; `seq` may be further.
+    """
 
     seq: int = 0
+    announced_seq: int = 0
     at: datetime | None = None
     behind: int = 0
     parked: Parked | None = None

@@ -32,11 +32,12 @@ BATCH_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FoldedBatch(NamedTuple):
-    """A folded batch: how many events are still waiting, and what it changed.
+    """A folded batch: its last sequence, how many events are still waiting, and what it changed.
 
     `change` is None where that is unknown, at a start and after a stop.
     """
 
+    seq: int
     behind: int
     change: BatchChange | None
     batch: Sequence[DecodedEvent] = ()
@@ -118,14 +119,14 @@ class Projection:
         self.folded_seq = await self.models.checkpoint()
         self.progress.advance(self.folded_seq)
         if await self.log.last() <= self.folded_seq:
-            yield FoldedBatch(0, None)
+            yield FoldedBatch(self.folded_seq, 0, None)
         try:
             while self.until is None or self.folded_seq < self.until:
                 try:
                     folded = await self._fold()
                 except Unfoldable as unfoldable:
                     await self._wait_for_operator(unfoldable)
-                    folded = FoldedBatch(1, None)
+                    folded = FoldedBatch(self.folded_seq, 1, None)
                 yield folded
         finally:
             await self._close()
@@ -160,7 +161,8 @@ class Projection:
         finally:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
-        return FoldedBatch(self.feed.behind + len(self.next_batch.events), change, batch.events)
+        behind = self.feed.behind + len(self.next_batch.events)
+        return FoldedBatch(self.folded_seq, behind, change, batch.events)
 
     async def _gather(self, feed: Feed) -> None:
         """Fill the next batch: the first event and, at high rates, those of the next moment.
@@ -335,6 +337,7 @@ class Ranker:
                 await self.duels.judge()
                 await self.confirmations.judge()
                 self.met = await self.milestones.announce(self.met)
+                self.progress.announced_seq = folded.seq
 
     def _note(self, folded: FoldedBatch) -> None:
         """Record which leaderboards and jobs to check once the log's end is near."""
