@@ -10,7 +10,14 @@ from pydantic import Field
 from ingest.access.callers import Caller
 from ingest.http.auth import client_address
 from ingest.popcorn import response_models
-from ingest.popcorn.conversions import instant, leaderboard_id, seconds
+from ingest.popcorn.conversions import (
+    instant,
+    job_response,
+    job_status,
+    leaderboard_id,
+    runner_queue,
+    seconds,
+)
 from ingest.popcorn.dependencies import (
     TEXT,
     Dependencies,
@@ -20,7 +27,6 @@ from ingest.popcorn.dependencies import (
     parse_number,
     parse_page,
 )
-from ingest.popcorn.job_status import job_response, job_status, runner_queue
 from ingest.popcorn.results import stage_runs
 from shared.api.submissions import FullSubmission, SubmissionLine
 from shared.blobs import BlobNotFound

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from ingest.access.callers import Caller
 from ingest.popcorn import multipart, response_models
+from ingest.popcorn.conversions import job_status, runner_queue
 from ingest.popcorn.dependencies import (
     TEXT,
     Dependencies,
@@ -15,7 +16,6 @@ from ingest.popcorn.dependencies import (
     own_reader,
     upload_form,
 )
-from ingest.popcorn.job_status import job_status, runner_queue
 from ingest.popcorn.results import archive_name, build_archive, files_by_case
 from ingest.submissions import rules as submissions
 from ingest.submissions.intake import Upload
