@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingest.preferences.routes import PreferencesRequest
 from ingest.preferences.rules import preferences, with_defaults
-from shared.api.preferences import Preferences
+from shared.api.accounts import Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user

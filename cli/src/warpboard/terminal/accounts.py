@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 from click import IntRange
 
-from shared.api.accounts import CurrentAccount, IssuedToken, Participant, Token, Tokens
-from shared.api.preferences import Preferences
+from shared.api.accounts import CurrentAccount, IssuedToken, Participant, Preferences, Token, Tokens
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, instant_text, one_line
 from warpboard.api import Api

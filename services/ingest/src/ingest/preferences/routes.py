@@ -15,8 +15,7 @@ from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import Ports
 from ingest.preferences import rules
 from shared import subjects
-from shared.api.moderation import RejudgeSummary
-from shared.api.preferences import (
+from shared.api.accounts import (
     DiscordParticipant,
     DiscordParticipants,
     How,
@@ -26,6 +25,7 @@ from shared.api.preferences import (
     Switch,
     Threads,
 )
+from shared.api.moderation import RejudgeSummary
 from shared.errors import Refused
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
 from shared.response_types import DocumentedRoute
