@@ -1,11 +1,22 @@
 """Commands for your account: its permissions, tokens, identities and notifications."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
 
 import click
 from click import IntRange
 
-from shared.api.accounts import CurrentAccount, IssuedToken, Participant, Preferences, Token, Tokens
+from shared.api.accounts import (
+    CurrentAccount,
+    How,
+    IssuedToken,
+    Participant,
+    Preferences,
+    Switch,
+    Threads,
+    Token,
+    Tokens,
+)
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, instant_text, one_line
 from warpboard.api import Api
@@ -16,14 +27,12 @@ from warpboard.terminal.command_types import api_command, local_command
 
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")
-DELIVERY_CHOICES = ("off", "thread", "dm")
-# The choices for each preference, as the platform defines them.
 PREFERENCE_CHOICES = {
-    "overtaken": DELIVERY_CHOICES,
-    "run-finished": DELIVERY_CHOICES,
-    "deadline-near": DELIVERY_CHOICES,
-    "ranked-line": ("on", "off"),
-    "threads": ("default", "per_submission", "per_problem"),
+    "overtaken": get_args(How),
+    "run-finished": get_args(How),
+    "deadline-near": get_args(How),
+    "ranked-line": get_args(Switch),
+    "threads": get_args(Threads),
 }
 
 

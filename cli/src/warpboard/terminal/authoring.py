@@ -14,6 +14,7 @@ from click import Path as PathType
 from shared.errors import Failed, Refused
 from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text
+from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
 from warpboard.files import load_problem, read_template, write_files
@@ -210,7 +211,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
     entry_point = (
         "output_t custom_kernel(input_t)" if is_native else _ENTRIES.get(form, _ENTRIES[""])
     )
-    timed = problem["benchmarks"][-1:] if problem["ranking_by"] == "last" else problem["benchmarks"]
+    timed = timed_cases(problem["ranking_by"], problem["benchmarks"])
     calls = problem.get("calls", _CALLS)
     parts = {
         "problem": slug,
