@@ -134,7 +134,12 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
     """The rank of a submission or why it has none; None if it is not a ranked one."""
     if row["state"] != "finished":
         return _make_pending(row) if row["mode"] == RANKED else None
-    result = _make_result(row)
+    result = _make_blank(row) | {
+        "status": "held" if row["is_held"] else "not_ranked",
+        **{name: row[name] for name in RESULT_FIELDS},
+        "evidence": _find_evidence(row),
+        "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
+    }
     decision = _find_decision(decided)
     if decision is not None:
         return result | decision
@@ -161,15 +166,6 @@ def _make_blank(row: Row) -> Row:
         "pooled_over": [],
         "problem_version": row["result_version"],
         "decided_at": row["finished_at"],
-    }
-
-
-def _make_result(row: Row) -> Row:
-    return _make_blank(row) | {
-        "status": "held" if row["is_held"] else "not_ranked",
-        **{name: row[name] for name in RESULT_FIELDS},
-        "evidence": _find_evidence(row),
-        "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 
 
