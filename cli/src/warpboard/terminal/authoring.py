@@ -11,8 +11,8 @@ import click
 from click import IntRange
 from click import Path as PathType
 
+from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
-from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text
 from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext

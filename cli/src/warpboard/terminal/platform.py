@@ -13,9 +13,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from shared.api.agents import Agent, Agents
+from shared.api.fields import parse_response
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import parse_response
 from shared.presentation.units import one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
