@@ -190,13 +190,9 @@ class RepositoryUpdate:
     request: RepositoryRequest
     actor: str
     results: RepositoryUpdateResult = field(
-        default_factory=lambda: {
-            "status": "ok",
-            "created": [],
-            "updated": [],
-            "skipped": [],
-            "errors": [],
-        }
+        default_factory=lambda: RepositoryUpdateResult(
+            status="ok", created=[], updated=[], skipped=[], errors=[]
+        )
     )
 
     async def run(self) -> RepositoryUpdateResult:
