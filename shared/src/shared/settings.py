@@ -13,6 +13,7 @@ from shared.errors import Refused
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", bound="DataclassInstance")
 
 

@@ -13,6 +13,7 @@ from click import Path as PathType
 
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
+from shared.presentation.report_parts import STAGES
 from shared.presentation.units import count_text
 from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
@@ -56,12 +57,6 @@ DRAFT_FILES: Mapping[str, Sequence[str]] = {
 SCHEMAS = {"task.yml": "task.json", "warpboard.yml": "warpboard.json"}
 _ENTRIES = {"kernelbench": "class ModelNew", "": "custom_kernel(data)"}
 _CALLS = 2
-_STAGES: Mapping[str, tuple[str, ...]] = {
-    "test": ("build", "check"),
-    "benchmark": ("build", "check", "time"),
-    "profile": ("build", "check", "profile"),
-    "ranked": ("build", "check", "hidden_check", "time"),
-}
 OURS = (
     "the supervisor draws the seed of each call from a key of the run, makes the input, starts its"
     " clock, shows the input, waits, copies the answer, stops its clock, and judges the copy"
@@ -220,7 +215,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "checked": f"{count_text(len(problem['tests'] or timed), 'case')}, {calls} calls each",
         "timed": f"{count_text(len(timed), 'case')}, scored by {problem['ranking_by']}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
-        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in _STAGES.items()),
+        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in STAGES.items()),
         "author's code": ", ".join(sorted(problem["files"])),
         "harness": f"version {code['version']}, SHA-256 {code['digest']}",
         "its code": code["folder"],

@@ -13,7 +13,6 @@ from shared.api.submissions import FullSubmission
 
 # The client's modes and ours; the client lower-cases modes, and so do we.
 MODES = {"test": "test", "benchmark": "benchmark", "leaderboard": "ranked", "profile": "profile"}
-SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,94}\Z")
 GPU = re.compile(r"[A-Za-z0-9_]{1,32}\Z")
 ERROR_LENGTH_MAX = 1500
 DESCRIPTION_LENGTH_MAX = 400
