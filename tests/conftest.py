@@ -14,8 +14,6 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
@@ -28,6 +26,8 @@ from tests.support.servers import (
     make_logins_cheap,
     postgres_database,
     postgres_server,
+    skip_without_nats,
+    skip_without_postgres,
 )
 from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
 from tests.support.town import Town, found_town
@@ -96,24 +96,10 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-def _need_nats() -> None:
-    try:
-        nats.find_binary()
-    except Failed as failed:
-        pytest.skip(str(failed))
-
-
-def _need_postgres() -> None:
-    try:
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
-
-
 @pytest.fixture(scope="session")
 def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedNats]:
     """The nats-server of all tests that do not stop it."""
-    _need_nats()
+    skip_without_nats()
     server = SharedNats(tmp_path_factory.mktemp("nats"))
     try:
         server.start()
@@ -131,7 +117,7 @@ def nats_url(shared_nats: SharedNats) -> str:
 @pytest.fixture
 def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """An empty nats-server for a test that stops it or kills it."""
-    _need_nats()
+    skip_without_nats()
     server = NatsServer(tmp_path_factory.mktemp("own-nats"))
     try:
         server.start()
@@ -143,7 +129,7 @@ def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 @pytest.fixture(scope="session")
 def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The Postgres of all tests."""
-    _need_postgres()
+    skip_without_postgres()
     with postgres_server(tmp_path_factory.mktemp("postgres")) as dsn:
         make_logins_cheap(dsn)
         yield dsn
@@ -168,8 +154,8 @@ def postgres_dsn(shared_database: SharedDatabase) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def servers() -> None:
     """Skips where there is no nats-server or no Postgres."""
-    _need_nats()
-    _need_postgres()
+    skip_without_nats()
+    skip_without_postgres()
 
 
 @pytest.fixture(scope="session")
