@@ -4,16 +4,20 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
 from hypothesis import settings
+from nats.aio.client import Client
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
@@ -112,6 +116,21 @@ def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedNats
 def nats_url(shared_nats: SharedNats) -> str:
     """An empty account on the shared nats-server."""
     return shared_nats.fresh_url()
+
+
+@pytest.fixture
+async def nats_client(nats_url: str) -> AsyncIterator[Client]:
+    """A connection to an empty account, which has our streams."""
+    nc = await connect(nats_url, "test")
+    await ensure_streams(nc)
+    yield nc
+    await nc.close()
+
+
+@pytest.fixture
+def nats_log(nats_client: Client) -> NatsLog:
+    """An empty log on the shared nats-server."""
+    return NatsLog(nats_client)
 
 
 @pytest.fixture
