@@ -8,12 +8,12 @@ from click import IntRange
 
 from shared.api.accounts import (
     CurrentAccount,
-    How,
+    DeliveryChannel,
     IssuedToken,
+    OnOff,
     Participant,
     Preferences,
-    Switch,
-    Threads,
+    ThreadChoice,
     Token,
     Tokens,
 )
@@ -28,11 +28,11 @@ from warpboard.terminal.command_types import api_command, local_command
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")
 PREFERENCE_CHOICES = {
-    "overtaken": get_args(How),
-    "run-finished": get_args(How),
-    "deadline-near": get_args(How),
-    "ranked-line": get_args(Switch),
-    "threads": get_args(Threads),
+    "overtaken": get_args(DeliveryChannel),
+    "run-finished": get_args(DeliveryChannel),
+    "deadline-near": get_args(DeliveryChannel),
+    "ranked-line": get_args(OnOff),
+    "threads": get_args(ThreadChoice),
 }
 
 

@@ -7,10 +7,10 @@ from msgspec import Meta
 from shared.api.fields import ApiModel, Digest, Timestamp
 from shared.api.platform import DecisionResponse
 
-How = Literal["off", "thread", "dm"]
-Switch = Literal["on", "off"]
-Threads = Literal["default", "per_submission", "per_problem"]
-Notice = Literal["overtaken", "run_finished", "deadline_near"]
+DeliveryChannel = Literal["off", "thread", "dm"]
+OnOff = Literal["on", "off"]
+ThreadChoice = Literal["default", "per_submission", "per_problem"]
+NoticeKind = Literal["overtaken", "run_finished", "deadline_near"]
 
 
 class Identity(ApiModel, frozen=True, kw_only=True):
@@ -131,11 +131,11 @@ class Participant(ApiModel, frozen=True, kw_only=True):
 class Preferences(ApiModel, frozen=True, kw_only=True):
     """How a participant is notified on Discord."""
 
-    overtaken: How
-    run_finished: How
-    deadline_near: How
-    ranked_line: Switch
-    threads: Threads
+    overtaken: DeliveryChannel
+    run_finished: DeliveryChannel
+    deadline_near: DeliveryChannel
+    ranked_line: OnOff
+    threads: ThreadChoice
 
 
 class DiscordParticipant(ApiModel, frozen=True, kw_only=True):
