@@ -18,7 +18,6 @@ from shared.servers.postgresql import Postgres
 from warpboard.processes.services import HOST, PORTS, PlatformConfig, Service, local_services
 from warpboard.processes.state import choose_ports
 
-STEP_S = 0.01
 ANSWER_S_MAX = 20.0
 STOP_S_MAX = 30.0
 

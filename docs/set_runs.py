@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.responses import JsonObject
 from shared.problems.compilation import compile_problem
 from warpboard.files import ProblemFiles, load_problem, load_solutions
 from warpboard.local_run import LocalHarness

@@ -4,18 +4,20 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
 from hypothesis import settings
+from nats.aio.client import Client
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
@@ -28,6 +30,8 @@ from tests.support.servers import (
     make_logins_cheap,
     postgres_database,
     postgres_server,
+    skip_without_nats,
+    skip_without_postgres,
 )
 from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
 from tests.support.town import Town, found_town
@@ -96,24 +100,10 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-def _need_nats() -> None:
-    try:
-        nats.find_binary()
-    except Failed as failed:
-        pytest.skip(str(failed))
-
-
-def _need_postgres() -> None:
-    try:
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
-
-
 @pytest.fixture(scope="session")
 def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedNats]:
     """The nats-server of all tests that do not stop it."""
-    _need_nats()
+    skip_without_nats()
     server = SharedNats(tmp_path_factory.mktemp("nats"))
     try:
         server.start()
@@ -129,9 +119,24 @@ def nats_url(shared_nats: SharedNats) -> str:
 
 
 @pytest.fixture
+async def nats_client(nats_url: str) -> AsyncIterator[Client]:
+    """A connection to an empty account, which has our streams."""
+    nc = await connect(nats_url, "test")
+    await ensure_streams(nc)
+    yield nc
+    await nc.close()
+
+
+@pytest.fixture
+def nats_log(nats_client: Client) -> NatsLog:
+    """An empty log on the shared nats-server."""
+    return NatsLog(nats_client)
+
+
+@pytest.fixture
 def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """An empty nats-server for a test that stops it or kills it."""
-    _need_nats()
+    skip_without_nats()
     server = NatsServer(tmp_path_factory.mktemp("own-nats"))
     try:
         server.start()
@@ -143,7 +148,7 @@ def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 @pytest.fixture(scope="session")
 def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The Postgres of all tests."""
-    _need_postgres()
+    skip_without_postgres()
     with postgres_server(tmp_path_factory.mktemp("postgres")) as dsn:
         make_logins_cheap(dsn)
         yield dsn
@@ -168,8 +173,8 @@ def postgres_dsn(shared_database: SharedDatabase) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def servers() -> None:
     """Skips where there is no nats-server or no Postgres."""
-    _need_nats()
-    _need_postgres()
+    skip_without_nats()
+    skip_without_postgres()
 
 
 @pytest.fixture(scope="session")

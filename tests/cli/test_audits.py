@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.api.audits import AuditReport
-from shared.presentation.responses import parse_response
+from shared.api.fields import parse_response
 from warpboard.terminal.maintenance import (
     collection_lines,
     export_lines,

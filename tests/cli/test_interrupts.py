@@ -29,7 +29,7 @@ class Slow:
                 time.sleep(0.01)
 
 sys.meta_path.insert(0, Slow())
-from warpboard.entry import main
+from warpboard.__main__ import main
 sys.argv = ["warpboard", "status"]
 main()
 """

@@ -7,12 +7,12 @@ import pytest
 from shared.api.cases import Case
 from shared.presentation.outcome import (
     LOG_LINES_MAX,
+    Run,
     failure_lines,
     first_failing,
     log_lines,
     outcome_lines,
 )
-from shared.presentation.responses import Run
 from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
 from tests.support.api_examples import make_example
 from warpboard.domain.exit_codes import worst

@@ -7,11 +7,12 @@ from msgspec import structs
 from shared.api.agents import Agent
 from shared.api.baselines import Baseline
 from shared.api.cases import Case
+from shared.api.fields import parse_response
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.problems import FullProblem
 from shared.api.queues import Depth
 from shared.api.submissions import FullSubmission, SubmissionLine
-from shared.presentation.responses import Run, parse_response
+from shared.presentation.outcome import Run
 from tests.cli.answers import RECEIVED_AT, WRONG
 from tests.support.api_examples import make_example
 from warpboard.terminal import leaderboards, problems, status, submissions

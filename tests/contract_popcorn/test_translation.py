@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.popcorn import results
-from ingest.popcorn.job_status import job_response, job_status, runner_queue
+from ingest.popcorn.conversions import job_response, job_status, runner_queue
 from shared.api.cases import Case
 from shared.api.queues import Queue
 from shared.api.submissions import (

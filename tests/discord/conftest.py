@@ -8,14 +8,13 @@ import pytest_asyncio
 
 from discord_sim.documents import Validators
 from discord_sim.simulator import Simulator
-from shared.errors import Failed
-from shared.servers import nats, postgresql
 from tests.discord.announcing import start_announcing
 from tests.discord.bot_process import BotProcess, load_validators, missing_documents
 from tests.discord.channel_users import WHY, ChannelUser, grant_role
 from tests.discord.platform import EdgePlatform, launch_platform
 from tests.support.people import add_problem
 from tests.support.platform import ROOT
+from tests.support.servers import skip_without_nats, skip_without_postgres
 
 # They import discord.py, which takes a second of every worker that only collects.
 collect_ignore = ["bot.py", "views.py", "wrong_bot.py"]
@@ -73,11 +72,8 @@ async def edge_platform(
     validators: Validators, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[EdgePlatform]:
     """One platform and one simulated Discord for all tests of the bot."""
-    try:
-        nats.find_binary()
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
+    skip_without_postgres()
     folder = tmp_path_factory.mktemp("edge")
     running = await asyncio.to_thread(launch_platform, folder / "home")
     try:

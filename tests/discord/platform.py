@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from discord_edge.settings import PREFIX
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
@@ -14,6 +16,13 @@ from tests.support.platform import PATIENT, ROOT, StrictRunning
 from tests.support.repository import REPOSITORY
 from tests.support.waits import eventually
 
+# The marks of the tests by the real bot before the real platform.
+EDGE_MARKS = [
+    pytest.mark.server,
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+    pytest.mark.asyncio(loop_scope="session"),
+]
 EDGE_TOKEN = "a-token-of-the-edge"
 END_S = 240.0
 KERNEL = FileUpload("kernel.py", "text/x-python", HONEST.encode())

@@ -5,7 +5,6 @@ import re
 
 import httpx
 import msgspec
-import pytest
 
 from discord_edge.notifications.texts import PodiumUpdate
 from discord_edge.platform_api import DiscordUser, PlatformApi
@@ -20,6 +19,7 @@ from shared.errors import Refused
 from shared.postgres import create_pool
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -32,12 +32,7 @@ from tests.support.api_examples import make_example
 from tests.support.people import Person
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 HOSTILE = b"""
 print("``` @everyone <@&1> " + "x" * 5000)

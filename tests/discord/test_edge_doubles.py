@@ -18,6 +18,7 @@ from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     EdgePlatform,
@@ -29,12 +30,7 @@ from tests.discord.submitting import TEST, check_reported_once, submit_as_new_us
 from tests.support.repository import REPOSITORY
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(300),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 LONG = FileUpload("kernel.py", "text/x-python", b"import time\ntime.sleep(60)\n" + KERNEL.data)
 

@@ -15,6 +15,7 @@ from discord_sim.users import SimulatedUser as Member
 from tests.discord.bot_process import BotProcess
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     EdgePlatform,
@@ -25,12 +26,7 @@ from tests.discord.platform import (
 from tests.discord.submitting import TEST, check_reported_once, submit_as_new_user
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 LOUD = FileUpload(
     "kernel.py",

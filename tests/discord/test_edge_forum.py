@@ -4,20 +4,14 @@ import asyncio
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from discord_sim.simulator import Simulator
 from tests.discord.announcing import publish_copy
 from tests.discord.channel_users import ChannelUser
-from tests.discord.platform import END_S, EdgePlatform
+from tests.discord.platform import EDGE_MARKS, END_S, EdgePlatform
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 
 def delete_post_record(dsn: str, slug: str) -> bool:

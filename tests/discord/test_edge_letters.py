@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
@@ -21,6 +20,7 @@ from tests.discord.announcing import (
 )
 from tests.discord.channel_users import ChannelUser
 from tests.discord.platform import (
+    EDGE_MARKS,
     EDGE_TOKEN,
     END_S,
     KERNEL,
@@ -32,12 +32,7 @@ from tests.discord.platform import (
 from tests.support.people import HONEST, add_problem
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 SLOW = FileUpload(
     "slow.py",

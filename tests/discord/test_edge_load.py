@@ -3,20 +3,13 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from discord_sim.users import UserAction
-from tests.discord.platform import BOARD, END_S, KERNEL, EdgePlatform, wait_until_known
+from tests.discord.platform import BOARD, EDGE_MARKS, END_S, KERNEL, EdgePlatform, wait_until_known
 from tests.support.processes import stopped
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 PEOPLE = 50
 # Each needs the platform for its answer.

@@ -17,6 +17,7 @@ from discord_sim.errors import ActionNotOffered
 from discord_sim.simulator import Simulator
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     EdgePlatform,
@@ -29,12 +30,7 @@ from tests.support.people import add_problem
 from tests.support.platform import ROOT
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 
 async def test_leaderboards_problems_and_submissions_are_shown(edge_sim: Simulator) -> None:

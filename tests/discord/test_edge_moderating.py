@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import httpx
-import pytest
 
 from discord_sim.simulator import Simulator
 from tests.discord.channel_users import (
@@ -18,6 +17,7 @@ from tests.discord.channel_users import (
     zip_problem,
 )
 from tests.discord.platform import (
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -28,12 +28,7 @@ from tests.discord.platform import (
 )
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 
 async def test_operators_decide_on_what_counts(

@@ -25,6 +25,7 @@ from tests.discord.channel_users import (
     zip_problem,
 )
 from tests.discord.platform import (
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -35,12 +36,7 @@ from tests.discord.platform import (
 from tests.support.repository import REPOSITORY, made_repository
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 BOARD = {"leaderboard_name": "identity"}
 

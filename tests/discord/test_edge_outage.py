@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from discord_sim.cdn import FileUpload
@@ -13,6 +12,7 @@ from discord_sim.users import SimulatedUser as Member
 from tests.discord.announcing import find_channel, start_announcing
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -25,12 +25,7 @@ from tests.support.people import HONEST, Person
 from tests.support.platform import Running
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(600),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 # By the simulator's clock: Discord has forgotten every nonce. It is away for as long as the
 # platform needs to end what was submitted.

@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from discord_edge.notifications.texts import GREETING
 from discord_edge.postgres import SCHEMA, PostgresLedger
 from discord_sim import shapes
@@ -15,6 +13,7 @@ from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
 from tests.discord.announcing import change_leaderboard, find_channel, publish_copy
 from tests.discord.platform import (
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -24,12 +23,7 @@ from tests.discord.platform import (
 )
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 CLOSES = "2126-12-01T18:00:00+00:00"
 

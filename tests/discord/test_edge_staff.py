@@ -18,6 +18,7 @@ from tests.discord.channel_users import (
     zip_problem,
 )
 from tests.discord.platform import (
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -27,12 +28,7 @@ from tests.discord.platform import (
     wait_until_known,
 )
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 
 async def test_a_client_is_linked_listed_and_ended(

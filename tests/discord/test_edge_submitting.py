@@ -16,6 +16,7 @@ from shared.problems.warpboard_yml import BUILD_S_MAX
 from tests.discord.channel_users import message_text
 from tests.discord.platform import (
     BOARD,
+    EDGE_MARKS,
     END_S,
     KERNEL,
     RANKED,
@@ -30,12 +31,7 @@ from tests.support.platform import ROOT
 from tests.support.processes import stopped
 from tests.support.waits import eventually
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.asyncio(loop_scope="session"),
-]
+pytestmark = EDGE_MARKS
 
 TEST = "leaderboard submit test"
 # Its build takes as long as the longest budget, so that it runs until it is cancelled.

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discord_edge.notifications import texts
+from shared.api.accounts import DiscordParticipant, Preferences, SubmissionOwner
 from shared.api.leaderboards import Entry, Leaderboard
-from shared.api.preferences import DiscordParticipant, Preferences, SubmissionOwner
 from shared.events import (
     AppealDecided,
     Fact,

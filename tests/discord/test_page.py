@@ -21,7 +21,6 @@ pytestmark = [
 ]
 
 BUTTON = "[...document.querySelectorAll('#messages button')].find((one) => one.textContent === {})"
-LAST = "document.querySelector('#messages > li:last-child')"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

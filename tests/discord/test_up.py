@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
 from tests.discord.channel_users import message_text, zip_problem
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, ROOT, UP_S_MAX, Running
+from tests.support.servers import skip_without_nats, skip_without_postgres
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -27,11 +26,8 @@ WAITS_MAX = 200
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     """A platform with a simulated Discord."""
-    try:
-        nats.find_binary()
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
+    skip_without_postgres()
     found = Running(tmp_path / "home", QUICK | REAL, "--discord-sim")
     try:
         yield found.up()

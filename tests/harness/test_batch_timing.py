@@ -83,6 +83,7 @@ class Doubling(Team):
         super().__init__()
         self._sets = sets
         self.messages: list[bytes] = []
+        self.first_inputs: list[float] = []
         self.batch: Batch | None = None
 
     def send(self, rank: int, message: bytes, descriptors: Any = ()) -> None:
@@ -94,16 +95,24 @@ class Doubling(Team):
         """Doubles the first sets."""
         assert self.batch is not None
         ((inputs, outputs),) = self.batch.memories
+        self.first_inputs = values(inputs.bytes[: 3 * 4096])[::1024].tolist()
         end = self._sets * 4096
         outputs.bytes[:end] = doubled(inputs.bytes[:end])
         return super().receive(rank, until, limit)
 
 
-def doubled(values: Any) -> Any:
-    """Twice as much, of values in four bytes each."""
+def values(memory: Any) -> Any:
+    """The values of four bytes each in a memory."""
     import torch
 
-    return (values.view(torch.float32) * 2).view(torch.uint8)
+    return memory.view(torch.float32)
+
+
+def doubled(memory: Any) -> Any:
+    """Twice as much, in a memory of the same size."""
+    import torch
+
+    return (values(memory) * 2).view(torch.uint8)
 
 
 @pytest.mark.parametrize("answered", [3, 2])
@@ -119,6 +128,7 @@ def test_every_set_of_a_batch_is_sent_answered_and_judged(torch: Any, answered: 
             with pytest.raises(CaseFailed) as failed:
                 team.batch.call(7, 1e9)
             assert failed.value.message == "rank 2: the output was never written"
+    assert team.first_inputs == [7.0, 8.0, 9.0]
     layout, order = team.messages
     assert (layout[:1], order[:1]) == (protocol.CASE, protocol.GO)
     assert json.loads(layout[1:])["sets"] == 3

@@ -19,7 +19,6 @@ from shared.wire import EventMetadata, make_envelope
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = T0 + timedelta(days=1)
-WHO = ("ada", "grace")
 BLOB = Blob(digest="d", bytes=1)
 PUBLISHED = events.ProblemPublished(
     number=1,

@@ -29,14 +29,6 @@ ADA, GRACE = subjects.account("ada"), subjects.account("grace")
 KEPT = issued("t1"), issued("t2"), events.PreferenceSet(preference="overtaken", value="dm")
 
 
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Client]:
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    yield nc
-    await nc.close()
-
-
 async def say(log: NatsLog, agg: str, *facts: Fact) -> None:
     """Append some facts."""
     for fact in facts:
@@ -49,9 +41,9 @@ async def say(log: NatsLog, agg: str, *facts: Fact) -> None:
 
 
 @asynccontextmanager
-async def followed(log: NatsLog, nc: Client, code: str = "1") -> AsyncIterator[AccessFeed]:
+async def followed(log: NatsLog, nats_client: Client, code: str = "1") -> AsyncIterator[AccessFeed]:
     """A gate that has caught up, and stores a snapshot at its end."""
-    feed = AccessFeed(log, snapshots=AccessSnapshots(log, NatsSnapshots(nc), code))
+    feed = AccessFeed(log, snapshots=AccessSnapshots(log, NatsSnapshots(nats_client), code))
     following = asyncio.create_task(feed.run())
     await eventually(lambda: not feed.ill() or following.done())
     yield feed
@@ -77,63 +69,63 @@ async def recorded(log: NatsLog) -> Sequence[tuple[str, str, bytes]]:
     ]
 
 
-async def test_after_a_snapshot_only_new_events_are_read(nc: Client) -> None:
-    log = NatsLog(nc)
+async def test_after_a_snapshot_only_new_events_are_read(nats_client: Client) -> None:
+    log = NatsLog(nats_client)
     await say(log, ADA, *KEPT)
     await say(log, GRACE, events.RoleGranted(role="moderator", reason="r"))
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         before = feed.now()
     await say(log, ADA, issued("t3"))
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert feed.folded == 1
         assert tokens(feed) == {"t1", "t2", "t3"}
         assert feed.now().roles == before.roles == {"grace": {"moderator"}}
         assert feed.choices.of("ada")["overtaken"] == "dm"
 
 
-async def test_a_snapshot_brings_no_revoked_token_back(nc: Client) -> None:
-    log = NatsLog(nc)
+async def test_a_snapshot_brings_no_revoked_token_back(nats_client: Client) -> None:
+    log = NatsLog(nats_client)
     await say(log, ADA, *KEPT)
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
     await say(log, ADA, revoked("t1"), issued("t1"))
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (2, {"t2"})
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (0, {"t2"})
 
 
 async def test_a_snapshot_ahead_of_a_restored_log_is_ignored(
-    nc: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
+    nats_client: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = NatsLog(nc)
+    log = NatsLog(nats_client)
     await say(log, ADA, issued("t1"), issued("t2"), revoked("t1"))
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
     backup = (await recorded(log))[:2]
     other = await connect(shared_nats.fresh_url(), "test")
     await ensure_streams(other)
     await append_raw(other, backup, 0)
     restored = NatsLog(other)
-    async with followed(restored, nc) as feed:
+    async with followed(restored, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (2, {"t1", "t2"})
     assert "is not of this log" in capsys.readouterr().err
     await other.close()
 
 
 async def test_a_snapshot_of_a_diverged_log_is_ignored(
-    nc: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
+    nats_client: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = NatsLog(nc)
+    log = NatsLog(nats_client)
     await say(log, ADA, issued("t1"), issued("t2"))
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
     other = await connect(shared_nats.fresh_url(), "test")
     await ensure_streams(other)
     restored = NatsLog(other)
     await append_raw(other, (await recorded(log))[:1], 0)
     await say(restored, ADA, revoked("t1"), issued("t4"))
-    async with followed(restored, nc) as feed:
+    async with followed(restored, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t4"})
     assert "is not of this log" in capsys.readouterr().err
     await other.close()
@@ -141,11 +133,11 @@ async def test_a_snapshot_of_a_diverged_log_is_ignored(
 
 @pytest.mark.parametrize("damage", ["empty", "short", "noise", "flipped"])
 async def test_a_damaged_snapshot_is_ignored(
-    nc: Client, damage: str, capsys: pytest.CaptureFixture[str]
+    nats_client: Client, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log, snapshots = NatsLog(nc), NatsSnapshots(nc)
+    log, snapshots = NatsLog(nats_client), NatsSnapshots(nats_client)
     await say(log, ADA, *KEPT)
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
     intact = await snapshots.load(SNAPSHOT_NAME)
     assert intact is not None
@@ -153,39 +145,39 @@ async def test_a_damaged_snapshot_is_ignored(
     flipped = intact[:at] + bytes([intact[at] ^ 0xFF]) + intact[at + 1 :]
     damaged = {"empty": b"", "short": intact[:-9], "noise": b"what is this", "flipped": flipped}
     await snapshots.save(SNAPSHOT_NAME, damaged[damage])
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
     assert "the snapshot is damaged" in capsys.readouterr().err
 
 
 async def test_an_incomplete_snapshot_is_ignored(
-    nc: Client, capsys: pytest.CaptureFixture[str]
+    nats_client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = NatsLog(nc)
+    log = NatsLog(nats_client)
     await say(log, ADA, *KEPT)
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
-    await nc.request(f"snapshots.{SNAPSHOT_NAME}.1", b"not this", 2)
-    async with followed(log, nc) as feed:
+    await nats_client.request(f"snapshots.{SNAPSHOT_NAME}.1", b"not this", 2)
+    async with followed(log, nats_client) as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
     assert "the snapshot ingest is damaged, and ignored" in capsys.readouterr().err
 
 
-async def test_a_snapshot_of_other_code_is_ignored(nc: Client) -> None:
-    log = NatsLog(nc)
+async def test_a_snapshot_of_other_code_is_ignored(nats_client: Client) -> None:
+    log = NatsLog(nats_client)
     await say(log, ADA, *KEPT)
-    async with followed(log, nc):
+    async with followed(log, nats_client):
         pass
-    async with followed(log, nc, code="2") as feed:
+    async with followed(log, nats_client, code="2") as feed:
         assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
 
 
-async def test_expired_tokens_are_forgotten(nc: Client) -> None:
-    log = NatsLog(nc)
+async def test_expired_tokens_are_forgotten(nats_client: Client) -> None:
+    log = NatsLog(nats_client)
     past, today = now() - timedelta(days=2), now() - timedelta(hours=1)
     await say(log, ADA, issued("old", ends=past), issued("new", ends=today), issued("t1"))
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert tokens(feed) == {"old", "new", "t1"}
-    async with followed(log, nc) as feed:
+    async with followed(log, nats_client) as feed:
         assert tokens(feed) == {"new", "t1"}
         assert set(feed.now().named) == {"new", "t1"}

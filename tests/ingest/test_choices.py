@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from ingest import agents, rejudges
+from ingest import agents, reruns
 from shared.errors import Refused
 from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
 from tests.support.examples import example_event
@@ -38,8 +38,8 @@ def test_a_canary_needs_one_gpu() -> None:
 DIGESTS = {1: "a", 2: "b", 3: "c"}
 
 
-def rejudge_request(start: int | None = None, to: int | None = None) -> rejudges.RejudgeRequest:
-    return rejudges.RejudgeRequest(
+def rejudge_request(start: int | None = None, to: int | None = None) -> reruns.RejudgeRequest:
+    return reruns.RejudgeRequest(
         problem="copy", select="all", reason=R, from_version=start, to_version=to
     )
 
@@ -52,14 +52,14 @@ def test_a_rejudge_defaults_to_the_last_two_versions(
     start: int | None, to: int | None, found: tuple[int, int]
 ) -> None:
     selection = rejudge_request(start, to)
-    assert rejudges.select_versions(selection, DIGESTS) == found
+    assert reruns.select_versions(selection, DIGESTS) == found
 
 
 @pytest.mark.parametrize(("start", "to"), [(3, 3), (None, 1), (3, None), (9, 3), (1, 9)])
 def test_a_rejudge_without_two_versions_is_refused(start: int | None, to: int | None) -> None:
     selection = rejudge_request(start, to)
     with pytest.raises(Refused) as refused:
-        rejudges.select_versions(selection, DIGESTS)
+        reruns.select_versions(selection, DIGESTS)
     assert refused.value.code == "bad_rejudge"
 
 
@@ -67,5 +67,5 @@ def test_a_rejudge_without_two_versions_is_refused(start: int | None, to: int | 
 def test_a_rejudge_of_no_or_too_many_submissions_is_refused(count: int) -> None:
     selection = rejudge_request()
     with pytest.raises(Refused, match="selected"):
-        rejudges.request_rejudge(selection, DIGESTS, [ITEM] * count)
-    assert len(rejudges.request_rejudge(selection, DIGESTS, [ITEM] * 400).items) == 400
+        reruns.request_rejudge(selection, DIGESTS, [ITEM] * count)
+    assert len(reruns.request_rejudge(selection, DIGESTS, [ITEM] * 400).items) == 400

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest import agents, platform, rejudges
+from ingest import agents, platform, reruns
 from ingest.accounts import rules as accounts
 from ingest.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
@@ -73,7 +73,7 @@ CANARY = example_event(CanaryChosen)
 REQUESTED, PREVIEWED = example_event(RejudgeRequested), example_event(RejudgePreviewed)
 
 AGENTS, POOLS, CASES = agents.agents, agents.pools, moderation.moderation
-PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, rejudges.rejudges
+PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, reruns.rejudges
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The gate: tokens work at once and not a moment longer, and each route asks for its scope."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import httpx
@@ -17,7 +16,7 @@ from ingest.reads import reads_router
 from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Failed
-from shared.event_log import EventLog, NewEvent
+from shared.event_log import NewEvent
 from shared.events import TokenRevoked
 from shared.http import install_error_handlers
 from shared.nats.connection import connect
@@ -171,22 +170,13 @@ async def test_autolink_links_every_cli_id() -> None:
         assert (await submit(door, {"X-Popcorn-Cli-Id": "short"})).status_code == 401
 
 
-@pytest.fixture
-async def real(nats_url: str) -> AsyncIterator[EventLog]:
-    """A log on a server."""
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    yield NatsLog(nc)
-    await nc.close()
-
-
 async def test_a_token_works_and_is_revoked_on_every_ingest(
-    postgres_dsn: str, real: EventLog
+    postgres_dsn: str, nats_log: NatsLog
 ) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real, stores=stores, are_names_believed=False) as first_door,
-        opened(real, stores=stores, are_names_believed=False) as two,
+        opened(nats_log, stores=stores, are_names_believed=False) as first_door,
+        opened(nats_log, stores=stores, are_names_believed=False) as two,
     ):
         issued = await made(first_door, "ada")
         headers = bearer(issued["token"])
@@ -229,16 +219,16 @@ async def test_a_silent_log_makes_rights_uncertain(own_nats: NatsServer) -> None
     await nc.close()
 
 
-async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: EventLog) -> None:
+async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, nats_log: NatsLog) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real, stores=stores, are_names_believed=False) as first_door,
+        opened(nats_log, stores=stores, are_names_believed=False) as first_door,
     ):
         live_token, ended = await made(first_door, "ada"), await made(first_door, "ada")
         await first_door.admin("DELETE", f"tokens/{ended['id']}", reason="lost")
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real, stores=stores, are_names_believed=False) as two,
+        opened(nats_log, stores=stores, are_names_believed=False) as two,
     ):
         answer = await two.http.get("/v1/me", headers=bearer(live_token["token"]))
         assert (answer.status_code, answer.json()["name"]) == (200, "ada")

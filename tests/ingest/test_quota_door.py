@@ -2,17 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from shared import subjects
-from shared.event_log import EventLog
 from shared.events import QuotaReturned, QuotaTaken, SubmissionReceived
-from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
 from tests.support.memory import MemoryLog
@@ -191,20 +187,11 @@ async def test_nor_can_requests_to_two_processes() -> None:
         assert await race([first, two]) == {202: 2, 429: RIVALS - 2}
 
 
-@pytest.fixture
-async def real_log(nats_url: str) -> AsyncIterator[EventLog]:
-    """The log on a nats-server of the test's own."""
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    yield NatsLog(nc)
-    await nc.close()
-
-
-async def test_nor_can_they_on_a_real_log(postgres_dsn: str, real_log: EventLog) -> None:
+async def test_nor_can_they_on_a_real_log(postgres_dsn: str, nats_log: NatsLog) -> None:
     async with (
         postgres_stores(postgres_dsn) as stores,
-        opened(real_log, stores=stores) as first,
-        opened(real_log, stores=stores, first=False) as two,
+        opened(nats_log, stores=stores) as first,
+        opened(nats_log, stores=stores, first=False) as two,
     ):
         assert await race([first, two]) == {202: 2, 429: RIVALS - 2}
         answer = await first.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)

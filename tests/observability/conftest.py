@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
 from tests.observability.prometheus import JOBS, Prometheus
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import QUICK, ROOT, Running
+from tests.support.servers import skip_without_nats, skip_without_postgres
 
 SETTLE_S_MAX = 20
 # Two looks at everything, so that a rate has something to be made of.
@@ -23,11 +22,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A platform with a bot, scraped by Prometheus if it is installed."""
     if shutil.which("prometheus") is None:
         pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
-    try:
-        nats.find_binary()
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
+    skip_without_postgres()
     platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, "--discord-sim")
     try:
         yield platform.up()

@@ -19,12 +19,12 @@ import gpu_agent.settings
 import ingest.settings
 import ranker.settings
 import scheduler.settings
-from shared.errors import Failed
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers import nats
 from tests.observability.prometheus import DEPLOY
+from tests.support.servers import skip_without_nats
 from tests.support.waits import find_free_ports
 
 COMPOSE = DEPLOY / "compose.yaml"
@@ -151,7 +151,7 @@ def test_prometheus_looks_where_the_services_answer() -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("path", sorted((DEPLOY / "nats").glob("*.conf")), ids=lambda p: p.name)
 def test_nats_understands_its_configuration(path: Path) -> None:
-    _need_nats()
+    skip_without_nats()
     checked = _said(nats.find_binary(), "-t", "-c", str(path), **MEMBER)
     assert checked.returncode == 0, checked.stderr
     assert "sync_interval: always" in path.read_text()
@@ -168,7 +168,7 @@ async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
     name: str, tmp_path: Path
 ) -> None:
     """Start NATS as deployed, except for folder and ports."""
-    _need_nats()
+    skip_without_nats()
     folder = shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
     client, route, monitor = find_free_ports(3)
     text = (folder / name).read_text().replace("/data", str(tmp_path / "data"))
@@ -211,10 +211,3 @@ def _alone(text: str) -> str:
     """A member's configuration without its cluster: one of three has no quorum."""
     before, _, after = text.partition("cluster {")
     return before + after.partition("no_advertise: true\n}")[2]
-
-
-def _need_nats() -> None:
-    try:
-        nats.find_binary()
-    except Failed as failed:
-        pytest.skip(str(failed))

@@ -19,9 +19,7 @@ from shared.errors import Refused
 from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, PodiumChanged, RecordSet
 from shared.nats.bus import NatsBus, NatsDeadLetters
-from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
 from shared.outbox import OutboxSender
 from shared.postgres import PostgresOutbox, create_pool
 from shared.wire import EventMetadata, make_envelope
@@ -80,25 +78,19 @@ def operator() -> Iterator[Operator]:
     server.server_close()
 
 
-@pytest.fixture
-async def client(nats_url: str) -> AsyncIterator[Client]:
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    yield nc
-    await nc.close()
-
-
-async def say(client: Client, kind: type[Fact], agg: str, number: int) -> int:
+async def say(nats_client: Client, kind: type[Fact], agg: str, number: int) -> int:
     stamp = EventMetadata(f"e{number}", T0, "service:ranker", "s1", "e0")
-    return await NatsLog(client).append(
+    return await NatsLog(nats_client).append(
         NewEvent(make_envelope(example_event(kind), agg, stamp), None)
     )
 
 
 @asynccontextmanager
-async def announcing(client: Client, postgres_dsn: str, operator: Operator) -> AsyncIterator[None]:
+async def announcing(
+    nats_client: Client, postgres_dsn: str, operator: Operator
+) -> AsyncIterator[None]:
     """Run the announcer as in ranker, with short waits."""
-    inbox = await NatsBus(client).news(CONSUMER, *AGGS)
+    inbox = await NatsBus(nats_client).news(CONSUMER, *AGGS)
     assert await inbox.next(0.05) is None
     async with create_pool(postgres_dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
         webhook = Webhook(http, operator.url, WITHIN_S)
@@ -112,15 +104,15 @@ async def announcing(client: Client, postgres_dsn: str, operator: Operator) -> A
 
 @pytest.mark.server
 async def test_records_podiums_and_seals_are_posted_as_json(
-    client: Client, postgres_dsn: str, operator: Operator
+    nats_client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
-    async with announcing(client, postgres_dsn, operator):
+    async with announcing(nats_client, postgres_dsn, operator):
         kinds: list[tuple[type[Fact], str]] = [
             (RecordSet, RANKING),
             (PodiumChanged, RANKING),
             (AuditSealed, SEAL),
         ]
-        seqs = [await say(client, kind, agg, n) for n, (kind, agg) in enumerate(kinds)]
+        seqs = [await say(nats_client, kind, agg, n) for n, (kind, agg) in enumerate(kinds)]
         await eventually(lambda: len(operator.got) == 3)
     bodies = [body for _, body in operator.got]
     assert [body["seq"] for body in bodies] == seqs
@@ -137,12 +129,12 @@ async def test_records_podiums_and_seals_are_posted_as_json(
 @pytest.mark.server
 @pytest.mark.parametrize("meets", [FAIL, HANG, DIE])
 async def test_an_event_comes_again_under_its_key_until_it_is_taken(
-    client: Client, postgres_dsn: str, operator: Operator, meets: int
+    nats_client: Client, postgres_dsn: str, operator: Operator, meets: int
 ) -> None:
     operator.meets += [meets, meets]
-    async with announcing(client, postgres_dsn, operator):
-        first = await say(client, RecordSet, RANKING, 1)
-        second = await say(client, AuditSealed, SEAL, 2)
+    async with announcing(nats_client, postgres_dsn, operator):
+        first = await say(nats_client, RecordSet, RANKING, 1)
+        second = await say(nats_client, AuditSealed, SEAL, 2)
         await eventually(lambda: len(operator.got) >= 4)
     assert len(operator.keys(first)) + len(operator.keys(second)) == 4
     assert len(set(operator.keys(first))) == len(set(operator.keys(second))) == 1
@@ -151,13 +143,13 @@ async def test_an_event_comes_again_under_its_key_until_it_is_taken(
 
 @pytest.mark.server
 async def test_what_is_refused_or_never_taken_is_a_dead_letter(
-    client: Client, postgres_dsn: str, operator: Operator
+    nats_client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
     operator.meets += [GONE, *[FAIL] * 5]
-    async with announcing(client, postgres_dsn, operator):
-        await say(client, RecordSet, RANKING, 1)
-        await say(client, RecordSet, RANKING, 2)
-        letters = NatsDeadLetters(client)
+    async with announcing(nats_client, postgres_dsn, operator):
+        await say(nats_client, RecordSet, RANKING, 1)
+        await say(nats_client, RecordSet, RANKING, 2)
+        letters = NatsDeadLetters(nats_client)
 
         async def both() -> bool:
             return len(await letters.list()) == 2
@@ -173,8 +165,8 @@ class ForgetfulBus(NatsBus):
     A consumer of the same name that is made meanwhile goes on where the old one was.
     """
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(client)
+    def __init__(self, nats_client: Client) -> None:
+        super().__init__(nats_client)
         self.has_forgotten = asyncio.Event()
 
     async def forget(self, consumer: str) -> None:
@@ -185,26 +177,26 @@ class ForgetfulBus(NatsBus):
 
 @pytest.mark.server
 async def test_no_history_is_posted_and_a_restart_goes_on(
-    client: Client, postgres_dsn: str, operator: Operator
+    nats_client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
-    bus = NatsBus(client)
-    await say(client, RecordSet, RANKING, 1)
+    bus = NatsBus(nats_client)
+    await say(nats_client, RecordSet, RANKING, 1)
     async with running(announce(operator.url, postgres_dsn, bus)):
-        await eventually(lambda: has_consumer(client))
-        second = await say(client, RecordSet, RANKING, 2)
+        await eventually(lambda: has_consumer(nats_client))
+        second = await say(nats_client, RecordSet, RANKING, 2)
         await eventually(lambda: operator.got)
-    third = await say(client, RecordSet, RANKING, 3)
+    third = await say(nats_client, RecordSet, RANKING, 3)
     async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: third in posted(operator))
     assert posted(operator) == [second, third]
-    forgetful = ForgetfulBus(client)
+    forgetful = ForgetfulBus(nats_client)
     async with running(announce(None, postgres_dsn, forgetful)):
         await asyncio.wait_for(forgetful.has_forgotten.wait(), 30)
-    assert not await has_consumer(client)
-    await say(client, RecordSet, RANKING, 4)
+    assert not await has_consumer(nats_client)
+    await say(nats_client, RecordSet, RANKING, 4)
     async with running(announce(operator.url, postgres_dsn, bus)):
-        await eventually(lambda: has_consumer(client))
-        fifth = await say(client, RecordSet, RANKING, 5)
+        await eventually(lambda: has_consumer(nats_client))
+        fifth = await say(nats_client, RecordSet, RANKING, 5)
         await eventually(lambda: fifth in posted(operator))
     assert posted(operator) == [second, third, fifth]
 
@@ -223,8 +215,8 @@ async def running(work: Any) -> AsyncIterator[None]:
     assert task.cancelled()
 
 
-async def has_consumer(client: Client) -> bool:
-    answer = await client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
+async def has_consumer(nats_client: Client) -> bool:
+    answer = await nats_client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
     return CONSUMER in (json.loads(answer.data)["consumers"] or [])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.http.read_snapshots import RESULTS_MAX, ReadSnapshots
+from ranker.http.ranking import RESULTS_MAX, ReadSnapshots
 from ranker.postgres import Reader as Reading
 from shared import events, subjects
 from shared.errors import Failed

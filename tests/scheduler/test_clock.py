@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from msgspec import structs
+from nats.aio.client import Client
 
 from scheduler.domain.rules import decide
 from scheduler.domain.state import World
@@ -21,7 +22,6 @@ from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus, server_time
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
 from tests.scheduler.histories import (
     OFFER,
     T0,
@@ -131,12 +131,9 @@ async def scheduling(url: str, clock: ServerClock) -> AsyncIterator[dict[str, st
 @pytest.mark.server
 @pytest.mark.parametrize("hours", [2, -2])
 async def test_work_is_given_out_and_finished_beside_a_clock_two_hours_off(
-    nats_url: str, hours: int
+    nats_url: str, nats_client: Client, nats_log: NatsLog, hours: int
 ) -> None:
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    log = NatsLog(nc)
-    crowd = Crowd(log, NatsBus(nc))
+    log, crowd = nats_log, Crowd(nats_log, NatsBus(nats_client))
     clock = ServerClock(lambda: now() + timedelta(hours=hours))
     async with scheduling(nats_url, clock) as health:
         assert "this machine's clock is 7200 s" in (health[CLOCK_PART] or "")
@@ -156,14 +153,13 @@ async def test_work_is_given_out_and_finished_beside_a_clock_two_hours_off(
     await feed.close()
     assert (ends["RunCompleted"], ends["JobExpired"]) == (JOBS, 0)
     assert not {"JobExpired", "JobGivenUp", "SubmissionFinished", "JobRequeued"} & ends.keys()
-    await nc.close()
 
 
 @pytest.mark.server
-async def test_what_is_overdue_ends_once_the_clock_is_right_again(nats_url: str) -> None:
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    log = NatsLog(nc)
+async def test_what_is_overdue_ends_once_the_clock_is_right_again(
+    nats_url: str, nats_log: NatsLog
+) -> None:
+    log = nats_log
     ahead = [timedelta(hours=2)]
     clock = ServerClock(lambda: now() + ahead[0])
     agg = subjects.submission(new_id())
@@ -177,7 +173,6 @@ async def test_what_is_overdue_ends_once_the_clock_is_right_again(nats_url: str)
         assert [event.envelope.type for event in await log.history(agg)] == ["SubmissionReceived"]
         ahead[0] = timedelta()
         await eventually(lambda: ended(log, agg))
-    await nc.close()
 
 
 async def queued(log: NatsLog) -> bool:

@@ -25,12 +25,6 @@ from tests.support.examples import example_event
 GRACE = timedelta(seconds=DECISION_GRACE_S)
 
 
-def given_queued() -> History:
-    history = given_received()
-    history.settle(world())
-    return history
-
-
 def given_assigned() -> History:
     history = given_received()
     history.settle(world(OFFER))

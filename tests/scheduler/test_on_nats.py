@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from nats.aio.client import Client
 
 from scheduler.service import Scheduler
 from scheduler.world import Heartbeat, Presence
@@ -19,7 +20,6 @@ from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics, agreeing_clock
@@ -108,11 +108,10 @@ class Crowd:
         await self.beat(agent)
 
 
-async def test_three_schedulers_give_no_job_and_no_agent_away_twice(nats_url: str) -> None:
-    nc = await connect(nats_url, "test")
-    await ensure_streams(nc)
-    log = NatsLog(nc)
-    crowd = Crowd(log, NatsBus(nc))
+async def test_three_schedulers_give_no_job_and_no_agent_away_twice(
+    nats_url: str, nats_client: Client, nats_log: NatsLog
+) -> None:
+    log, crowd = nats_log, Crowd(nats_log, NatsBus(nats_client))
     async with AsyncExitStack() as stack:
         rivals = [await stack.enter_async_context(scheduling(nats_url)) for _ in range(3)]
         for number in range(JOBS):
@@ -130,4 +129,3 @@ async def test_three_schedulers_give_no_job_and_no_agent_away_twice(nats_url: st
         assert again.kept_seq == last
         assert again.state == rivals[0].state
     assert await log.last() == last
-    await nc.close()

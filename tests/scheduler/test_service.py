@@ -17,9 +17,9 @@ from scheduler.world import Heartbeat, Presence, ServerClock
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
-from shared.events import Blob, Fact, JobAssigned
+from shared.events import Fact, JobAssigned
 from shared.wire import EventMetadata, make_envelope
-from tests.scheduler.histories import CPU, completed, started
+from tests.scheduler.histories import CPU, completed, received, started
 from tests.support.memory import MemoryBus, MemoryLog, MemorySnapshots
 from tests.support.waits import eventually
 from tests.support.writers import written
@@ -76,19 +76,8 @@ async def say(log: MemoryLog, agg: str, fact: Fact) -> int:
 
 
 async def receive(log: MemoryLog, submission: str) -> None:
-    received = events.SubmissionReceived(
-        account="ada",
-        problem="identity",
-        problem_number=1,
-        problem_digest="d",
-        gpu="CPU",
-        mode="test",
-        source=Blob(digest="x", bytes=1),
-        name="kernel.py",
-        deadline_at=now() + timedelta(hours=1),
-        via="http",
-    )
-    await say(log, subjects.submission(submission), received)
+    fact = received(mode="test", deadline_at=now() + timedelta(hours=1))
+    await say(log, subjects.submission(submission), fact)
 
 
 def has_ended(scheduler: Scheduler, jobs: int) -> bool:

@@ -20,9 +20,10 @@ from shared.nats import connection as bus
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.streams import ensure_streams
 from shared.postgres import connect
-from shared.servers import lock, nats, postgresql, process
+from shared.servers import lock, process
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
+from tests.support.servers import skip_without_nats, skip_without_postgres
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
@@ -32,11 +33,8 @@ KINDS = {kind.__name__: kind for kind in (NatsServer, Postgres)}
 
 @pytest.fixture(autouse=True, scope="module")
 def binaries() -> None:
-    try:
-        nats.find_binary()
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
+    skip_without_postgres()
 
 
 @pytest.fixture

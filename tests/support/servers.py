@@ -9,20 +9,38 @@ from pathlib import Path
 from typing import LiteralString
 
 import psycopg
+import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier, Literal
 
 from ranker.__main__ import SCHEMA
 from ranker.archive import postgres as archive
+from shared.errors import Failed
 from shared.postgres import migrate
-from shared.servers.nats import CONSUMERS_MAX, NatsServer
-from shared.servers.postgresql import Postgres
+from shared.servers.nats import CONSUMERS_MAX, NatsServer, find_binary
+from shared.servers.postgresql import Postgres, find_binaries
 
 ACCOUNTS_MAX = 400
 # The Postgres version in which the number of hashes became a setting.
 SCRAM_ITERATIONS_SINCE = 160000
 # The schemas that tests find migrated, each with the package of its migrations.
 SCHEMAS = {"accounts": "shared", SCHEMA: "ranker", archive.SCHEMA: archive.PACKAGE}
+
+
+def skip_without_nats() -> None:
+    """Skip a test, or all of a fixture, where there is no nats-server."""
+    try:
+        find_binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+
+
+def skip_without_postgres() -> None:
+    """Skip a test, or all of a fixture, where there is no Postgres."""
+    try:
+        find_binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
 
 
 class SharedNats(NatsServer):

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Failed
-from shared.servers import nats
 from tests.support.cluster import NatsCluster
 from tests.support.people import Person
 from tests.support.platform import Running
+from tests.support.servers import skip_without_nats
 from warpboard.processes.services import AGENT_ID
 
 
@@ -33,10 +32,7 @@ def ada(platform: Running) -> Iterator[Person]:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
     """Three servers that wait for their streams."""
-    try:
-        nats.find_binary()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
     running = NatsCluster(tmp_path / "cluster", [AGENT_ID])
     try:
         running.start()

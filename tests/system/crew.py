@@ -19,7 +19,6 @@ from tests.support.waits import find_free_ports, until
 LOCAL = "local"
 # Those that tests hire; each has an account on the bus from the start.
 HIRED = ("member", "other", "slow")
-WITHIN_S = 60.0
 DOWN_S_MAX = 20.0
 KEY_S_MAX = 60.0
 WHY = {"reason": "a system test"}

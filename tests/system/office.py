@@ -15,7 +15,6 @@ from tests.cli.command_runner import run_warpboard
 from tests.support.platform import ROOT, Running
 from tests.support.waits import until
 
-WITHIN_S = 60.0
 GPU = "H100"
 AGENT = "noop-0"
 SLUG = "copied"

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
+from tests.support.servers import skip_without_nats, skip_without_postgres
 from tests.system.chaos.ordeal import ACKS, AUDITS, FAILURES, VERDICTS, endure
 from tests.system.chaos.plan import plan
 from tests.system.chaos.table import repeat, table
@@ -26,11 +25,8 @@ MUTANT_REST_S = 10.0
 # nats-py drops a half-open socket unclosed when its server is killed.
 @pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 async def test_whatever_dies_nothing_is_lost_doubled_or_overdue(tmp_path: Path) -> None:
-    try:
-        nats.find_binary()
-        postgresql.find_binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    skip_without_nats()
+    skip_without_postgres()
     report = await endure(plan(SEED, SECONDS), tmp_path)
     assert report.is_sound, f"{table(report)}\nrepeat it with: {repeat(report)}"
     assert report.accepted > 0

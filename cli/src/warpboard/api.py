@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from shared.api.fields import JsonObject
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.errors import Failed, Refused
-from shared.presentation.responses import JsonObject
 
 if TYPE_CHECKING:  # Loading it takes about as long as everything else.
     import httpx

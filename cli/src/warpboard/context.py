@@ -17,7 +17,9 @@ from warpboard.domain.exit_codes import OK
 from warpboard.domain.tables import Table
 from warpboard.screen import NullStream, Screen
 from warpboard.settings import (
+    ReportFolder,
     Settings,
+    TokenFile,
     find_folder,
     find_token,
     find_url,
@@ -25,7 +27,6 @@ from warpboard.settings import (
     load,
     validate_url,
 )
-from warpboard.stores import ReportFolder, TokenFile
 
 if TYPE_CHECKING:
     from warpboard.local_run import LocalHarness

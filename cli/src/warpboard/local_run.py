@@ -13,9 +13,9 @@ from typing import Any
 
 from harness import entry
 from harness.entry import InspectRequest, RunRequest
+from shared.api.fields import JsonObject
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.responses import JsonObject
 from shared.problems.submission_file import suffix
 from warpboard.files import ProblemFiles
 

@@ -70,7 +70,8 @@ def explain_errors(
         members: list[list[ValidationError]] = getattr(error.kind, "context", [])
         rule, value = error.kind.name, error.kind.value
         if rule in UNIONS and members:
-            intended = min(members, key=_mismatch)
+            # The property `type` tells which member of a union an object is.
+            intended = min(members, key=lambda parts: (sum(map(_is_other_kind, parts)), len(parts)))
             yield from explain_errors(intended, takes_text=takes_text)
         elif not (takes_text and _is_number_as_text(error)):
             rule = rule if isinstance(value, dict | list) else f"{rule}={value}"
@@ -82,11 +83,6 @@ def _is_number_as_text(error: ValidationError) -> bool:
     types: Any = getattr(error.kind, "types", [])
     value = error.instance
     return "integer" in types and isinstance(value, str) and NUMBER.fullmatch(value) is not None
-
-
-def _mismatch(errors: list[ValidationError]) -> tuple[int, int]:
-    """Rank the members of a union: the property `type` tells which one an object is."""
-    return sum(map(_is_other_kind, errors)), len(errors)
 
 
 def _is_other_kind(error: ValidationError) -> bool:

@@ -17,6 +17,7 @@ REPEAT_S = 60.0
 
 _log = logging.getLogger(__name__)
 
+# Marks a part as failing with a reason, or as healthy with None.
 HealthReporter = Callable[[str, str | None], None]
 
 

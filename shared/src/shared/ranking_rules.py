@@ -6,14 +6,24 @@ The harness, which imports nothing of ours, has the same rules in `harness.time.
 import sys
 from collections.abc import Mapping, Sequence
 from math import exp, isfinite, log
-from typing import Literal
+from typing import Literal, TypeVar
 
+CaseT = TypeVar("CaseT")
 RankingRule = Literal["last", "mean", "geom"]
 RANKING_TEXTS: Mapping[str, str] = {
     "last": "the time of the last timed case",
     "mean": "the arithmetic mean of the timed cases' times",
     "geom": "the geometric mean of the timed cases' times",
 }
+
+
+def timed_cases(ranking_by: str, benchmarks: Sequence[CaseT]) -> Sequence[CaseT]:
+    """Return the benchmarks that are timed: only the last one, where that alone is ranked.
+
+    >>> timed_cases("last", ["a", "b"]), timed_cases("mean", ["a", "b"])
+    (['b'], ['a', 'b'])
+    """
+    return benchmarks[-1:] if ranking_by == "last" else benchmarks
 
 
 def score_us(ranking_by: str, times_us: Sequence[float]) -> float | None:

@@ -13,6 +13,7 @@ from shared.errors import Refused
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", bound="DataclassInstance")
 
 
@@ -34,15 +35,12 @@ def _parse_listen(text: str) -> Listen:
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def _parse_bool(text: str) -> bool:
-    return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-
-
+_BOOLS = {"true": True, "1": True, "false": False, "0": False}
 _PARSERS: dict[type, tuple[Callable[[str], object], str]] = {
     str: (str, "a string"),
     int: (int, "an integer"),
     float: (float, "a number"),
-    bool: (_parse_bool, "true or false"),
+    bool: (lambda text: _BOOLS[text.lower()], "true or false"),
     Path: (Path, "a path"),
     Listen: (_parse_listen, "an address such as 127.0.0.1:8000"),
 }

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
+from shared.api.fields import JsonObject
 from shared.errors import Refused
-from shared.presentation.responses import JsonObject
 from shared.presentation.units import count_text, one_line, seconds_text
 from shared.problems.report import (
     FINDINGS_MAX,

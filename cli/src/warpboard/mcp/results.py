@@ -10,9 +10,8 @@ from shared.api.cases import Mismatch, Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission, Ranking
 from shared.errors import Refused
-from shared.presentation.outcome import outcome_lines
+from shared.presentation.outcome import AnyRun, outcome_lines
 from shared.presentation.report_parts import submission_progress
-from shared.presentation.responses import AnyRun
 from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,

@@ -21,14 +21,16 @@ from warpboard.context import AppContext
 from warpboard.domain.exit_codes import OK
 from warpboard.local_run import LocalHarness
 from warpboard.mcp.context import Tool, ToolContext
-from warpboard.mcp.leaderboards import leaderboard, my_submissions, quota
 from warpboard.mcp.problems import (
     PROMPT,
     PROMPT_ABOUT,
     PROMPT_ARGUMENTS,
     TEMPLATES,
+    leaderboard,
     list_problems,
     list_resources,
+    my_submissions,
+    quota,
     read_resource,
     read_task,
     render_prompt,

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from shared.api.fields import JsonObject, parse_response
 from shared.api.problems import FullProblem
 from shared.api.submissions import (
     Balance,
@@ -20,8 +21,8 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Refused
+from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
-from shared.presentation.responses import JsonObject, Run, parse_response
 from shared.ranking_rules import score_us
 from warpboard.api import Api, StreamMessage, Unavailable
 from warpboard.files import ProblemFiles, compile_files

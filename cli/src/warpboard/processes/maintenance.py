@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
-from shared.presentation.responses import JsonObject
 from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import PlatformConfig, Service, local_services
 from warpboard.processes.state import describe

@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shared.api.fields import JsonObject
 from shared.api.problems import FullProblem
 from shared.api.queues import Queue
 from shared.api.submissions import Balance, FullSubmission, Progress
 from shared.errors import Failed
-from shared.presentation.outcome import failure_lines
+from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import (
     ProgressText,
     queue_text,
     run_progress,
     submission_progress,
 )
-from shared.presentation.responses import JsonObject, Run
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from warpboard.api import Api, Response, Unavailable
 from warpboard.screen import Screen, ShowProgress

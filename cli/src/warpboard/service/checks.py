@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shared.api.fields import parse_response
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.clock import now
 from shared.errors import Refused
+from shared.presentation.outcome import Run
 from shared.presentation.report_parts import ProgressText, run_progress
-from shared.presentation.responses import Run, parse_response
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks

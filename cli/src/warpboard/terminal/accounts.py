@@ -1,12 +1,22 @@
 """Commands for your account: its permissions, tokens, identities and notifications."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
 
 import click
 from click import IntRange
 
-from shared.api.accounts import CurrentAccount, IssuedToken, Participant, Token, Tokens
-from shared.api.preferences import Preferences
+from shared.api.accounts import (
+    CurrentAccount,
+    DeliveryChannel,
+    IssuedToken,
+    OnOff,
+    Participant,
+    Preferences,
+    ThreadChoice,
+    Token,
+    Tokens,
+)
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, instant_text, one_line
 from warpboard.api import Api
@@ -17,14 +27,12 @@ from warpboard.terminal.command_types import api_command, local_command
 
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")
-DELIVERY_CHOICES = ("off", "thread", "dm")
-# The choices for each preference, as the platform defines them.
 PREFERENCE_CHOICES = {
-    "overtaken": DELIVERY_CHOICES,
-    "run-finished": DELIVERY_CHOICES,
-    "deadline-near": DELIVERY_CHOICES,
-    "ranked-line": ("on", "off"),
-    "threads": ("default", "per_submission", "per_problem"),
+    "overtaken": get_args(DeliveryChannel),
+    "run-finished": get_args(DeliveryChannel),
+    "deadline-near": get_args(DeliveryChannel),
+    "ranked-line": get_args(OnOff),
+    "threads": get_args(ThreadChoice),
 }
 
 

@@ -9,6 +9,7 @@ from warpboard.terminal.command_types import action_command
 from warpboard.terminal.commands import COMMANDS
 from warpboard.terminal.options import (
     GPU,
+    ID,
     NUMBER,
     OPERATOR,
     PLATFORM,
@@ -81,7 +82,6 @@ NAME = click.argument("name", metavar="PARTICIPANT")
 RULE = click.option("--rule", required=True, metavar="TEXT", help="The rule that it breaks.")
 DECISION = click.argument("is_accepted", metavar="accept|reject", type=AppealDecision())
 ROLE = click.argument("role", type=Choice(ROLES))
-ID = click.argument("id_", metavar="ID")
 TEXT = click.argument("text")
 UNTIL = click.option("--until", "until_at", type=Instant(), help="Default: for ever.")
 CANARY_OPTIONS = (

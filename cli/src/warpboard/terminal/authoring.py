@@ -11,9 +11,11 @@ import click
 from click import IntRange
 from click import Path as PathType
 
+from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
-from shared.presentation.responses import JsonObject
+from shared.presentation.report_parts import STAGES
 from shared.presentation.units import count_text
+from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
 from warpboard.files import load_problem, read_template, write_files
@@ -55,12 +57,6 @@ DRAFT_FILES: Mapping[str, Sequence[str]] = {
 SCHEMAS = {"task.yml": "task.json", "warpboard.yml": "warpboard.json"}
 _ENTRIES = {"kernelbench": "class ModelNew", "": "custom_kernel(data)"}
 _CALLS = 2
-_STAGES: Mapping[str, tuple[str, ...]] = {
-    "test": ("build", "check"),
-    "benchmark": ("build", "check", "time"),
-    "profile": ("build", "check", "profile"),
-    "ranked": ("build", "check", "hidden_check", "time"),
-}
 OURS = (
     "the supervisor draws the seed of each call from a key of the run, makes the input, starts its"
     " clock, shows the input, waits, copies the answer, stops its clock, and judges the copy"
@@ -210,7 +206,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
     entry_point = (
         "output_t custom_kernel(input_t)" if is_native else _ENTRIES.get(form, _ENTRIES[""])
     )
-    timed = problem["benchmarks"][-1:] if problem["ranking_by"] == "last" else problem["benchmarks"]
+    timed = timed_cases(problem["ranking_by"], problem["benchmarks"])
     calls = problem.get("calls", _CALLS)
     parts = {
         "problem": slug,
@@ -219,7 +215,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "checked": f"{count_text(len(problem['tests'] or timed), 'case')}, {calls} calls each",
         "timed": f"{count_text(len(timed), 'case')}, scored by {problem['ranking_by']}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
-        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in _STAGES.items()),
+        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in STAGES.items()),
         "author's code": ", ".join(sorted(problem["files"])),
         "harness": f"version {code['version']}, SHA-256 {code['digest']}",
         "its code": code["folder"],

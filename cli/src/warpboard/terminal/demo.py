@@ -241,7 +241,11 @@ async def _run_demo(
         context.report(f"started ({seconds_text(time.monotonic() - began)})")
         async with context.connect(platform.url) as api:
             with _report_step(context, f"published {count_text(len(problems), 'problem')}"):
-                await _publish_problems(context, problems)
+                async with context.operator_api() as operator_api:
+                    for folder in problems:
+                        problem = load_problem(folder, folder.name)
+                        answer = await publish(operator_api, context.screen, problem, SHIPPED)
+                        context.report(published_line(answer.value))
             exit_codes.append(await _run_examples(context, api, platform.url, examples, demand))
         if is_kept:
             context.report(f"the platform stays up: {platform.url}; Ctrl-C stops it")
@@ -256,14 +260,6 @@ async def _run_demo(
         return INTERRUPTED if signal_received == signal.SIGINT else TERMINATED
     context.report(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
     return exit_codes[0]
-
-
-async def _publish_problems(context: AppContext, problems: Sequence[Path]) -> None:
-    async with context.operator_api() as api:
-        for folder in problems:
-            problem = load_problem(folder, folder.name)
-            answer = await publish(api, context.screen, problem, SHIPPED)
-            context.report(published_line(answer.value))
 
 
 async def _run_examples(

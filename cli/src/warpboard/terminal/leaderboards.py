@@ -307,7 +307,7 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
         "duel": entry.duel or None,
         "confirmation": entry.confirmation or None,
         "speed-up": speedups_text(entry.vs_baseline),
-        "grade": _grade_text(entry.grade, entry.is_provisional),
+        "grade": ", ".join([entry.grade or NO_VALUE] + ["provisional"] * entry.is_provisional),
     }
 
 
@@ -341,15 +341,6 @@ def milestone_table(answer: Leaderboard) -> Table:
         for milestone in answer.milestones
     ]
     return make_table(f"milestones of {answer.problem} on {answer.gpu}", rows, extra=("by you",))
-
-
-def _grade_text(grade: str, is_provisional: bool) -> str:
-    """Describe how far a time can be trusted.
-
-    >>> _grade_text("ok", False), _grade_text("noisy", True), _grade_text("", False)
-    ('ok', 'noisy, provisional', '-')
-    """
-    return ", ".join([grade or NO_VALUE] + ["provisional"] * is_provisional)
 
 
 def condition_text(condition: MilestoneCondition) -> str:

@@ -9,12 +9,12 @@ import msgspec
 from click import Path as PathType
 
 from shared.api.agents import Agents
+from shared.api.fields import parse_response
 from shared.api.problems import FullProblem
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.outcome import failure_lines
+from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import run_progress
-from shared.presentation.responses import Run, parse_response
 from shared.presentation.units import difference_text, one_line
 from shared.problems.submission_file import read_directives
 from shared.ranking_rules import score_us

@@ -9,8 +9,8 @@ import click
 from click import IntRange
 
 from shared.api.audits import AuditReport
+from shared.api.fields import JsonObject, parse_response
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import JsonObject, parse_response
 from shared.presentation.units import (
     count_text,
     instant_text,

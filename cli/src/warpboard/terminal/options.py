@@ -60,6 +60,7 @@ class ProblemSlug(click.ParamType[str]):
         return [CompletionItem(slug) for slug in slugs if slug.startswith(incomplete)]
 
 
+ID = click.argument("id_", metavar="ID")
 SLUG = ProblemSlug()
 # The argument PROBLEM, for functions that call it slug.
 PROBLEM = click.argument("slug", type=SLUG, metavar="PROBLEM")

@@ -13,9 +13,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from shared.api.agents import Agent, Agents
+from shared.api.fields import parse_response
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import parse_response
 from shared.presentation.units import one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
@@ -30,6 +30,7 @@ from warpboard.domain.demand import (
 from warpboard.domain.exit_codes import INTERRUPTED, OK
 from warpboard.processes.state import down as stop_platform
 from warpboard.screen import Screen
+from warpboard.settings import TOKEN
 from warpboard.terminal import options
 from warpboard.terminal.command_types import local_command
 from warpboard.terminal.status import process_table
@@ -37,7 +38,6 @@ from warpboard.terminal.status import process_table
 if TYPE_CHECKING:  # It imports httpx, which `completion` does without.
     from warpboard.processes.platform import Platform
 
-TOKEN = "operator_token"  # noqa: S105  (a file's name)
 SIM = "discord-sim"
 AGENT_S_MAX = 15.0
 STEP_S = 0.25

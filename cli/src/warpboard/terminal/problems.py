@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 import click
 import msgspec
 
-from shared.api.preferences import Consent
+from shared.api.accounts import Consent
 from shared.api.problems import FullProblem, Problem, Problems, Rules
 from shared.errors import Refused
 from shared.presentation.units import (

@@ -24,8 +24,6 @@ from warpboard.service.publication import rejudge_started_lines
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
 
-ID = click.argument("id_", metavar="ID")
-
 
 @api_command(
     'problem rejudge start matmul --reason "version 2 checks odd sizes"',
@@ -76,7 +74,9 @@ async def list_rejudges(context: AppContext, api: Api) -> int:
     return context.show(answer.document, [table])
 
 
-@api_command("problem rejudge show 01HZX3", parameters=(ID, options.WIDE), access=options.OPERATOR)
+@api_command(
+    "problem rejudge show 01HZX3", parameters=(options.ID, options.WIDE), access=options.OPERATOR
+)
 async def show_rejudge(context: AppContext, api: Api, id_: str) -> int:
     """Show rejudge ID and what it would change.
 

@@ -11,12 +11,12 @@ import click
 import msgspec
 from click import IntRange
 
+from shared.api.fields import JsonObject
 from shared.api.leaderboards import Comparison
 from shared.api.submissions import FullSubmission, OwnSubmissions
 from shared.errors import Failed
 from shared.presentation.outcome import log_lines, outcome_lines
 from shared.presentation.report_parts import ProgressText
-from shared.presentation.responses import JsonObject
 from shared.presentation.units import (
     NO_VALUE,
     count_text,

@@ -6,11 +6,11 @@ from datetime import tzinfo
 import click
 
 from shared.api.agents import Agent, Agents
+from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
 from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
 from shared.errors import Refused
-from shared.presentation.responses import parse_response
 from shared.presentation.units import NO_VALUE, about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext

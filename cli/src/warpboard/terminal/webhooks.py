@@ -23,7 +23,6 @@ KINDS = (
 # The default events.
 KINDS_USUAL = ("submission.ended", "submission.held", "entry.overtaken")
 ALL = "all"
-ID = click.argument("id_", metavar="ID")
 ID_EXAMPLE = "01a1fe70-a804-7827-b3a0-39e1f99403c8"
 
 
@@ -95,7 +94,7 @@ async def list_webhooks(context: AppContext, api: Api) -> int:
     )
 
 
-@api_command(f"webhook show {ID_EXAMPLE}", parameters=(ID,))
+@api_command(f"webhook show {ID_EXAMPLE}", parameters=(options.ID,))
 async def show(context: AppContext, api: Api, id_: str) -> int:
     """Show your webhook ID, and why it is off, if it is."""
     answer = await api.get(Webhook, ROUTE, id_)
@@ -111,7 +110,7 @@ def _webhook_lines(webhook: Webhook) -> Iterator[str]:
         yield f"off: {one_line(webhook.notice, 500)}"
 
 
-@api_command(f"webhook test {ID_EXAMPLE}", parameters=(ID,))
+@api_command(f"webhook test {ID_EXAMPLE}", parameters=(options.ID,))
 async def send_test(context: AppContext, api: Api, id_: str) -> int:
     """Send a test to your webhook ID.
 
@@ -127,7 +126,7 @@ async def send_test(context: AppContext, api: Api, id_: str) -> int:
 @api_command(
     f"webhook deliveries {ID_EXAMPLE}",
     parameters=(
-        ID,
+        options.ID,
         click.option(
             "--cursor", metavar="TEXT", help="Show older ones: the cursor at the end of a page."
         ),

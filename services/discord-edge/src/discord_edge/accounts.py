@@ -17,8 +17,7 @@ from discord_edge.bot.interactions import (
     reply_with_lines,
 )
 from discord_edge.wording import CHOICES_MAX, discord_time, escaped
-from shared.api.accounts import Tokens
-from shared.api.preferences import Preferences
+from shared.api.accounts import Preferences, Tokens
 from shared.errors import Refused
 
 ASKED_S_MAX = 120.0

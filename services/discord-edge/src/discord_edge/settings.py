@@ -76,7 +76,11 @@ def load_settings() -> Settings:
     if unknown_roles:
         reason = f"{PREFIX}_ROLES names {unknown_roles[0]!r}: expected {ROLES_FORMAT}"
         raise Refused("bad_settings", f"{reason}, separated by commas", "roles")
-    _check_threads(settings.threads)
+    if settings.threads not in (PER_SUBMISSION, PER_PROBLEM):
+        reason = (
+            f"{PREFIX}_THREADS is {settings.threads!r}: expected {PER_SUBMISSION} or {PER_PROBLEM}"
+        )
+        raise Refused("bad_settings", reason, "threads")
     if settings.problems_folder is not None and not settings.problems_folder.is_dir():
         reason = f"{PREFIX}_PROBLEMS is {settings.problems!r}: expected a folder of this machine"
         raise Refused("bad_settings", reason, "problems")
@@ -95,9 +99,3 @@ def _check_channels(settings: Settings) -> None:
     if settings.lobby and not settings.lobby.isdecimal():
         reason = f"{PREFIX}_LOBBY is {settings.lobby!r}: expected the id of a channel"
         raise Refused("bad_settings", reason, "lobby")
-
-
-def _check_threads(threads: str) -> None:
-    if threads not in (PER_SUBMISSION, PER_PROBLEM):
-        reason = f"{PREFIX}_THREADS is {threads!r}: expected {PER_SUBMISSION} or {PER_PROBLEM}"
-        raise Refused("bad_settings", reason, "threads")

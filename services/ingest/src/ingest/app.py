@@ -10,7 +10,6 @@ from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
-from ingest.duels import duels_router
 from ingest.http.auth import Authenticator
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
 from ingest.http.idempotency import IdempotencyMiddleware
@@ -35,7 +34,7 @@ from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
-from ingest.rejudges import rejudges_router
+from ingest.reruns import duels_router, rejudges_router
 from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router

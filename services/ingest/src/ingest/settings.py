@@ -13,9 +13,8 @@ from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
 from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
-from shared.settings import Listen, read_settings
+from shared.settings import LOOPBACK, Listen, read_settings
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
 TOKEN = re.compile(rf"[!-~]{{{TOKEN_LENGTH_MIN},}}")

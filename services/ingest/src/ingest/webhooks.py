@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Query
 from msgspec import structs
@@ -23,7 +23,7 @@ from shared.api import webhooks as api
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Failed, Refused
-from shared.events import Fact, WebhookAdded, WebhookRemoved
+from shared.events import Fact, WebhookAdded, WebhookKind, WebhookRemoved
 from shared.response_types import DocumentedRoute
 
 WEBHOOKS_MAX = 20
@@ -34,17 +34,6 @@ SECRET_BYTES = 32
 LIMIT, LIMIT_MAX = 50, 200
 NUMBER_MAX = 2**63 - 1
 
-Kind = Literal[
-    "submission.ended",
-    "submission.ranked",
-    "submission.held",
-    "entry.overtaken",
-    "problem.opened",
-    "problem.deadline_moved",
-    "problem.closed",
-    "problem.version_published",
-    "rejudge.applied",
-]
 Secret = Annotated[str, Field(pattern=r"^[!-~]{16,200}$")]
 
 
@@ -177,7 +166,7 @@ class WebhookRequest(RequestModel):
     """A webhook: its URL, events, problems and secret."""
 
     url: Annotated[str, Field(max_length=URL_LENGTH_MAX)]
-    events: Annotated[list[Kind], Field(min_length=1)]
+    events: Annotated[list[WebhookKind], Field(min_length=1)]
     problems: Slugs = Field(default_factory=list)
     secret: Secret | None = None
 

@@ -9,9 +9,7 @@ from ranker.domain.conclusion import Demand, parse_demand
 from shared.errors import Refused
 from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
-from shared.settings import Listen, read_settings
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from shared.settings import LOOPBACK, Listen, read_settings
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,28 @@
-"""The base class of the API's types, and fields that many of them have."""
+"""The base class of the API's types, how they are decoded, and fields that many of them have."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from shared.errors import Failed
+
+JsonObject = dict[str, Any]
+T = TypeVar("T", bound=msgspec.Struct)
+
 
 class ApiModel(msgspec.Struct, frozen=True, kw_only=True):
     """A type of the HTTP API. A client ignores fields that it does not know."""
+
+
+def parse_response(response: JsonObject, expected_type: type[T]) -> T:
+    """Convert a response to its expected type. Errors: Failed if it has another shape."""
+    try:
+        return msgspec.convert(response, expected_type)
+    except msgspec.ValidationError as error:
+        reason = f"the platform's response is not a {expected_type.__name__}"
+        raise Failed(f"{reason}: {error}") from error
 
 
 Microseconds = Annotated[float, Meta(description="Microseconds.")]

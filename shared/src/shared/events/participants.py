@@ -4,7 +4,7 @@ They contain no name, secret or address: those are in tables, where they can be 
 """
 
 from datetime import datetime
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from shared.events.values import Blob, Fact
 
@@ -26,7 +26,7 @@ SCOPES = (
 )
 ROLES = ("participant", "creator", "moderator", "admin")
 # What a webhook can subscribe to; these are not the types of our internal events.
-WEBHOOK_KINDS = (
+WebhookKind = Literal[
     "submission.ended",
     "submission.ranked",
     "submission.held",
@@ -36,17 +36,8 @@ WEBHOOK_KINDS = (
     "problem.closed",
     "problem.version_published",
     "rejudge.applied",
-)
-
-CHANNELS = ("off", "thread", "dm")
-# How participants can be notified on Discord; the first choice is the default.
-PREFERENCES = {
-    "overtaken": CHANNELS,
-    "run_finished": CHANNELS,
-    "deadline_near": CHANNELS,
-    "ranked_line": ("on", "off"),
-    "threads": ("default", "per_submission", "per_problem"),
-}
+]
+WEBHOOK_KINDS: tuple[str, ...] = get_args(WebhookKind)
 
 
 class AccountEvent(Fact, frozen=True, kw_only=True):
@@ -116,7 +107,7 @@ class RoleRevoked(AccountEvent, frozen=True, kw_only=True):
 
 
 class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
-    """A participant chose how to be notified on Discord; PREFERENCES lists the choices."""
+    """A participant chose how to be notified on Discord; `Preferences` has the choices."""
 
     preference: str
     value: str

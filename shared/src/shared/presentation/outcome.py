@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from shared.api.cases import Case, Mismatch, Roofline
-from shared.api.submissions import FullSubmission, Ranking
-from shared.presentation.responses import AnyRun
+from shared.api.submissions import File, FullSubmission, Ranking
 from shared.presentation.units import (
     NO_VALUE,
     TIED_LEGEND,
@@ -20,6 +21,26 @@ from shared.presentation.units import (
 )
 
 _RATES = (("G", 1.0), ("T", 1e3), ("P", 1e6))
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run on this machine: its result and its measurements, as a submission has them."""
+
+    verdict: str | None = None
+    stage: str | None = None
+    reason: str | None = None
+    took_s: float | None = None
+    level: str | None = None
+    tier: str | None = None
+    missing: list[str] = []
+    cases: list[Case] = []
+    files: list[File] = []
+    environment: dict[str, str] = {}
+    log_head: str = ""
+    log_tail: str = ""
+
+
+AnyRun = Run | FullSubmission
 
 
 def roofline_text(roofline: Roofline | None) -> str:
@@ -245,7 +266,6 @@ def log_lines(run: AnyRun) -> Iterator[str]:
 def printed_lines(run: AnyRun, lines_max: int) -> list[str]:
     r"""Return a heading and the last lines of the output; of a build the first lines, too.
 
-    >>> from shared.presentation.responses import Run
     >>> printed_lines(Run(stage="check", log_head="1\n2\n3\n4\n5\n"), 4)
     ['it printed, at the end:', '2', '3', '4', '5']
     >>> printed_lines(Run(stage="build", log_head="$ g++ k.cpp\n2\n3\n4\nexit code 1\n"), 4)
@@ -273,7 +293,6 @@ def note_lines(submission: FullSubmission) -> list[str]:
 def isolation_text(run: AnyRun) -> str:
     """Describe how a run was isolated and timed.
 
-    >>> from shared.presentation.responses import Run
     >>> isolation_text(Run(level="medium", tier="C2", missing=["freezer"]))
     'isolation medium, timing tier C2; missing: freezer'
     """

@@ -7,8 +7,13 @@ from typing import NamedTuple
 from shared.api.cases import Case
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission, Progress
-from shared.presentation.outcome import isolation_text, mismatch_lines, share_text, speedups_text
-from shared.presentation.responses import AnyRun
+from shared.presentation.outcome import (
+    AnyRun,
+    isolation_text,
+    mismatch_lines,
+    share_text,
+    speedups_text,
+)
 from shared.presentation.units import (
     NO_VALUE,
     about_text,

@@ -26,6 +26,7 @@ from shared.problems.sources import (
     KERNELBENCH,
     NATIVE,
     REFERENCE,
+    REFERENCE_FUNCTIONS,
     UP,
     Signature,
     Sources,
@@ -334,8 +335,6 @@ def _native_manifest(
         config["arrays"] = extras.arrays
     return {"native": config, "languages": ["cpp", "cuda"]}
 
-
-REFERENCE_FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 
 # The gap before the brace is bounded: otherwise a long text of such names takes minutes to search.
 _NAMES = re.compile(r"\bArgumentNames\b[^{};]{0,200}?\{((?:[^{}]|\{[^{}]*\})*)\}")

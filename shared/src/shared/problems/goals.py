@@ -31,7 +31,7 @@ OPS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 
-Title = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
+Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 Value = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
@@ -48,7 +48,7 @@ class MilestoneYml(StrictModel):
     """A milestone: its id, which is stable across versions, its title and its condition."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-    title: Title
+    title: Line
     when: WhenYml
 
 

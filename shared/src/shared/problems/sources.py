@@ -267,7 +267,7 @@ INPUT_OUTPUT = "input_output"
 CALLS = 5
 
 _MODEL_NAMES = ("Model", "get_inputs", "get_init_inputs")
-_KERNEL_NAMES = ("generate_input", "ref_kernel", "check_implementation")
+REFERENCE_FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 _WEIGHTS_CALL = b"from_pretrained"
 _CHECK_CONSTANT = "check_arguments"
 _SEED = 42
@@ -321,7 +321,7 @@ def read_single_file(files: Mapping[str, bytes]) -> tuple[Document, str] | None:
 
 def _read_problem(name: str, data: bytes) -> Module | None:
     """Read a file that is a problem; None for other files. Errors: Refused if it is not Python."""
-    forms = (_MODEL_NAMES, _KERNEL_NAMES)
+    forms = (_MODEL_NAMES, REFERENCE_FUNCTIONS)
     may_be_problem = any(all(word.encode() in data for word in words) for words in forms)
     if not name.endswith(".py") or "/" in name or not may_be_problem:
         return None
@@ -332,7 +332,7 @@ def _read_problem(name: str, data: bytes) -> Module | None:
 def _read_form(name: str, module: Module) -> tuple[str, dict[str, int]]:
     if all(required in module.names for required in _MODEL_NAMES):
         return KERNELBENCH, {}
-    generate = module.signature(_KERNEL_NAMES[0])
+    generate = module.signature(REFERENCE_FUNCTIONS[0])
     declared = module.texts.get(_CHECK_CONSTANT, "")
     if declared not in ("", OUTPUTS, INPUT_OUTPUT):
         reason = f"is {declared!r}: write {_CHECK_CONSTANT} = {OUTPUTS!r} or {INPUT_OUTPUT!r}"

@@ -19,7 +19,7 @@ from shared.problems.document import (
     read_document,
     validate_document,
 )
-from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, MilestoneYml
+from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Line, MilestoneYml
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources
 from shared.problems.submission_file import SUFFIXES, Language
@@ -37,7 +37,6 @@ Languages = Annotated[list[Language], Field(min_length=1, max_length=len(SUFFIXE
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
 Spdx = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9.+-]+([ ()A-Za-z0-9.+-]*)$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
-Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 
 
 class Limits(StrictModel):

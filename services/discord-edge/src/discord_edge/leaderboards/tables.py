@@ -178,7 +178,11 @@ def leaderboards_page(
     scores = best or {}
     lines = []
     for problem in problems:
-        gpus = [_gpu_text(gpu, scores.get((problem.slug, gpu))) for gpu in problem.gpus]
+        gpus = []
+        for gpu in problem.gpus:
+            score_us = scores.get((problem.slug, gpu))
+            own_best = "" if score_us is None else f" (you: {time_text(score_us)})"
+            gpus.append(escaped(gpu, 40) + own_best)
         gpus_text = ", ".join(gpus) or "no GPU type"
         lines.append(f"**{escaped(problem.slug)}** · {_state_text(problem)} · {gpus_text}")
     page = paginate("Leaderboards", [shorten(line, LINE_MAX) for line in lines], number)
@@ -187,10 +191,6 @@ def leaderboards_page(
     banner = f"⛔ submissions are stopped: {escaped(paused, 150)}"
     card = replace(page.card, body=f"{banner}\n\n{page.card.body}")
     return replace(page, card=card)
-
-
-def _gpu_text(gpu: str, score_us: float | None) -> str:
-    return escaped(gpu, 40) + (f" (you: {time_text(score_us)})" if score_us is not None else "")
 
 
 def _state_text(problem: Problem) -> str:

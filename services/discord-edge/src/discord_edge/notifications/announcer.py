@@ -16,9 +16,9 @@ from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
 from discord_edge.wording import message_nonce
 from shared import events, subjects
+from shared.api.accounts import SubmissionOwner
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
-from shared.api.preferences import SubmissionOwner
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused

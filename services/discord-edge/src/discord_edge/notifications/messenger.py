@@ -18,8 +18,8 @@ from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
 from discord_edge.wording import escaped, message_nonce, refusal_text
+from shared.api.accounts import DiscordParticipant, DiscordParticipants, SubmissionOwner
 from shared.api.leaderboards import Entry, History, Leaderboard
-from shared.api.preferences import DiscordParticipant, DiscordParticipants, SubmissionOwner
 from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Refused

@@ -14,9 +14,9 @@ from discord_edge.wording import (
     without_mentions,
 )
 from shared import events
+from shared.api.accounts import DiscordParticipant, SubmissionOwner
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
-from shared.api.preferences import DiscordParticipant, SubmissionOwner
 from shared.api.problems import FullProblem
 from shared.presentation.units import (
     TIED_LEGEND,

@@ -32,9 +32,8 @@ from discord_edge.submissions.models import (
 )
 from discord_edge.submissions.report import comparison_card
 from discord_edge.wording import CONTENT_MAX, Attachment, Card, escaped, shorten, without_mentions
-from shared.api.accounts import CurrentAccount
+from shared.api.accounts import Consent, CurrentAccount
 from shared.api.leaderboards import Comparison, History, PersonalRecord
-from shared.api.preferences import Consent
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Failed, Refused
 

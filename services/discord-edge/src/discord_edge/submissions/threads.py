@@ -23,7 +23,7 @@ from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import Status, TrackedSubmission
 from discord_edge.submissions.reply import cancel_buttons, has_cancel_button, report_buttons
 from discord_edge.wording import Card, fit_attachments
-from shared.api.preferences import Preferences
+from shared.api.accounts import Preferences
 from shared.errors import Refused
 
 ARCHIVE_MINUTES: Literal[1440] = 1440

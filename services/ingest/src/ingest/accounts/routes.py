@@ -216,7 +216,20 @@ def participants_router(
     """The routes, each for operators only; those that give more rights are for admins."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
     _participants(router, people, tokens, moderation, auth)
-    _rename(router, people, operators, auth)
+
+    @router.put("/participants/{name}/name")
+    async def rename(
+        name: NameInPath,
+        body: RenameRequest,
+        actor: Annotated[str, Depends(auth.operator("admin:participants"))],
+    ) -> api.OpenedAccount:
+        """Rename a participant. They keep the old name, too, and nobody else can get it."""
+        account = await people.rename(name, body.name, actor)
+        result = await operators.record_action("rename", account, body.reason, actor)
+        return api.OpenedAccount(
+            participant_id=account, name=body.name, event=result.event, seq=result.seq
+        )
+
     _rights(router, people, tokens, auth)
     return router
 
@@ -266,21 +279,6 @@ def _participants(
                 api.ParticipantName(participant_id=account, name=name) for account, name in page
             ],
             next_after=page[-1][0] if len(accounts) > limit else None,
-        )
-
-
-def _rename(router: APIRouter, people: Accounts, operators: Operators, auth: Authenticator) -> None:
-    @router.put("/participants/{name}/name")
-    async def rename(
-        name: NameInPath,
-        body: RenameRequest,
-        actor: Annotated[str, Depends(auth.operator("admin:participants"))],
-    ) -> api.OpenedAccount:
-        """Rename a participant. They keep the old name, too, and nobody else can get it."""
-        account = await people.rename(name, body.name, actor)
-        result = await operators.record_action("rename", account, body.reason, actor)
-        return api.OpenedAccount(
-            participant_id=account, name=body.name, event=result.event, seq=result.seq
         )
 
 

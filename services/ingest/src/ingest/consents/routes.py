@@ -15,8 +15,8 @@ from ingest.http.request_models import RequestModel, SlugInPath, decision_respon
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects
+from shared.api.accounts import Consent
 from shared.api.platform import DecisionResponse
-from shared.api.preferences import Consent
 from shared.blobs import BlobNotFound
 from shared.errors import Failed
 from shared.events import ProblemPublished

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, FastAPI
 
 from ingest.http.middleware import NormalizePathMiddleware
-from ingest.popcorn import admin, exports, own_submissions, profiler, public, submissions
+from ingest.popcorn import admin, exports, own_submissions, public, submissions
 from ingest.popcorn.dependencies import Dependencies
 from shared.response_types import DocumentedRoute
 
@@ -18,7 +18,7 @@ def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
         public.add_health_routes,
         submissions.add_submission_route,
         own_submissions.add_own_submission_routes,
-        profiler.add_profiler_routes,
+        own_submissions.add_profiler_routes,
         admin.add_intake_routes,
         admin.add_submission_routes,
         admin.add_participant_routes,

@@ -38,28 +38,16 @@ Row = Mapping[str, Any]
 Released = dict[str, dict[int, ProblemPublished]]
 
 
-def _leaderboard_id(line: SubmissionLine) -> int:
-    return leaderboard_id(line.problem)
-
-
-def _public_mode(line: SubmissionLine) -> str:
-    return PUBLIC_MODES.get(line.mode, line.mode)
-
-
-def _score(line: SubmissionLine) -> float | None:
-    return seconds(line.score_us) if line.is_eligible else None
-
-
 # Each column with its pyarrow type and its value; `code` follows them.
 COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "submission_id": ("int64", lambda line: line.number),
-    "leaderboard_id": ("int64", _leaderboard_id),
+    "leaderboard_id": ("int64", lambda line: leaderboard_id(line.problem)),
     "leaderboard_name": ("string", lambda line: line.problem),
     "problem_version": ("int32", lambda line: line.problem_version),
     "user_id": ("string", lambda line: line.participant_id),
     "user_name": ("string", lambda line: line.participant),
     "gpu_type": ("string", lambda line: line.gpu),
-    "mode": ("string", _public_mode),
+    "mode": ("string", lambda line: PUBLIC_MODES.get(line.mode, line.mode)),
     "file_name": ("string", lambda line: line.name or None),
     "submission_time": ("instant", lambda line: line.received_at),
     "done": ("bool_", lambda line: line.state == "finished"),
@@ -68,7 +56,7 @@ COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "reason_code": ("string", lambda line: line.code),
     "eligible": ("bool_", lambda line: line.is_eligible),
     "deleted": ("bool_", lambda line: line.is_withdrawn),
-    "score": ("float64", _score),
+    "score": ("float64", lambda line: seconds(line.score_us) if line.is_eligible else None),
 }
 
 

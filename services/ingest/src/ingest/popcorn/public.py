@@ -8,9 +8,15 @@ from typing import Literal, NamedTuple
 from fastapi import APIRouter, Request
 
 from ingest.popcorn import response_models
-from ingest.popcorn.conversions import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
+from ingest.popcorn.conversions import (
+    DESCRIPTION_LENGTH_MAX,
+    GPU,
+    instant,
+    leaderboard_id,
+    queue_response,
+    seconds,
+)
 from ingest.popcorn.dependencies import Dependencies, leaderboard_gpus, page_parameters, parse_page
-from ingest.popcorn.job_status import queue_response
 from shared.api.leaderboards import Entry
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused

@@ -182,10 +182,6 @@ class RepositoryRequest(PopcornRequest):
     dry_run: bool = False
 
 
-def _no_results() -> RepositoryUpdateResult:
-    return {"status": "ok", "created": [], "updated": [], "skipped": [], "errors": []}
-
-
 @dataclass(frozen=True)
 class RepositoryUpdate:
     """Publishes the problems of a repository."""
@@ -193,7 +189,11 @@ class RepositoryUpdate:
     deps: Dependencies
     request: RepositoryRequest
     actor: str
-    results: RepositoryUpdateResult = field(default_factory=_no_results)
+    results: RepositoryUpdateResult = field(
+        default_factory=lambda: RepositoryUpdateResult(
+            status="ok", created=[], updated=[], skipped=[], errors=[]
+        )
+    )
 
     async def run(self) -> RepositoryUpdateResult:
         """Return the result for each problem. Raises `Refused` and `Failed`."""

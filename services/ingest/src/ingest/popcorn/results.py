@@ -11,8 +11,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ingest.popcorn.conversions import MODES, instant, seconds, terminal_text
-from ingest.popcorn.job_status import job_status
+from ingest.popcorn.conversions import MODES, instant, job_status, seconds, terminal_text
 from ingest.popcorn.response_models import (
     Compilation,
     EvalResult,

@@ -21,9 +21,8 @@ from ingest.access.callers import SCOPE_OF_MODE, Caller, check_problem
 from ingest.http.auth import client_address
 from ingest.http.idempotency import idempotency_key
 from ingest.popcorn import multipart
-from ingest.popcorn.conversions import MODES, instant, terminal_text
+from ingest.popcorn.conversions import MODES, instant, job_status, queue_response, terminal_text
 from ingest.popcorn.dependencies import Dependencies, leaderboard_gpus, upload_form
-from ingest.popcorn.job_status import job_status, queue_response
 from ingest.popcorn.response_models import (
     AcceptedSubmission,
     FullResult,

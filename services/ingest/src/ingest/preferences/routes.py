@@ -15,17 +15,17 @@ from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import Ports
 from ingest.preferences import rules
 from shared import subjects
-from shared.api.moderation import RejudgeSummary
-from shared.api.preferences import (
+from shared.api.accounts import (
+    DeliveryChannel,
     DiscordParticipant,
     DiscordParticipants,
-    How,
-    Notice,
+    NoticeKind,
+    OnOff,
     Preferences,
     SubmissionOwner,
-    Switch,
-    Threads,
+    ThreadChoice,
 )
+from shared.api.moderation import RejudgeSummary
 from shared.errors import Refused
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
 from shared.response_types import DocumentedRoute
@@ -100,11 +100,11 @@ class PreferenceCommands:
 class PreferencesRequest(RequestModel):
     """Preferences to change; those that are not sent stay as they are."""
 
-    overtaken: How | None = None
-    run_finished: How | None = None
-    deadline_near: How | None = None
-    ranked_line: Switch | None = None
-    threads: Threads | None = None
+    overtaken: DeliveryChannel | None = None
+    run_finished: DeliveryChannel | None = None
+    deadline_near: DeliveryChannel | None = None
+    ranked_line: OnOff | None = None
+    threads: ThreadChoice | None = None
 
 
 def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> APIRouter:
@@ -127,7 +127,7 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
         return preferences.of(caller.id)
 
     @router.get("/edge/participants", dependencies=edge)
-    async def interested(wish: Annotated[Notice, Query()]) -> DiscordParticipants:
+    async def interested(wish: Annotated[NoticeKind, Query()]) -> DiscordParticipants:
         """Participants who want this notification, for the Discord edge only."""
         preferences.feed.now()
         accounts = preferences.feed.choices.who(wish)

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
+from shared.api.accounts import Preferences
 from shared.decider import Decider
 from shared.errors import Refused
 from shared.event_log import RecordedEvent
-from shared.events import PREFERENCES, Fact, PreferenceSet
+from shared.events import Fact, PreferenceSet
 from shared.subjects import last_token
 from shared.wire import is_genuine
 
 # The chosen values; preferences that are missing have their default.
 Chosen = Mapping[str, str]
+# The choices for each preference; the first one is the default.
+PREFERENCES = {name: get_args(hint) for name, hint in Preferences.__annotations__.items()}
 DEFAULTS = {name: values[0] for name, values in PREFERENCES.items()}
 
 

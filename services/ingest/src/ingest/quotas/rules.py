@@ -28,10 +28,12 @@ UNLIMITED = -1
 LIMIT_MAX = 1_000_000
 KEPT_S = 600.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
+_GPU = "[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
+_CATEGORY = "test|ranked"
 PARTS = (
     re.compile(r"\*|[a-z0-9][a-z0-9_-]{0,94}"),
-    re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9_-]{0,39}"),
-    re.compile(r"\*|test|ranked"),
+    re.compile(rf"\*|{_GPU}"),
+    re.compile(rf"\*|{_CATEGORY}"),
 )
 
 QUOTAS_MAX = 32
@@ -39,7 +41,7 @@ NONE = "none"
 WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 
 _QUOTA = re.compile(
-    r"(?:(?P<gpu>[A-Za-z0-9][A-Za-z0-9_-]{0,39})\.)?(?P<category>test|ranked)"
+    rf"(?:(?P<gpu>{_GPU})\.)?(?P<category>{_CATEGORY})"
     r"=(?:(?P<none>none)|(?P<limit>[0-9]{1,7})/(?P<window>[a-z]+|[0-9]{1,8}s))\Z"
 )
 

@@ -21,7 +21,7 @@ from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, EventSource, NewEvent
 from shared.events import AuditSealed
 from shared.ids import derive_id
-from shared.outages import Outage
+from shared.outages import HealthReporter, Outage
 from shared.postgres import CheckpointConflict
 from shared.signing import load_key, public_key, sign_verdict
 from shared.wire import Envelope, EventMetadata, make_envelope
@@ -105,10 +105,6 @@ class Sealer:
 STANDBY_S = 5.0
 
 
-# Marks a part as failing with a reason, or as healthy with None.
-Report = Callable[[str, str | None], None]
-
-
 class SealConfig(NamedTuple):
     """The key and interval of seals."""
 
@@ -119,7 +115,7 @@ class SealConfig(NamedTuple):
 class ArchiveService:
     """The archiver and the sealer; each has its own connection."""
 
-    def __init__(self, event_log: EventLog, dsn: str, report: Report) -> None:
+    def __init__(self, event_log: EventLog, dsn: str, report: HealthReporter) -> None:
         self.event_log = event_log
         self.dsn = dsn
         self.report = report

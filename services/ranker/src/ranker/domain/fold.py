@@ -141,19 +141,6 @@ def _evidence_values(fact: events.SubmissionHeld | events.SubmissionDisqualified
     return {"evidence": _digest(fact.evidence)}
 
 
-def _confirmation_values(fact: events.ConfirmationJudged) -> Values:
-    return {"shown": confirmation_text(fact)}
-
-
-def _duel_values(fact: events.DuelRequested) -> Values:
-    return {
-        "first_number": fact.first.number,
-        "second_number": fact.second.number,
-        "first_source": fact.first.source.digest,
-        "second_source": fact.second.source.digest,
-    }
-
-
 def _duel_judged(event: RecordedEvent, fact: events.DuelJudged) -> list[Step]:
     result = fact.result
     low, high = (result and result.interval) or (None, None)
@@ -201,14 +188,27 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     StepRule(events.SubmissionReleased, _released),
     ValueRule(events.AppealFiled, "appeal_filed", lambda fact: {"text": fact.text.digest}),
     StepRule(events.AppealDecided, _released),
-    ValueRule(events.DuelRequested, "duel_requested", _duel_values),
+    ValueRule(
+        events.DuelRequested,
+        "duel_requested",
+        lambda fact: {
+            "first_number": fact.first.number,
+            "second_number": fact.second.number,
+            "first_source": fact.first.source.digest,
+            "second_source": fact.second.source.digest,
+        },
+    ),
     StepRule(events.DuelJudged, _duel_judged),
     ValueRule(
         events.ConfirmationRequested,
         "confirmation_requested",
         lambda fact: {"submission": fact.item.submission},
     ),
-    ValueRule(events.ConfirmationJudged, "confirmation_judged", _confirmation_values),
+    ValueRule(
+        events.ConfirmationJudged,
+        "confirmation_judged",
+        lambda fact: {"shown": confirmation_text(fact)},
+    ),
     ValueRule(
         events.RejudgeRequested, "rejudge_requested", lambda fact: {"count": len(fact.items)}
     ),

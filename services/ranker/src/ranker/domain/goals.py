@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from shared.events import CaseResult, Milestone, MilestoneReached, Roof
 from shared.problems.goals import CASES_PASSED, ROOFLINE, SCORE, VS_BASELINE, comparison_holds
 from shared.problems.roofline import Work, compare_to_roofline, roofline_us
-from shared.ranking_rules import score_us
+from shared.ranking_rules import score_us, timed_cases
 
 Row = Mapping[str, Any]
 # Outcomes that say something about the baseline; other runs were cancelled or the platform failed.
@@ -109,8 +109,7 @@ def roofline_share(
     ...     4.0)
     (0.5, None)
     """
-    ranked_roofs = roofs[-1:] if ranking_by == "last" else roofs
-    rooflines_us = [roofline_us(_work(roof), gpu) for roof in ranked_roofs]
+    rooflines_us = [roofline_us(_work(roof), gpu) for roof in timed_cases(ranking_by, roofs)]
     known = [roof_us for roof_us in rooflines_us if roof_us is not None]
     total_us = score_us(ranking_by, known) if known and len(known) == len(rooflines_us) else None
     return None if total_us is None or not scored_us > 0 else total_us / scored_us

@@ -281,7 +281,9 @@ async def repair_log(
         if not (report.is_clean or report.is_beginning):
             await log.replace()
         imported = await import_events(NatsLog(nc), log.append, reader, actor)
-        await log.restore_places(_read_places(places_path))
+        if await asyncio.to_thread(places_path.exists):
+            places = await asyncio.to_thread(places_path.read_bytes)
+            await log.restore_places(msgspec.json.decode(places, type=list[ConsumerPosition]))
         await log.forget_known_seq()
     finally:
         await nc.close()
@@ -321,9 +323,3 @@ async def _read_archive(copy: Archive, last_seq: int) -> AsyncIterator[StoredEve
             if stored.seq <= last_seq:
                 yield stored
         seq = page[-1].seq
-
-
-def _read_places(path: Path) -> list[ConsumerPosition]:
-    return (
-        msgspec.json.decode(path.read_bytes(), type=list[ConsumerPosition]) if path.exists() else []
-    )

@@ -335,7 +335,21 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
 
     _add_leaderboard(router, sources)
-    _add_records(router, sources)
+
+    @router.get("/v1/leaderboards/{slug}/{gpu}/records")
+    async def records(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[RecordsQuery, Query()],
+    ) -> TypedResponse[models.Records]:
+        """The records of a leaderboard, newest first."""
+        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
+        _, board = await find_leaderboard(view, slug, gpu, query.version)
+        items = await _read_records(view, board, query.limit)
+        return json_response(request, models.Records(items=items, as_of=seq), seq)
+
     _add_histories(router, sources)
     return router
 
@@ -384,22 +398,6 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             parked=sources.progress.parked,
         )
         return json_response(request, body, page.as_of)
-
-
-def _add_records(router: APIRouter, sources: ReadSources) -> None:
-    @router.get("/v1/leaderboards/{slug}/{gpu}/records")
-    async def records(
-        request: Request,
-        reader: CurrentReader,
-        slug: str,
-        gpu: str,
-        query: Annotated[RecordsQuery, Query()],
-    ) -> TypedResponse[models.Records]:
-        """The records of a leaderboard, newest first."""
-        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
-        _, board = await find_leaderboard(view, slug, gpu, query.version)
-        items = await _read_records(view, board, query.limit)
-        return json_response(request, models.Records(items=items, as_of=seq), seq)
 
 
 def _add_histories(router: APIRouter, sources: ReadSources) -> None:

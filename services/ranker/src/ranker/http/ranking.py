@@ -1,12 +1,19 @@
-"""The rank of a submission, or why it is not ranked."""
+"""The rank of a submission, or why it is not ranked.
 
+Reads of one database snapshot are done once, and shared until something is written.
+"""
+
+import asyncio
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Coroutine, Hashable
+from datetime import datetime
+from typing import Any, TypeVar
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.ties import assign_places
-from ranker.http.read_snapshots import ReadSnapshot
 from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_ladder, read_standing
+from ranker.service.ports import Reads
+from shared.clock import now
 
 RANKED = "ranked"
 US = 1e-6
@@ -19,8 +26,85 @@ FIELDS = (
     *("rank", "tied_with", "best_number", "own_best_us"),
     *("delta_to_best", "delta_to_next", "appeal_url"),
 )
+# Changes by the clock alone, such as the end of a ban, are seen this late.
+SNAPSHOT_S_MAX = 1.0
+# Results per snapshot; a page has at most about 100 KiB.
+RESULTS_MAX = 256
 
+Result = TypeVar("Result")
 Row = dict[str, Any]
+
+
+class ReadSnapshot:
+    """Reads of the database at one snapshot; each is done once for all readers."""
+
+    def __init__(self, reads: Reads, snapshot: str, at: datetime) -> None:
+        self.reads = reads
+        self.snapshot = snapshot
+        self.at = at
+        self._results: dict[Hashable, asyncio.Task[Any]] = {}
+
+    def is_current(self, snapshot: str, at: datetime) -> bool:
+        """Whether the results still hold at an instant when this snapshot was visible."""
+        age_s = (at - self.at).total_seconds()
+        return self.snapshot == snapshot and 0 <= age_s < SNAPSHOT_S_MAX
+
+    async def rows(self, statement: str, **values: object) -> list[Row]:
+        """The rows of a statement; callers must not change them. Raises Failed."""
+        ask = self.reads.rows
+        return await self.find_once((statement, *values.items()), lambda: ask(statement, **values))
+
+    async def find_once(
+        self, key: Hashable, find: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> Result:
+        """The shared result of `find`; callers must not change it. Raises the errors of `find`."""
+        task: asyncio.Task[Result] | None = self._results.get(key)
+        if task is None:
+            task = asyncio.create_task(find())
+            self._results[key] = task
+            if len(self._results) > RESULTS_MAX:
+                del self._results[next(iter(self._results))]
+            task.add_done_callback(lambda ended: self._forget(key, ended))
+        # The first caller may be cancelled; the others wait for the same task.
+        return await asyncio.shield(task)
+
+    def _forget(self, key: Hashable, ended: "asyncio.Task[Any]") -> None:
+        """A failure is only reported to those who waited for it."""
+        if (ended.cancelled() or ended.exception()) and self._results.get(key) is ended:
+            del self._results[key]
+
+
+class ReadSnapshots:
+    """Finds the current snapshot; readers who ask during a query share the next one."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._newest: ReadSnapshot | None = None
+        self._current_query: asyncio.Task[ReadSnapshot] | None = None
+        self._next_query: asyncio.Task[ReadSnapshot] | None = None
+
+    async def now(self) -> ReadSnapshot:
+        """A snapshot that is not older than this call. Raises Failed."""
+        if self._next_query is None:
+            self._next_query = asyncio.create_task(self._query_snapshot(self._current_query))
+        return await asyncio.shield(self._next_query)
+
+    async def _query_snapshot(self, before: "asyncio.Task[ReadSnapshot] | None") -> ReadSnapshot:
+        """The newest snapshot if nothing was written since, else a new one.
+
+        A Postgres snapshot says which transactions are visible. If that is unchanged, so are all
+        reads, including names and notes that no event carries.
+        """
+        if before is not None:
+            await asyncio.wait({before})
+        # Later callers may know of writes that this query does not see.
+        self._current_query, self._next_query = self._next_query, None
+        at = now()
+        (row,) = await self._reads.rows("snapshot")
+        newest = self._newest
+        if newest is None or not newest.is_current(row["snapshot"], at):
+            newest = self._newest = ReadSnapshot(self._reads, row["snapshot"], at)
+        return newest
 
 
 class Ladder:
@@ -50,7 +134,12 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
     """The rank of a submission or why it has none; None if it is not a ranked one."""
     if row["state"] != "finished":
         return _make_pending(row) if row["mode"] == RANKED else None
-    result = _make_result(row)
+    result = _make_blank(row) | {
+        "status": "held" if row["is_held"] else "not_ranked",
+        **{name: row[name] for name in RESULT_FIELDS},
+        "evidence": _find_evidence(row),
+        "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
+    }
     decision = _find_decision(decided)
     if decision is not None:
         return result | decision
@@ -77,15 +166,6 @@ def _make_blank(row: Row) -> Row:
         "pooled_over": [],
         "problem_version": row["result_version"],
         "decided_at": row["finished_at"],
-    }
-
-
-def _make_result(row: Row) -> Row:
-    return _make_blank(row) | {
-        "status": "held" if row["is_held"] else "not_ranked",
-        **{name: row[name] for name in RESULT_FIELDS},
-        "evidence": _find_evidence(row),
-        "appeal_url": None if row["is_eligible"] else f"/v1/submissions/{row['number']}/appeal",
     }
 
 

@@ -25,8 +25,7 @@ from ranker.http.access import (
 from ranker.http.cases import add_speedups, make_public_cases
 from ranker.http.downloads import source_text
 from ranker.http.queues import describe_wait
-from ranker.http.ranking import describe_ranking
-from ranker.http.read_snapshots import ReadSnapshot, ReadSnapshots
+from ranker.http.ranking import ReadSnapshot, ReadSnapshots, describe_ranking
 from ranker.http.responses import (
     LIMIT_MAX,
     NUMBER_MAX,
