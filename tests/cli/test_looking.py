@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from shared.presentation.units import mark_diff_lines
 from tests.cli.answers import ANSWER, PASSED
 from tests.cli.command_cases import PROBLEM
 from tests.cli.command_runner import PROGRAM, environment, run_against, run_warpboard
 from tests.cli.stand_in import ReceivedRequest, respond_in_turn, run_stand_in
-from warpboard.terminal.results import mark_diff_lines
 
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.45, 0.55]}
 COMPARED = {"diff": "--- 12\n+++ 15\n@@ -1 +1 @@\n-a\x1b[2J\n+b", "cases": [CASE]}

@@ -20,7 +20,7 @@ from shared.presentation.responses import JsonObject
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
-    escape_control_characters,
+    mark_diff_lines,
     one_line,
     seconds_text,
     time_text,
@@ -179,19 +179,6 @@ async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
 
 def _ratio_text(ratio: float | None) -> str:
     return NO_VALUE if ratio is None else f"{ratio:.3f}"
-
-
-def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
-    r"""Return the lines of a diff with their kinds: added, removed, place, or "".
-
-    >>> mark_diff_lines("@@ -1 +1 @@\n-a\n+b\n c")
-    [('place', '@@ -1 +1 @@'), ('removed', '-a'), ('added', '+b'), ('', ' c')]
-    """
-    kinds = (("+++", "place"), ("---", "place"), ("@@", "place"), ("+", "added"), ("-", "removed"))
-    lines = [escape_control_characters(line) for line in diff.splitlines()]
-    return [
-        (next((kind for mark, kind in kinds if line.startswith(mark)), ""), line) for line in lines
-    ]
 
 
 @api_command(
