@@ -206,6 +206,14 @@ def list_stage_steps(submission: FullSubmission) -> list[Step]:
     return steps
 
 
+def can_appeal(submission: FullSubmission) -> bool:
+    """Return whether there is a decision to appeal, and no appeal yet."""
+    ruling = submission.moderation
+    if ruling is None:
+        return submission.is_held
+    return ruling.appeal is None and (ruling.is_held or ruling.is_disqualified)
+
+
 def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
     """Return the public cases with their bars, on an axis for all of them."""
     public = [case for case in cases if not case.is_hidden][:CASES_MAX]
@@ -283,6 +291,7 @@ class SubmissionPage:
         values |= {
             "submission": submission,
             "is_own": is_own,
+            "can_appeal": can_appeal(submission),
             "notice": notice if is_own else "",
             "note": form.text("note") if form else submission.note or "",
             "tag": form.text("tag") if form else submission.tag or "",
