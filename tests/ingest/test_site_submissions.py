@@ -66,7 +66,7 @@ async def owner(ways: Ways) -> AsyncIterator[Owner]:
         yield Owner(ways, http)
 
 
-async def test_samples_profile_and_code_are_shown_to_whom_the_api_shows_them(ways: Ways) -> None:
+async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_them(ways: Ways) -> None:
     blobs, account = ways.reads.blobs, ways.people["owner"].account
     packed, source = gzip.compress(json.dumps(SAMPLES).encode()), await blobs.put(SOURCES[0])
     files: dict[str, Any] = {
@@ -92,9 +92,28 @@ async def test_samples_profile_and_code_are_shown_to_whom_the_api_shows_them(way
     text = await page_of(ways, f"/submissions/{numbers['broken']}", "owner")
     assert "<path" not in text
     assert "Environment" in text
+    # Two submissions are compared as far as both are visible.
+    digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]
+    lives = (Life("a", account, 100.0, source=digests[0]), Life("b", account, 50.0, source=digests[1]))
+    numbers = await run(ways, *lives)
+    path = f"/submissions/{numbers['a']}/compare"
+    text = await page_of(ways, path, "owner")
+    assert f'href="{path}?with={numbers["b"]}"' in text
+    text = await page_of(ways, f"{path}?with=%23{numbers['b']}", "owner")
+    assert "0.500" in text
+    assert "100 µs" in text
+    assert '<span class="removed">-    return data</span>' in text
+    assert '<span class="added">+    pass</span>' in text
+    text = await page_of(ways, f"{path}?with={numbers['b']}")
+    assert "0.500" in text
+    assert "cannot see both sources" in text
+    assert "return data" not in text
+    assert "log in</a> to choose from yours" in await page_of(ways, path)
+    assert "such as 12" in await page_of(ways, f"{path}?with=x", status=422)
+    await page_of(ways, f"{path}?with={ways.names['mine']}", status=404)
 
 
-async def test_an_owner_notes_cancels_and_withdraws(ways: Ways, owner: Owner) -> None:
+async def test_the_forms_of_an_owner_act_as_the_api_does(ways: Ways, owner: Owner) -> None:
     path = f"/submissions/{ways.names['mine']}"
     text = (await owner.http.get(path)).text
     assert 'value="cancel"' in text
@@ -117,32 +136,28 @@ async def test_an_owner_notes_cancels_and_withdraws(ways: Ways, owner: Owner) ->
     # What was typed is still there.
     answer = await owner.send(path, action="note", note="kept", tag="V 1")
     assert 'value="kept"' in answer.text
+    # The same file is submitted again, once.
+    resubmit = f"{path}/resubmit"
+    text = (await owner.http.get(resubmit)).text
+    assert '<option value="test" selected>' in text
+    (key,) = re.findall(r'name="key" value="([^"]+)"', text)
+    first = await owner.send(resubmit, key=key, mode="benchmark")
+    again = await owner.send(resubmit, key=key, mode="benchmark")
+    assert "It is submitted." in first.text
+    assert "mode benchmark" in first.text
+    assert first.url == again.url
+    assert f"{path}?" not in str(first.url)
+    answer = await owner.send(resubmit, key=key, mode="fast")
+    assert (answer.status_code, "one of test, benchmark" in answer.text) == (400, True)
+    answer = await owner.send(resubmit, key="", mode="test")
+    assert (answer.status_code, "reload this page" in answer.text) == (400, True)
     text = (await owner.send(path, action="cancel")).text
     assert "and its quota will be refunded" in text
     assert "It was asked to end without a verdict." in text
     assert 'value="cancel"' not in text
     text = (await owner.send(path, action="withdraw", is_sure="yes")).text
     assert "It is withdrawn from its leaderboard." in text
-
-
-async def test_an_owner_submits_the_same_file_again_once(ways: Ways, owner: Owner) -> None:
-    path = f"/submissions/{ways.names['mine']}/resubmit"
-    text = (await owner.http.get(path)).text
-    assert '<option value="test" selected>' in text
-    (key,) = re.findall(r'name="key" value="([^"]+)"', text)
-    first = await owner.send(path, key=key, mode="benchmark")
-    again = await owner.send(path, key=key, mode="benchmark")
-    assert "It is submitted." in first.text
-    assert "mode benchmark" in first.text
-    assert first.url == again.url
-    assert f"/submissions/{ways.names['mine']}?" not in str(first.url)
-    answer = await owner.send(path, key=key, mode="fast")
-    assert (answer.status_code, "one of test, benchmark" in answer.text) == (400, True)
-    answer = await owner.send(path, key="", mode="test")
-    assert (answer.status_code, "reload this page" in answer.text) == (400, True)
-
-
-async def test_an_owner_appeals_on_the_page(ways: Ways, owner: Owner) -> None:
+    # A decision about another submission is appealed.
     numbers = await run(ways, Life("own", ways.people["owner"].account))
     number = numbers["own"]
     path = f"/submissions/{number}"
@@ -157,28 +172,3 @@ async def test_an_owner_appeals_on_the_page(ways: Ways, owner: Owner) -> None:
     assert "The appeal is filed." in text
     assert "<dt>Appeal</dt><dd>filed" in text
     assert 'value="appeal"' not in text
-
-
-async def test_two_submissions_are_compared_as_far_as_both_are_visible(ways: Ways) -> None:
-    account = ways.people["owner"].account
-    digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]
-    numbers = await run(
-        ways,
-        Life("a", account, 100.0, source=digests[0]),
-        Life("b", account, 50.0, source=digests[1]),
-    )
-    path = f"/submissions/{numbers['a']}/compare"
-    text = await page_of(ways, path, "owner")
-    assert f'href="{path}?with={numbers["b"]}"' in text
-    text = await page_of(ways, f"{path}?with=%23{numbers['b']}", "owner")
-    assert "0.500" in text
-    assert "100 µs" in text
-    assert '<span class="removed">-    return data</span>' in text
-    assert '<span class="added">+    pass</span>' in text
-    text = await page_of(ways, f"{path}?with={numbers['b']}")
-    assert "0.500" in text
-    assert "cannot see both sources" in text
-    assert "return data" not in text
-    assert "log in</a> to choose from yours" in await page_of(ways, path)
-    assert "such as 12" in await page_of(ways, f"{path}?with=x", status=422)
-    await page_of(ways, f"{path}?with={ways.names['mine']}", status=404)

@@ -141,16 +141,7 @@ def render_markdown(text: str) -> Markup:
     return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
 
 
-CUDA_WORDS = """
-    alignas alignof asm auto bool break case catch char class concept const consteval constexpr
-    const_cast continue decltype default delete do double dynamic_cast else enum explicit extern
-    false float for friend if inline int long mutable namespace new noexcept nullptr operator
-    private protected public reinterpret_cast requires return short signed sizeof static
-    static_assert static_cast struct switch template this throw true try typedef typename union
-    unsigned using virtual void volatile while
-    __constant__ __device__ __forceinline__ __global__ __host__ __launch_bounds__ __noinline__
-    __restrict__ __shared__
-""".split()
+CUDA_WORDS = ["alignas", "alignof", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "concept", "const", "consteval", "constexpr", "const_cast", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "extern", "false", "float", "for", "friend", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "nullptr", "operator", "private", "protected", "public", "reinterpret_cast", "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "__constant__", "__device__", "__forceinline__", "__global__", "__host__", "__launch_bounds__", "__noinline__", "__restrict__", "__shared__"]
 
 
 class CudaLexer(RegexLexer):  # type: ignore[misc]

@@ -38,7 +38,7 @@ from shared.presentation.report_parts import (
     submission_progress,
 )
 from shared.presentation.run_files import TABLE, KernelTime, read_kernel_times, read_samples
-from shared.presentation.units import count_text, mark_diff_lines, seconds_text
+from shared.presentation.units import mark_diff_lines, seconds_text
 from shared.states import FINISHED, STATES
 
 NUMBER_MAX = 2**53 - 1
@@ -99,6 +99,7 @@ NOTICES: Mapping[str, str] = {
 
 NumberInPath = Annotated[int, Path(ge=1, le=NUMBER_MAX)]
 StepStatus = Literal["reached", "current", "failed", "open"]
+STATUS_BY_VERDICT: Mapping[str, StepStatus] = {PASSED: "reached", SKIPPED: "open"}
 
 
 class _Source(msgspec.Struct):
@@ -182,27 +183,32 @@ def list_steps(submission: FullSubmission) -> list[Step]:
 
 def list_stage_steps(submission: FullSubmission) -> list[Step]:
     """Return the stages of the run, none if the visitor does not see them."""
-    results = {stage.name: stage for stage in stages(submission)}
-    progress = submission.progress if submission.state == "running" else None
-    if not results and progress is None:
+    if results := stages(submission):
+        return [
+            Step(
+                stage.name.replace("_", " "),
+                STATUS_BY_VERDICT.get(stage.verdict, "failed"),
+                f"{stage.passed} of {stage.total}"
+                if stage.total and stage.name != "hidden_check"
+                else "",
+            )
+            for stage in results
+        ]
+    progress = submission.progress
+    if submission.state != "running" or progress is None:
         return []
-    finished = {result.stage: result for result in progress.stages} if progress else {}
+    finished = {result.stage: result for result in progress.stages}
     steps = []
     for name in STAGES[submission.mode]:
-        title, verdict, detail = name.replace("_", " "), "", ""
-        if result := results.get(name):
-            verdict = result.verdict
-            if result.total and name != "hidden_check":
-                detail = f"{result.passed} of {count_text(result.total, 'case')}"
-        elif done := finished.get(name):
-            verdict, detail = done.verdict, seconds_text(done.took_s)
-        if progress and progress.stage == name and not verdict:
+        title = name.replace("_", " ")
+        if name == progress.stage:
             detail = f"{progress.done} of {progress.total}" if progress.total else ""
             steps.append(Step(title, "current", detail))
-        elif verdict in ("", SKIPPED):
-            steps.append(Step(title, "open", verdict))
+        elif name in finished:
+            status = STATUS_BY_VERDICT.get(finished[name].verdict, "failed")
+            steps.append(Step(title, status, seconds_text(finished[name].took_s)))
         else:
-            steps.append(Step(title, "reached" if verdict == PASSED else "failed", detail))
+            steps.append(Step(title, "open"))
     return steps
 
 
@@ -302,9 +308,7 @@ class SubmissionPage:
             request, "submission.html", visitor.session, has_script=True, error=error, **values
         )
 
-    async def _load(
-        self, reads: PageReads, number: int
-    ) -> tuple[FullSubmission, dict[str, Any]]:
+    async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
         """Read a submission, and what the page derives from it."""
         submission, source = await asyncio.gather(
             reads.read(api_path("submissions", number), FullSubmission),
@@ -350,9 +354,7 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
 
     @router.get("/submissions/{number}")
     @router.head("/submissions/{number}")
-    async def submission_page(
-        request: Request, number: NumberInPath, done: str = ""
-    ) -> Response:
+    async def submission_page(request: Request, number: NumberInPath, done: str = "") -> Response:
         """A submission; it follows the events while the submission is not over."""
         visitor = await find_visitor(request, page.web, ranker)
         return await page.render(request, visitor, number, NOTICES.get(done, ""))
