@@ -66,7 +66,9 @@ async def owner(ways: Ways) -> AsyncIterator[Owner]:
         yield Owner(ways, http)
 
 
-async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_them(ways: Ways) -> None:
+async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_them(
+    ways: Ways,
+) -> None:
     blobs, account = ways.reads.blobs, ways.people["owner"].account
     packed, source = gzip.compress(json.dumps(SAMPLES).encode()), await blobs.put(SOURCES[0])
     files: dict[str, Any] = {
@@ -94,7 +96,10 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert "Environment" in text
     # Two submissions are compared as far as both are visible.
     digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]
-    lives = (Life("a", account, 100.0, source=digests[0]), Life("b", account, 50.0, source=digests[1]))
+    lives = (
+        Life("a", account, 100.0, source=digests[0]),
+        Life("b", account, 50.0, source=digests[1]),
+    )
     numbers = await run(ways, *lives)
     path = f"/submissions/{numbers['a']}/compare"
     text = await page_of(ways, path, "owner")

@@ -17,7 +17,7 @@ from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from ingest.site.submission_forms import add_submission_forms
+from ingest.site.submission_forms import add_resubmission_page, add_submission_forms
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
 from shared.api.leaderboards import LeaderboardLine, Leaderboards
 from shared.api.problems import Problem, Problems
@@ -89,6 +89,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     submission_page = SubmissionPage(web)
     add_submission_page(router, submission_page, ranker)
     add_submission_forms(router, submission_page, ranker, commands)
+    add_resubmission_page(router, web, commands)
     add_comparison_page(router, web, ranker)
     app.include_router(router)
     _add_missing_page(app, web)

@@ -13,7 +13,7 @@ from ingest.login.service import Session
 from ingest.login.web import Form, NotLoggedIn, Web
 from ingest.ports import ReadProxy
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from ingest.site.submissions import NumberInPath, SubmissionPage
+from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
 from ingest.submissions.intake import Upload
 from ingest.submissions.routes import AppealRequest, NoteRequest, Submissions
 from shared.api.submissions import FullSubmission
@@ -86,8 +86,8 @@ async def require_session(web: Web, request: Request) -> Session:
 def add_submission_forms(
     router: APIRouter, page: SubmissionPage, ranker: ReadProxy, commands: Ingest
 ) -> None:
-    """Add the forms of the page of a submission, and the page to submit again."""
-    web, submissions = page.web, commands.submissions
+    """Add the forms of the page of a submission."""
+    web = page.web
 
     @router.post("/submissions/{number}")
     async def send(request: Request, number: NumberInPath) -> Response:
@@ -96,29 +96,43 @@ def add_submission_forms(
         form = await web.form(request, session)
         visitor = await find_visitor(request, web, ranker)
         try:
-            seq = await act(submissions, number, session.caller, form)
+            seq = await act(commands.submissions, number, session.caller, form)
         except Refused as refused:
-            return await page.render(request, visitor, number, error=refused, form=form)
+            rejected = RejectedForm(form, refused)
+            return await page.render(request, visitor, number, rejected=rejected)
         if seq is not None:
             await wait_until_folded(visitor.reads, seq)
         return web.redirect(f"/submissions/{number}?done={form.text('action')}")
 
+
+async def submit_again(commands: Ingest, number: int, caller: Caller, form: Form) -> int:
+    """Submit the same file again; return the new number. Raises `Refused` and `Failed`."""
+    key = form.text("key")
+    if not KEY.match(key):
+        raise Refused("bad_idempotency_key", "key: reload this page and try again", "key")
+    request = await commands.submissions.repeat_request(number, caller, form.text("mode"))
+    receipts = await commands.intake.submit(Upload(caller, request, VIA, key))
+    return receipts.submissions[0].number
+
+
+def add_resubmission_page(router: APIRouter, web: Web, commands: Ingest) -> None:
+    """Add the page that submits the file of a submission again."""
     path = "/submissions/{number}/resubmit"
 
-    async def resubmit_page(
+    async def resubmission_page(
         request: Request,
         session: Session,
         number: int,
         form: Form | None = None,
         error: Refused | Failed | None = None,
     ) -> Response:
-        received = (await submissions.load_own(number, session.caller)).received
+        submission = await commands.submissions.load_own(number, session.caller)
         key = form.text("key") if form else ""
         values = {
             "number": number,
-            "received": received,
+            "received": submission.received,
             "modes": MODES,
-            "mode": form.text("mode") if form else received.mode,
+            "mode": form.text("mode") if form else submission.received.mode,
             # A form that is sent twice submits once.
             "key": key if KEY.match(key) else new_id(),
         }
@@ -127,19 +141,15 @@ def add_submission_forms(
     @router.get(path)
     async def ask(request: Request, number: NumberInPath) -> Response:
         """Ask in which mode to submit again."""
-        return await resubmit_page(request, await require_session(web, request), number)
+        return await resubmission_page(request, await require_session(web, request), number)
 
     @router.post(path)
     async def resubmit(request: Request, number: NumberInPath) -> Response:
         """Submit the same file again, and show the new submission."""
         session = await require_session(web, request)
         form = await web.form(request, session)
-        mode, key, caller = form.text("mode"), form.text("key"), session.caller
         try:
-            if not KEY.match(key):
-                raise Refused("bad_idempotency_key", "key: reload this page and try again", "key")
-            submission = await submissions.repeat_request(number, caller, mode)
-            receipts = await commands.intake.submit(Upload(caller, submission, VIA, key))
+            new_number = await submit_again(commands, number, session.caller, form)
         except (Refused, Failed) as error:
-            return await resubmit_page(request, session, number, form, error)
-        return web.redirect(f"/submissions/{receipts.submissions[0].number}?done=resubmit")
+            return await resubmission_page(request, session, number, form, error)
+        return web.redirect(f"/submissions/{new_number}?done=resubmit")

@@ -129,6 +129,13 @@ class CaseRow(NamedTuple):
     bar: IntervalBar | None
 
 
+class RejectedForm(NamedTuple):
+    """A form that was not carried out, and why."""
+
+    form: Form
+    error: Refused
+
+
 class ProfileTable(NamedTuple):
     """The kernels of a profile that took the most time."""
 
@@ -156,7 +163,9 @@ async def highlight_source(text: str, name: str) -> Markup:
 
 def list_steps(submission: FullSubmission) -> list[Step]:
     """Return the steps of a submission; those of its run as far as the visitor sees them."""
-    reached_at = {entry.state: entry.at for entry in submission.timeline if entry.state}
+    reached_at: dict[str, datetime] = {
+        entry.state: entry.at for entry in submission.timeline if entry.state
+    }
     names = [*STATES, FINISHED]
     current = max(names.index(submission.state), names.index("queued"))
 
@@ -285,8 +294,7 @@ class SubmissionPage:
         visitor: Visitor,
         number: int,
         notice: str = "",
-        error: Refused | None = None,
-        form: Form | None = None,
+        rejected: RejectedForm | None = None,
     ) -> Response:
         """Return the page with a notice, or with a form and its error.
 
@@ -299,13 +307,18 @@ class SubmissionPage:
             "is_own": is_own,
             "can_appeal": can_appeal(submission),
             "notice": notice if is_own else "",
-            "note": form.text("note") if form else submission.note or "",
-            "tag": form.text("tag") if form else submission.tag or "",
-            "appeal": form.text("text") if form else "",
+            "note": rejected.form.text("note") if rejected else submission.note or "",
+            "tag": rejected.form.text("tag") if rejected else submission.tag or "",
+            "appeal": rejected.form.text("text") if rejected else "",
             "reload_s": RELOAD_S,
         }
         return self.web.public_page(
-            request, "submission.html", visitor.session, has_script=True, error=error, **values
+            request,
+            "submission.html",
+            visitor.session,
+            has_script=True,
+            error=rejected.error if rejected else None,
+            **values,
         )
 
     async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
@@ -388,8 +401,8 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         reads, other = visitor.reads, other.strip()
         values: dict[str, Any] = {"number": number, "comparison": None, "choices": []}
         if other:
-            query = {"a": number, "b": parse_number(other)}
-            comparison = await read_in_time(reads.read(api_path("compare"), Comparison, **query))
+            reading = reads.read(api_path("compare"), Comparison, a=number, b=parse_number(other))
+            comparison = await read_in_time(reading)
             values |= {
                 "comparison": comparison,
                 "diff": mark_diff_lines(comparison.diff or ""),
@@ -400,7 +413,7 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             )
             if visitor.account is not None:
                 path = api_path("me", "submissions")
-                query = {"problem": submission.problem, "limit": CHOICES_MAX}
-                own = await read_in_time(reads.read(path, OwnSubmissions, **query))
+                filters = {"problem": submission.problem, "limit": CHOICES_MAX}
+                own = await read_in_time(reads.read(path, OwnSubmissions, **filters))
                 values["choices"] = [line for line in own.items if line.number != number]
         return web.public_page(request, "comparison.html", visitor.session, **values)
