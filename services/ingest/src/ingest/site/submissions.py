@@ -403,8 +403,12 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         if other:
             reading = reads.read(api_path("compare"), Comparison, a=number, b=parse_number(other))
             comparison = await read_in_time(reading)
+            cases = [case for case in comparison.cases if case.ratio or case.outcome != "same"]
             values |= {
                 "comparison": comparison,
+                "cases": cases,
+                # Cases that are only checked, with the same verdict, are counted.
+                "same_count": len(comparison.cases) - len(cases),
                 "diff": mark_diff_lines(comparison.diff or ""),
             }
         else:
