@@ -240,6 +240,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "submission source": ("12",),
     "submission status": ("12",),
     "status": (),
+    "web": (),
 }
 # These ask no platform at a URL.
 HERE: dict[str, tuple[str, ...]] = {

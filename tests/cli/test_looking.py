@@ -3,17 +3,20 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from shared.presentation.units import mark_diff_lines
 from tests.cli.answers import ANSWER, PASSED
-from tests.cli.command_cases import PROBLEM
+from tests.cli.command_cases import PROBLEM, say
 from tests.cli.command_runner import PROGRAM, environment, run_against, run_warpboard
 from tests.cli.stand_in import ReceivedRequest, respond_in_turn, run_stand_in
-from warpboard.terminal.results import mark_diff_lines
 
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.45, 0.55]}
 COMPARED = {"diff": "--- 12\n+++ 15\n@@ -1 +1 @@\n-a\x1b[2J\n+b", "cases": [CASE]}
@@ -137,3 +140,52 @@ def test_every_shell_gets_a_script(shell: str) -> None:
     result = run_warpboard("completion", shell)
     assert result.exit_code == 0
     assert "_WARPBOARD_COMPLETE" in result.stdout
+
+
+PAGE = "http://127.0.0.1:9/leaderboards/m/H200"
+
+
+def test_web_prints_an_address_where_nobody_could_see_a_browser() -> None:
+    platform = ("--url", "http://127.0.0.1:9")
+    for words in (
+        ("web", "leaderboards/m/H200"),
+        ("web", "/leaderboards/m/H200"),
+        ("leaderboard", "show", "m", "H200", "--web"),
+    ):
+        result = run_warpboard(*words, *platform)
+        assert (result.exit_code, result.stdout) == (0, f"{PAGE}\n"), words
+    result = run_warpboard("web", "--json", *platform)
+    assert json.loads(result.stdout) == {"url": "http://127.0.0.1:9/", "is_opened": False}
+    assert run_warpboard("submission", "show", 12, "--web", *platform).stdout.endswith("/12\n")
+    problem = run_warpboard("leaderboard", "show", "m", "--web", "--version", 2, *platform)
+    assert problem.stdout == "http://127.0.0.1:9/problems/m?version=2\n"
+    refused = run_warpboard("web", "https://example.org", *platform)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "such as account" in refused.stderr
+
+
+def test_submit_names_the_page_of_what_it_submitted(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text("#!POPCORN leaderboard m\n")
+    options = ("--gpu", "CPU", "--mode", "test", "--no-wait", "--yes", "--web")
+    result, heard = run_against(say, "submit", file, *options)
+    assert result.exit_code == 0, result.output
+    assert f"http://{heard[0].headers['host']}/submissions/12\n" in result.stderr
+
+
+def test_web_opens_a_browser_from_a_terminal(tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o755)
+    controller, terminal = os.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "warpboard", *("web", "leaderboards/m/H200", "--url"), PAGE[:18]],
+        check=True,
+        stdout=terminal,
+        env=os.environ | {"BROWSER": f"{browser} %s"},
+        timeout=60,
+    )
+    assert opened.read_text() == f"{PAGE}\n"
+    assert f"opened {PAGE}" in os.read(controller, 4096).decode()
+    for descriptor in (controller, terminal):
+        os.close(descriptor)

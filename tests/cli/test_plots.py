@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.presentation.run_files import counts
 from tests.cli.answers import RECEIVED_AT
 from tests.cli.command_cases import PROBLEM
 from tests.cli.command_runner import run_against
@@ -21,7 +22,6 @@ from warpboard.terminal.plots import (
     Point,
     Progress,
     Spread,
-    counts,
     draw_png,
     progress_lines,
     spread_lines,
@@ -65,7 +65,7 @@ def test_any_progress_can_be_drawn(records: list[float], own: list[float]) -> No
 def test_any_samples_can_be_drawn(times_us: list[float]) -> None:
     _, line = spread_lines(Spread("s", [("n=1", times_us)]))
     assert f"{len(times_us):,} calls" in line
-    assert sum(counts(times_us, min(times_us), max(times_us))) == len(times_us)
+    assert sum(counts(times_us, min(times_us), max(times_us), BINS)) == len(times_us)
     assert len(line.partition("▕")[2].partition("▏")[0]) == BINS
 
 

@@ -16,12 +16,14 @@ from ingest import ranker_http
 from ingest.access.feed import AccessFeed
 from ingest.accounts.service import Accounts
 from ingest.accounts.tokens import CliIdLinking, NewToken, Tokens
+from ingest.bootstrap import ingest
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
 from ingest.login.web import Web
 from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
+from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore
 from ingest.ranker_http import RankerClient
 from ingest.settings import Settings
@@ -30,7 +32,7 @@ from shared.clock import now
 from shared.http import install_error_handlers
 from shared.postgres import create_pool
 from tests.support import door
-from tests.support.memory import MemoryLog
+from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 from tests.support.waits import eventually
 
 BASE = "http://127.0.0.1:8000"
@@ -142,9 +144,11 @@ async def begin_device_login(program: httpx.AsyncClient, **fields: str) -> dict[
 @asynccontextmanager
 async def open_site_without_ranker(logins: Logins) -> AsyncIterator[httpx.AsyncClient]:
     """A browser on the public pages of an ingest whose ranker is down."""
-    app = FastAPI()
+    app, people, log = FastAPI(), logins.people, MemoryLog()
     async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
-        add_public_pages(app, Web(logins), RankerClient(client))
+        ranker, dead_letters = RankerClient(client), MemoryDeadLetters(log, MemoryBus(log))
+        ports = Ports(log, MemoryBlobStore(), people.register, ranker, dead_letters)
+        add_public_pages(app, Web(logins), ranker, ingest(ports, people.feed))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:
             yield browser

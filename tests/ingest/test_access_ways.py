@@ -52,6 +52,8 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "POST /account/tokens": {"name": "t", "scope": "submit", "days": "7"},
     "POST /device": {"user_code": "{code}"},
     "POST /device/answer": {"user_code": "{code}", "answer": "no"},
+    "POST /submissions/{mine}": {"action": "note"},
+    "POST /submissions/{closed}": {"action": "note"},
     "POST /link": {"cli_id": "{cli_id}"},
     "POST /link/answer": {"cli_id": "{cli_id}", "answer": "no"},
 }

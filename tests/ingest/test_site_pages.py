@@ -230,12 +230,12 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
         assert "x1b[31m" not in text
         assert "Environment" not in text
     text = await page_of(ways, f"/submissions/{numbers['own']}", "owner")
-    assert "\\x1b[31mred\\x1b[0m &lt;b&gt;" in text
-    assert "\x1b" not in text
+    assert "red &lt;b&gt;" in text
+    assert "x1b" not in text
     assert "Why it has no rank" in text
     assert "wrong answer" in text
     assert "torch" in text
-    assert "<script" not in text
+    assert re.findall("<script[^>]*>", text) == ['<script src="/static/copy.js" defer>']
     # While it is not over, its page follows the events, and reloads without scripts.
     waiting = Run("waiting", ways.people["owner"].account)
     for agg, fact in waiting.facts()[:2]:
@@ -253,8 +253,9 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
         assert '<noscript><meta http-equiv="refresh"' in page.text
         assert f'data-events="/v1{path}/events?after=' in page.text
         assert 'aria-current="step"><span class="name">queued' in page.text
-        (script,) = re.findall(r'<script src="([^"]+)" defer>', page.text)
-        assert (await browser.get(script)).headers["content-type"].startswith("text/javascript")
+        for script in re.findall(r'<script src="([^"]+)" defer>', page.text):
+            answer = await browser.get(script)
+            assert answer.headers["content-type"].startswith("text/javascript")
 
 
 async def test_pages_say_that_the_read_side_is_down(doorway: LoginHarness) -> None:

@@ -18,6 +18,7 @@ pytestmark = [
 PHONE, DESKTOP = 375, 1280
 SLOW = f"import time\ntime.sleep(8)\n{HONEST}"
 MAIN = "document.querySelector('main').innerText"
+CURRENT_STEP = "document.querySelector('.steps [aria-current] .name').innerText"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -66,6 +67,8 @@ async def test_every_page_is_readable_without_scripts_at_every_size(
         "/leaderboards/vectoradd/CPU": "No entry yet",
         "/problems/vectoradd": "Statement",
         f"/submissions/{number}": "Why this rank",
+        f"/submissions/{number}/compare": "Write the number of a submission",
+        f"/submissions/{number}/compare?with={number}": "The sources are equal",
         "/leaderboards/nothing/CPU": "What you can do",
         "/cli": "Install it",
         "/login": "Log in",
@@ -89,16 +92,24 @@ async def test_every_page_is_readable_without_scripts_at_every_size(
     assert found == []
 
 
-async def test_the_page_of_a_submission_follows_it(platform: Running, opened: Browser) -> None:
+async def test_every_open_page_of_a_submission_follows_it_to_its_end(
+    platform: Running, opened: Browser
+) -> None:
     with Person(platform.url, "follower") as person:
         number = person.submit(SLOW, mode="ranked")
-        async with opened.tab("about:blank") as tab:
-            for domain in ("Log", "Runtime"):
-                await tab.call(f"{domain}.enable")
-            await open_page(tab, f"{platform.url}/submissions/{number}")
-            assert await tab.run("document.getElementById('live') !== null")
+        async with opened.tab("about:blank") as first, opened.tab("about:blank") as second:
+            for tab in (first, second):
+                for domain in ("Log", "Runtime"):
+                    await tab.call(f"{domain}.enable")
+                await open_page(tab, f"{platform.url}/submissions/{number}")
+                assert await tab.run("document.getElementById('live') !== null")
+                await tab.run("window.isFirstLoad = true")
             person.end(number)
-            await tab.until("document.getElementById('live') === null")
-            assert "Why this rank" in await tab.run(MAIN)
-            assert await faults(tab, "the page that was followed") == []
-        assert tab.complaints == []
+            for tab in (first, second):
+                await tab.until("document.getElementById('live') === null")
+                assert await tab.run("window.isFirstLoad")
+                assert await tab.run(CURRENT_STEP) == "ended"
+                assert "Why this rank" in await tab.run(MAIN)
+                assert await tab.run("document.querySelectorAll('pre.copy button').length") == 1
+                assert await faults(tab, "the page that was followed") == []
+                assert tab.complaints == []

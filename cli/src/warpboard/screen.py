@@ -67,6 +67,11 @@ class Screen:
         self._above: Console | None = None
 
     @property
+    def is_terminal(self) -> bool:
+        """Whether somebody reads the answer on a terminal."""
+        return self._out.is_terminal
+
+    @property
     def _answer(self) -> Console:
         return self._above or self._out
 

@@ -28,7 +28,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.tables import Table, make_table
 from warpboard.service.answers import resolve_gpus
-from warpboard.terminal import options, plots
+from warpboard.terminal import options, plots, web
 from warpboard.terminal.accounts import resolve_name
 from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
 from warpboard.terminal.problems import LIST_OPTIONS, show_problems
@@ -74,6 +74,7 @@ async def list_leaderboards(context: AppContext, api: Api, *, is_all: bool) -> i
             metavar="FILE",
             help="Draw into a PNG file instead of here.",
         ),
+        web.WEB,
         options.WIDE,
     ),
     access=options.VIEWER,
@@ -88,11 +89,17 @@ async def show_leaderboards(
     samples: int | None,
     png: Path | None,
     is_plotted: bool,
+    is_web: bool,
 ) -> int:
     """Show the leaderboards of a PROBLEM, best first.
 
-    With a GPU type, only its leaderboard. --plot and --samples draw charts instead.
+    With a GPU type, only its leaderboard. --plot and --samples draw charts instead, and --web
+    opens the page of the leaderboard, or of the problem without a GPU type.
     """
+    if is_web:
+        parts = ("leaderboards", problem, gpu) if gpu is not None else ("problems", problem)
+        query = {"version": version, "as_of": as_of if gpu else None}
+        return web.show_page(context, web.site_path(*parts, **query))
     if png is not None and not is_plotted and samples is None:
         raise click.UsageError("--png needs --plot or --samples")
     async with context.api() as api:

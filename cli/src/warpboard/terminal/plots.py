@@ -3,12 +3,9 @@
 matplotlib is imported when a PNG is drawn.
 """
 
-import gzip
 import importlib
 import io
-import json
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -20,6 +17,7 @@ from shared.api.leaderboards import History, Records
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
+from shared.presentation.run_files import SAMPLES, counts, read_samples, slow
 from shared.presentation.units import instant_text, one_line, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext
@@ -34,7 +32,6 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 CASES_MAX = 24
 # If the slowest time is more than this many times the best, the scale is logarithmic.
 RATIO_LINEAR_MAX = 8.0
-SAMPLES = "samples.json.gz"
 PACKED_BYTES_MAX = 64 * 1024 * 1024
 BYTES_MAX = 512 * 1024 * 1024
 PNG_INCHES = (9.0, 5.0)
@@ -161,28 +158,9 @@ def spread_lines(chart: Spread) -> Iterator[str]:
         yield f"… {len(chart.cases) - CASES_MAX} more cases"
 
 
-def slow(values: Sequence[float]) -> float:
-    """Return the 99th percentile, where a chart ends so that one slow call does not flatten it."""
-    return sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)) - 1)]
-
-
-def counts(values: Sequence[float], low: float, high: float, bins: int = BINS) -> list[int]:
-    """Count the values in each bin from the lowest to the highest.
-
-    >>> counts([1.0, 1.0, 2.0, 9.0], 1.0, 2.0, 2)
-    [2, 1]
-    """
-    bin_counts = [0] * bins
-    for value in values:
-        if value <= high:
-            part = (value - low) / (high - low) if high > low else 0.0
-            bin_counts[min(int(part * bins), bins - 1)] += 1
-    return bin_counts
-
-
 def histogram(values: Sequence[float], low: float, high: float) -> str:
     """Draw values as a line of blocks; a bin with values is never blank."""
-    bin_counts = counts(values, low, high)
+    bin_counts = counts(values, low, high, BINS)
     highest = max(bin_counts)
     return "".join(BLOCKS[math.ceil(count / highest * (len(BLOCKS) - 1))] for count in bin_counts)
 
@@ -324,32 +302,12 @@ async def load_spread(api: Api, number: int) -> Spread:
             raise
         reason = f"submission {number} has no samples that you may see: was it timed?"
         raise Refused("no_samples", reason, "--samples") from refused
-    cases = read_samples(b"".join(pieces))
+    cases = read_samples(b"".join(pieces), BYTES_MAX)
     if not cases:
         raise Refused("no_samples", f"submission {number} was not timed", "--samples")
-    return Spread(f"the calls of submission {number}", cases)
-
-
-def read_samples(packed: bytes) -> list[tuple[str, list[float]]]:
-    """Return the times of all counted calls by case, from a file of samples. Raises Failed."""
-    try:
-        with gzip.open(io.BytesIO(packed)) as file:
-            cases = json.loads(file.read(BYTES_MAX))["cases"]
-        timed = [(name, _counted_times(case)) for name, case in cases.items()]
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise Failed(f"the samples cannot be read: {type(error).__name__} {error}") from error
-    return [(name, times) for name, times in timed if times]
-
-
-def _counted_times(case: Any) -> list[float]:
-    return [
-        float(time_us)
-        for process in case["processes"]
-        for block in process["blocks"]
-        if block.get("is_counted", True)
-        for time_us in block["time_us"]
-        if time_us is not None
-    ]
+    return Spread(
+        f"the calls of submission {number}", [(case.name, case.times_us) for case in cases]
+    )
 
 
 def _chart_document(chart: Progress | Spread) -> dict[str, Any]:

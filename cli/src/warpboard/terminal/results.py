@@ -1,4 +1,4 @@
-"""Commands for single submissions: follow, compare, export and delete them."""
+"""Commands for single submissions: follow, trace, compare, export and delete them."""
 
 import asyncio
 import csv
@@ -6,6 +6,7 @@ import io
 import time
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -20,7 +21,7 @@ from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
-    escape_control_characters,
+    mark_diff_lines,
     one_line,
     seconds_text,
     time_text,
@@ -28,7 +29,7 @@ from shared.presentation.units import (
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext, send_action
 from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.domain.tables import Table
+from warpboard.domain.tables import Table, make_table
 from warpboard.files import write_file
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
@@ -140,6 +141,36 @@ class Follower:
 
 
 @api_command(
+    "submission trace 12", parameters=(options.NUMBER, options.WIDE), access=options.VIEWER
+)
+async def trace(context: AppContext, api: Api, number: int) -> int:
+    """Show every event of submission NUMBER, its jobs and runs.
+
+    Each has its time and its actor.
+    """
+    answer = await api.get(FullSubmission, "submissions", number)
+    submission, items = answer.value, answer.document["timeline"]
+    document = {"number": number, "state": submission.state, "items": items}
+    rows: list[dict[str, Any]] = []
+    previous = None
+    for moment in submission.timeline:
+        rows.append(
+            {
+                "seq": moment.seq,
+                "when": moment.at,
+                # Clocks of several machines may disagree.
+                "after": f"+{(moment.at - previous.at).total_seconds():.3f} s" if previous else "",
+                "event": moment.type,
+                "actor": one_line(moment.actor) or None,
+                "note": one_line(moment.note),
+            }
+        )
+        previous = moment
+    title = f"trace of submission {submission.number}"
+    return context.show(document, [make_table(title, rows, extra=("when",))])
+
+
+@api_command(
     "submission diff 12 15",
     parameters=(
         click.argument("a", type=IntRange(min=1)),
@@ -179,19 +210,6 @@ async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
 
 def _ratio_text(ratio: float | None) -> str:
     return NO_VALUE if ratio is None else f"{ratio:.3f}"
-
-
-def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
-    r"""Return the lines of a diff with their kinds: added, removed, place, or "".
-
-    >>> mark_diff_lines("@@ -1 +1 @@\n-a\n+b\n c")
-    [('place', '@@ -1 +1 @@'), ('removed', '-a'), ('added', '+b'), ('', ' c')]
-    """
-    kinds = (("+++", "place"), ("---", "place"), ("@@", "place"), ("+", "added"), ("-", "removed"))
-    lines = [escape_control_characters(line) for line in diff.splitlines()]
-    return [
-        (next((kind for mark, kind in kinds if line.startswith(mark)), ""), line) for line in lines
-    ]
 
 
 @api_command(

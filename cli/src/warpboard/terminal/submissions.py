@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -19,6 +18,7 @@ from shared.api.submissions import (
     OwnSubmissions,
     Receipt,
     SubmissionLine,
+    SubmissionReceipts,
     SubmissionRequest,
     TimelineEntry,
 )
@@ -50,7 +50,7 @@ from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, 
 from warpboard.domain.tables import Table, make_table
 from warpboard.files import read_source, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
-from warpboard.terminal import options
+from warpboard.terminal import options, web
 from warpboard.terminal.command_types import api_command, can_ask, confirm
 from warpboard.terminal.status import held_back
 
@@ -100,6 +100,7 @@ MESSAGE_LENGTH_MAX = 80
             metavar="TAG",
             help="A word to list it by: submission list --tag TAG.",
         ),
+        web.WEB,
         options.YES,
         options.TIMEOUT,
     ),
@@ -118,6 +119,7 @@ async def submit(
     tag: str,
     timeout_s: float,
     is_waiting: bool,
+    is_web: bool,
     is_sure: bool,
 ) -> int:
     """Submit FILE and wait for its verdict.
@@ -145,12 +147,7 @@ async def submit(
     if idle_gpus and not await _warn_of_wait(context, idle_gpus, is_sure=is_sure):
         screen.note("nothing was submitted")
         return FAILED
-    key = new_id()
-    answer = await retry_until_available(
-        lambda: api.submit(request, key),
-        REPEAT_S_MAX,
-        lambda trouble: screen.note(f"warpboard: {trouble}"),
-    )
+    answer = await _send_submission(context, api, request, is_web=is_web)
     receipts = answer.value.submissions
     if not is_waiting:
         _output_answer(context, output, answer.document)
@@ -162,6 +159,25 @@ async def submit(
         screen.note(_received_line(problem, receipt))
     answers = await _wait_for_all(context, api, [receipt.number for receipt in receipts], timeout_s)
     return _show_ends(context, output, answers)
+
+
+async def _send_submission(
+    context: AppContext, api: Api, request: SubmissionRequest, *, is_web: bool
+) -> Response[SubmissionReceipts]:
+    """Submit until the platform answers, once; with `is_web`, open the pages of what it took in.
+
+    Raises Refused and Failed.
+    """
+    key = new_id()
+    answer = await retry_until_available(
+        lambda: api.submit(request, key),
+        REPEAT_S_MAX,
+        lambda trouble: context.screen.note(f"warpboard: {trouble}"),
+    )
+    for receipt in answer.value.submissions if is_web else ():
+        page = web.open_page(context, web.site_path("submissions", receipt.number))
+        context.screen.note(page.line)
+    return answer
 
 
 def _show_ends(
@@ -296,6 +312,7 @@ async def list_submissions(
         options.NUMBER,
         click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over."),
         options.SAVE,
+        web.WEB,
         options.TIMEOUT,
         options.WIDE,
     ),
@@ -309,8 +326,14 @@ async def show_submission(
     timeout_s: float,
     *,
     is_waiting: bool,
+    is_web: bool,
 ) -> int:
-    """Show submission NUMBER: verdict, cases, history and output."""
+    """Show submission NUMBER: verdict, cases, history and output.
+
+    With --web, it opens the page of the submission instead.
+    """
+    if is_web:
+        return web.show_page(context, web.site_path("submissions", number))
     if is_waiting:
         (answer,) = await _wait_for_all(context, api, [number], timeout_s)
     else:
@@ -390,36 +413,6 @@ async def show_source(context: AppContext, api: Api, number: int) -> int:
     else:
         context.screen.source(source)
     return OK
-
-
-@api_command(
-    "submission trace 12", parameters=(options.NUMBER, options.WIDE), access=options.VIEWER
-)
-async def trace(context: AppContext, api: Api, number: int) -> int:
-    """Show every event of submission NUMBER, its jobs and runs.
-
-    Each has its time and its actor.
-    """
-    answer = await api.get(FullSubmission, "submissions", number)
-    submission, items = answer.value, answer.document["timeline"]
-    document = {"number": number, "state": submission.state, "items": items}
-    rows: list[dict[str, Any]] = []
-    previous = None
-    for moment in submission.timeline:
-        rows.append(
-            {
-                "seq": moment.seq,
-                "when": moment.at,
-                # Clocks of several machines may disagree.
-                "after": f"+{(moment.at - previous.at).total_seconds():.3f} s" if previous else "",
-                "event": moment.type,
-                "actor": one_line(moment.actor) or None,
-                "note": one_line(moment.note),
-            }
-        )
-        previous = moment
-    title = f"trace of submission {submission.number}"
-    return context.show(document, [make_table(title, rows, extra=("when",))])
 
 
 def case_table(results: Sequence[Case]) -> Table:

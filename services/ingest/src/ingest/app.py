@@ -113,7 +113,7 @@ def add_routes(
     auth = popcorn.auth
     web = Web(logins)
     add_login_routes(app, web, auth)
-    add_public_pages(app, web, ranker)
+    add_public_pages(app, web, ranker, popcorn.ingest)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)

@@ -159,6 +159,19 @@ def one_line(text: str, length_max: int = 200) -> str:
     return joined if len(joined) <= length_max else joined[: length_max - 1] + "…"
 
 
+def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
+    r"""Return the lines of a diff with their kinds: added, removed, place, or "".
+
+    >>> mark_diff_lines("@@ -1 +1 @@\n-a\n+b\n c")
+    [('place', '@@ -1 +1 @@'), ('removed', '-a'), ('added', '+b'), ('', ' c')]
+    """
+    kinds = (("+++", "place"), ("---", "place"), ("@@", "place"), ("+", "added"), ("-", "removed"))
+    lines = [escape_control_characters(line) for line in diff.splitlines()]
+    return [
+        (next((kind for mark, kind in kinds if line.startswith(mark)), ""), line) for line in lines
+    ]
+
+
 NUMBERS_MAX = 6
 # Why several entries share a rank.
 TIED_LEGEND = "the measurements cannot tell those of this rank apart"

@@ -1,7 +1,6 @@
 """The report on a finished submission, and the comparison of two."""
 
 import contextlib
-import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
@@ -23,24 +22,19 @@ from shared.presentation.report_parts import (
     time_lines,
     verdict_text,
 )
+from shared.presentation.run_files import SAMPLES, TABLE, read_kernel_times
 from shared.presentation.units import escape_control_characters, one_line, seconds_text, time_text
 
 KERNELS_MAX = 8
-TABLE_LINES_MAX = 200
 KERNEL_NAME_MAX = 32
-NAME_HEADING, CALLS_HEADING = "Name", "# of Calls"
-# The time of a kernel itself: the GPU's where there is one.
-TIME_HEADINGS = ("Self CUDA", "Self device", "Self CPU")
-_COLUMN_GAP = re.compile(r"\s{2,}")
 LINE_MAX = 300
 LOG_LINES_MAX = 8
-TABLE = "-table.txt"
 CASES_MAX = 30
 # Larger files are not fetched even if Discord would take them; the report links to them.
 FETCH_BYTES_MAX, TOGETHER_BYTES_MAX = 8 * 1024 * 1024, 20 * 1024 * 1024
 FETCHES_MAX, FILES_MAX = 7, 50
 # For programs, and rarely requested; the answer lists it.
-OMITTED = frozenset({"samples.json.gz"})
+OMITTED = frozenset({SAMPLES})
 
 
 def kernel_lines(table: bytes) -> list[str]:
@@ -49,21 +43,13 @@ def kernel_lines(table: bytes) -> list[str]:
     >>> kernel_lines(b"  Name    Self CPU    # of Calls  \\n aten::mm    33.2ms    1  \\n")
     ['kernel    self time  calls', 'aten::mm     33.2ms      1']
     """
-    lines = table.decode(errors="replace").splitlines()[:TABLE_LINES_MAX]
-    headings: list[str] = []
-    rows: list[tuple[str, str, str]] = []
-    for line in lines:
-        cells = _COLUMN_GAP.split(line.strip())
-        if NAME_HEADING in cells and CALLS_HEADING in cells:
-            headings = cells
-        elif headings and len(cells) == len(headings) and not line.startswith("---"):
-            row = dict(zip(headings, cells, strict=True))
-            time = next((row[column] for column in TIME_HEADINGS if column in row), "")
-            name, calls = row[NAME_HEADING], row[CALLS_HEADING]
-            rows.append((one_line(name, KERNEL_NAME_MAX), one_line(time, 12), one_line(calls, 8)))
+    rows = [
+        (one_line(row.kernel, KERNEL_NAME_MAX), one_line(row.self_time, 12), one_line(row.calls, 8))
+        for row in read_kernel_times(table)[:KERNELS_MAX]
+    ]
     if not rows:
         return []
-    table_rows = [("kernel", "self time", "calls"), *rows[:KERNELS_MAX]]
+    table_rows = [("kernel", "self time", "calls"), *rows]
     widths = [max(len(row[column]) for row in table_rows) for column in range(3)]
     return [
         f"{name.ljust(widths[0])}  {time.rjust(widths[1])}  {calls.rjust(widths[2])}"

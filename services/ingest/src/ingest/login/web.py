@@ -25,7 +25,8 @@ from shared.errors import STATUS_BY_CODE, Failed, Refused
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"
 STATE_S = 600
-FORM_BYTES_MAX = 16 * 1024
+# An appeal of 10,000 characters, of which a form may escape each in 12 bytes.
+FORM_BYTES_MAX = 128 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -177,14 +178,21 @@ class Web:
         session: Session | None = None,
         *,
         has_script: bool = False,
+        error: Refused | None = None,
         **values: Any,
     ) -> Response:
-        """Render a page that needs no login, or return 304 if the browser has it."""
-        text = self._render_public(request, template, session, **values)
+        """Render a page that needs no login, or return 304 if the browser has it.
+
+        The page with the error of a form has the status of the error.
+        """
+        message = error.reason if error else ""
+        text = self._render_public(request, template, session, error=message, **values)
         etag = f'"{hashlib.sha256(text.encode()).hexdigest()[:ETAG_CHARS]}"'
         headers = HEADERS | {"Cache-Control": REVALIDATED, "ETag": etag, "Vary": "Cookie"}
         if has_script:
             headers["Content-Security-Policy"] = SCRIPT_POLICY
+        if error is not None:
+            return HTMLResponse(text, STATUS_BY_CODE.get(error.code, 400), headers)
         # A proxy that compresses a page makes its tag a weak one.
         known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
         if etag in map(str.strip, known):

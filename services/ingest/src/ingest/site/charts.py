@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from math import ceil, floor, log, log10
+from statistics import median
 from typing import NamedTuple
 
 from shared.api.baselines import Baseline
 from shared.api.leaderboards import Record
+from shared.presentation.run_files import CaseSamples, counts, slow
 
 # Space at both ends of an axis, in per cent.
 MARGIN = 4.0
@@ -17,6 +19,10 @@ MARKS_MAX = 6
 RECORDS_MAX = 200
 # A baseline that is further away from all records would flatten them.
 BASELINE_RATIO_MAX = 3.0
+BINS = 48
+PROCESSES_MAX = 16
+# A bar of a histogram that is not empty can be seen, in per cent of the highest one.
+BAR_MIN = 4
 
 
 class LogScale(NamedTuple):
@@ -199,3 +205,66 @@ def _draw_steps(points: Sequence[RecordPoint]) -> list[Segment]:
         last = standing[-1]
         steps.append(Segment(last.x, last.y, 100.0, last.y))
     return steps
+
+
+class AxisMark(NamedTuple):
+    """A mark of a horizontal axis."""
+
+    x: float
+    time_us: float
+
+
+class ProcessBars(NamedTuple):
+    """The histogram of one process: an SVG path, BINS wide and 100 high."""
+
+    calls: int
+    outline: str
+
+
+class Histogram(NamedTuple):
+    """The times of a case's calls, process by process, up to the 99th percentile of all."""
+
+    case: str
+    processes: Sequence[ProcessBars]
+    processes_count: int
+    calls: int
+    slower_count: int
+    low_us: float
+    median_us: float
+    high_us: float
+    marks: Sequence[AxisMark]
+
+
+def draw_histogram(samples: CaseSamples) -> Histogram:
+    """Return the histogram of a case; only the first processes are drawn.
+
+    >>> chart = draw_histogram(CaseSamples("n=1", [[1.0] * 99, [1.0, 2.0, 50.0]]))
+    >>> chart.slower_count, chart.high_us, [bars.calls for bars in chart.processes]
+    (1, 2.0, [99, 3])
+    """
+    times_us = samples.times_us
+    high_us = slow(times_us)
+    scale = make_scale(time_us for time_us in times_us if time_us <= high_us)
+    return Histogram(
+        case=samples.name,
+        processes=[
+            _draw_process(scale, process_us, high_us)
+            for process_us in samples.processes[:PROCESSES_MAX]
+        ],
+        processes_count=len(samples.processes),
+        calls=len(times_us),
+        slower_count=sum(time_us > high_us for time_us in times_us),
+        low_us=min(times_us),
+        median_us=median(times_us),
+        high_us=high_us,
+        marks=[AxisMark(scale.position(mark), mark) for mark in axis_marks(scale)],
+    )
+
+
+def _draw_process(scale: LogScale, times_us: Sequence[float], high_us: float) -> ProcessBars:
+    positions = [scale.position(time_us) for time_us in times_us if time_us <= high_us]
+    bin_counts = counts(positions, MARGIN, 100 - MARGIN, BINS)
+    highest = max(bin_counts) or 1
+    heights = [max(BAR_MIN, round(100 * count / highest)) if count else 0 for count in bin_counts]
+    steps = "".join(f"V{100 - height}H{index}" for index, height in enumerate(heights, 1))
+    return ProcessBars(len(times_us), f"M0 100{steps}V100Z")

@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from ingest.bootstrap import Ingest
 from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
@@ -16,7 +17,8 @@ from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from ingest.site.submissions import add_submission_pages
+from ingest.site.submission_forms import add_resubmission_page, add_submission_forms
+from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
 from shared.api.leaderboards import LeaderboardLine, Leaderboards
 from shared.api.problems import Problem, Problems
 from shared.errors import Failed, Refused
@@ -29,7 +31,11 @@ PROBLEMS_MAX = 200
 LEADERS_MAX = 3
 SEARCH_CHARS_MAX = 100
 API = "/v1/"
-STATIC = {"site.css": "text/css", "follow.js": "text/javascript"}
+STATIC = {
+    "site.css": "text/css",
+    "copy.js": "text/javascript",
+    "follow.js": "text/javascript",
+}
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
 
@@ -71,7 +77,7 @@ def example_options(problems: Sequence[Problem]) -> str:
     return "--leaderboard PROBLEM --gpu GPU"
 
 
-def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
+def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest) -> None:
     """Add the routes of all pages that need no login."""
     web.templates.filters.update(FILTERS)
     router = APIRouter(route_class=route_class(web), include_in_schema=False)
@@ -80,7 +86,11 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
     add_client_pages(router, web)
     add_leaderboard_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
-    add_submission_pages(router, web, ranker)
+    submission_page = SubmissionPage(web)
+    add_submission_page(router, submission_page, ranker)
+    add_submission_forms(router, submission_page, ranker, commands)
+    add_resubmission_page(router, web, commands)
+    add_comparison_page(router, web, ranker)
     app.include_router(router)
     _add_missing_page(app, web)
 

@@ -18,6 +18,7 @@ from shared.reader import ANONYMOUS_READER, Reader
 # A page that waits longer says that the leaderboards are unavailable.
 READ_S_MAX = 5.0
 BROKEN, REFUSED = 500, 400
+OK = 200
 T = TypeVar("T")
 
 
@@ -67,6 +68,18 @@ class PageReads:
         except msgspec.DecodeError as error:
             raise Failed(f"the read side sent an invalid refusal: {error}") from error
         raise Refused(refusal.code, refusal.detail)
+
+    async def read_file(self, path: str, bytes_max: int) -> bytes:
+        """Return the beginning of a file. Raises `Failed`, also if the visitor may not read it."""
+        data = b""
+        async with self.ranker.stream(path, "", {}, self.reader) as stream:
+            if stream.status != OK:
+                raise Failed(f"the read side answered {path} with {stream.status}")
+            async for piece in stream.pieces:
+                data += piece
+                if len(data) >= bytes_max:
+                    break
+        return data[:bytes_max]
 
 
 class Visitor(NamedTuple):

@@ -1,32 +1,65 @@
-"""The page of a submission: its state, result, cases, events, environment and source."""
+"""The page of a submission, and the page that compares two of them."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from markupsafe import Markup
 
-from ingest.login.web import Web
+from ingest.login.web import Form, Web
 from ingest.ports import ReadProxy
-from ingest.site.charts import IntervalBar, make_bar, make_scale
-from ingest.site.reads import PageReads, api_path, find_visitor, read_in_time
+from ingest.site.charts import (
+    BINS,
+    Histogram,
+    IntervalBar,
+    draw_histogram,
+    make_bar,
+    make_scale,
+)
+from ingest.site.formatting import ANSI, highlight_code
+from ingest.site.reads import PageReads, Visitor, api_path, find_visitor, read_in_time
 from shared.api.cases import Case
-from shared.api.submissions import FullSubmission
-from shared.errors import Refused
+from shared.api.leaderboards import Comparison
+from shared.api.submissions import Download, FullSubmission, OwnSubmissions
+from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
-from shared.presentation.report_parts import captured_log, stages, submission_progress
-from shared.presentation.units import escape_control_characters
+from shared.presentation.report_parts import (
+    PASSED,
+    SKIPPED,
+    STAGES,
+    captured_log,
+    stages,
+    submission_progress,
+)
+from shared.presentation.run_files import TABLE, KernelTime, read_kernel_times, read_samples
+from shared.presentation.units import mark_diff_lines, seconds_text
 from shared.states import FINISHED, STATES
 
 NUMBER_MAX = 2**53 - 1
 CASES_MAX = 200
 SOURCE_CHARS_MAX = 200_000
+# Usual samples have 40 KiB per case; those of a run over these limits are not drawn.
+SAMPLES_BYTES_MAX = 2 * 1024 * 1024
+UNPACKED_BYTES_MAX = 8 * 1024 * 1024
+HISTOGRAMS_MAX = 12
+# Histograms of this many runs are kept.
+RUNS_KEPT_MAX = 64
+TABLE_BYTES_MAX = 256 * 1024
+TABLES_MAX = 4
+KERNELS_MAX = 15
+CHOICES_MAX = 20
+NUMBER_CHARS_MAX = 20
 # Without scripts, the page of a submission that is not over is loaded again after this time.
 RELOAD_S = 5
-TIMED = "time"
+# Others do not see the name of the file: a file of C++ includes something, and Python does not.
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+PYTHON_LINE = re.compile(r"^(?:import|from|def) ", re.MULTILINE)
 EVENT_WORDS: Mapping[str, str] = {
     "SubmissionReceived": "received and stored",
     "SubmissionCancelRequested": "its owner asked to cancel it",
@@ -55,7 +88,18 @@ EVENT_WORDS: Mapping[str, str] = {
     "RunCancelled": "the run was cancelled",
 }
 
+# What the page says after a form was sent, by the action.
+NOTICES: Mapping[str, str] = {
+    "cancel": "It will end without a verdict, and its quota will be refunded.",
+    "note": "The note is saved.",
+    "appeal": "The appeal is filed. A moderator decides it, and the decision appears on this page.",
+    "withdraw": "It is withdrawn: it will never be on a leaderboard again.",
+    "resubmit": "It is submitted.",
+}
+
 NumberInPath = Annotated[int, Path(ge=1, le=NUMBER_MAX)]
+StepStatus = Literal["reached", "current", "failed", "open"]
+STATUS_BY_VERDICT: Mapping[str, StepStatus] = {PASSED: "reached", SKIPPED: "open"}
 
 
 class _Source(msgspec.Struct):
@@ -70,11 +114,12 @@ class SourceText(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A state of a submission, and when it was reached; None if it has not been yet."""
+    """A step from the receipt of a submission to its end."""
 
     name: str
-    reached_at: datetime | None
-    is_current: bool
+    status: StepStatus
+    detail: str = ""
+    reached_at: datetime | None = None
 
 
 class CaseRow(NamedTuple):
@@ -84,6 +129,20 @@ class CaseRow(NamedTuple):
     bar: IntervalBar | None
 
 
+class RejectedForm(NamedTuple):
+    """A form that was not carried out, and why."""
+
+    form: Form
+    error: Refused
+
+
+class ProfileTable(NamedTuple):
+    """The kernels of a profile that took the most time."""
+
+    file: Download
+    kernels: Sequence[KernelTime]
+
+
 async def read_source(reads: PageReads, number: int) -> SourceText:
     """Read the source of a submission. Raises `Failed`."""
     try:
@@ -91,21 +150,83 @@ async def read_source(reads: PageReads, number: int) -> SourceText:
         source = (await reads.read(path, _Source, source="true")).source or ""
     except Refused as refused:
         return SourceText("", refused.reason)
-    return SourceText(escape_control_characters(source[:SOURCE_CHARS_MAX]))
+    return SourceText(source[:SOURCE_CHARS_MAX])
+
+
+async def highlight_source(text: str, name: str) -> Markup:
+    """Return a source as HTML; its language follows from its name, else from its text."""
+    is_native = bool(INCLUDE.search(text)) and not PYTHON_LINE.search(text)
+    if name:
+        is_native = not name.endswith(".py")
+    return await asyncio.to_thread(highlight_code, text, "cuda" if is_native else "python")
 
 
 def list_steps(submission: FullSubmission) -> list[Step]:
-    """Return the states in their order, each with the instant of its newest event."""
-    reached: dict[str, datetime] = {
+    """Return the steps of a submission; those of its run as far as the visitor sees them."""
+    reached_at: dict[str, datetime] = {
         entry.state: entry.at for entry in submission.timeline if entry.state
     }
     names = [*STATES, FINISHED]
-    current = names.index(submission.state)
-    return [
-        Step(name, reached.get(name) if index <= current else None, index == current)
-        for index, name in enumerate(names)
-        if name != "received" or index == current
+    current = max(names.index(submission.state), names.index("queued"))
+
+    def make_step(name: str, state: str, detail: str = "") -> Step:
+        index, at = names.index(state), reached_at.get(state)
+        if index == current:
+            return Step(name, "current", detail, at)
+        return Step(name, "reached", "", at) if at and index < current else Step(name, "open")
+
+    queue, place = submission.queue, ""
+    if queue is not None:
+        place = {"paused": "paused", "no_agent": "no agent"}.get(queue.state, "")
+        place = place or ("" if queue.position is None else f"place {queue.position}")
+    steps = [
+        Step("received", "reached", "", submission.received_at),
+        make_step("queued", "queued", place),
+        make_step("assigned", "assigned"),
+        *(list_stage_steps(submission) or [make_step("running", "running")]),
     ]
+    if submission.mode == "ranked" or submission.state == "ranking":
+        steps.append(make_step("ranking", "ranking"))
+    return [*steps, make_step("ended", FINISHED)]
+
+
+def list_stage_steps(submission: FullSubmission) -> list[Step]:
+    """Return the stages of the run, none if the visitor does not see them."""
+    if results := stages(submission):
+        return [
+            Step(
+                stage.name.replace("_", " "),
+                STATUS_BY_VERDICT.get(stage.verdict, "failed"),
+                f"{stage.passed} of {stage.total}"
+                if stage.total and stage.name != "hidden_check"
+                else "",
+            )
+            for stage in results
+        ]
+    progress = submission.progress
+    if submission.state != "running" or progress is None:
+        return []
+    finished = {result.stage: result for result in progress.stages}
+    steps = []
+    for name in STAGES[submission.mode]:
+        title = name.replace("_", " ")
+        if name == progress.stage:
+            detail = f"{progress.done} of {progress.total}" if progress.total else ""
+            steps.append(Step(title, "current", detail))
+        elif name in finished:
+            status = STATUS_BY_VERDICT.get(finished[name].verdict, "failed")
+            steps.append(Step(title, status, seconds_text(finished[name].took_s)))
+        else:
+            steps.append(Step(title, "open"))
+    return steps
+
+
+def can_appeal(submission: FullSubmission) -> bool:
+    """Return whether there is a decision to appeal, and no appeal yet."""
+    ruling = submission.moderation
+    if ruling is None:
+        return submission.is_held
+    return ruling.appeal is None and (ruling.is_held or ruling.is_disqualified)
 
 
 def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
@@ -118,42 +239,185 @@ def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
     return [CaseRow(case, make_bar(scale, case.time_us, case.interval_us)) for case in public]
 
 
-def add_submission_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
-    """Add the page of a submission."""
+@dataclass
+class SampleCharts:
+    """Draws the samples of runs, and keeps the charts by the digest of the file."""
 
-    @router.get("/submissions/{number}")
-    @router.head("/submissions/{number}")
-    async def submission_page(request: Request, number: NumberInPath) -> Response:
-        """A submission; it follows the events while the submission is not over."""
-        visitor = await find_visitor(request, web, ranker)
-        submission, source = await read_in_time(
-            asyncio.gather(
-                visitor.reads.read(api_path("submissions", number), FullSubmission),
-                read_source(visitor.reads, number),
-            )
-        )
-        # Others than the owner and staff get no timing of stages, environment or log.
-        is_full = submission.source_digest is not None
-        values: dict[str, Any] = {
+    kept: dict[str, Sequence[Histogram]] = field(default_factory=dict)
+
+    async def draw(self, reads: PageReads, files: Sequence[Download]) -> Sequence[Histogram]:
+        """Return the histograms of a run's timed cases; none if it has no samples to read."""
+        file = next((file for file in files if file.kind == "samples"), None)
+        if file is None or file.bytes > SAMPLES_BYTES_MAX:
+            return ()
+        if file.digest not in self.kept:
+            try:
+                packed = await reads.read_file(file.url, SAMPLES_BYTES_MAX)
+                self.kept[file.digest] = await asyncio.to_thread(_draw_samples, packed)
+            except Failed:
+                return ()
+            if len(self.kept) > RUNS_KEPT_MAX:
+                del self.kept[next(iter(self.kept))]
+        return self.kept[file.digest]
+
+
+def _draw_samples(packed: bytes) -> list[Histogram]:
+    cases = read_samples(packed, UNPACKED_BYTES_MAX)
+    return [draw_histogram(case) for case in cases[:HISTOGRAMS_MAX]]
+
+
+async def read_profiles(reads: PageReads, files: Sequence[Download]) -> list[ProfileTable]:
+    """Read the tables of a profiled run; those that cannot be read are left out."""
+    tables = [file for file in files if file.name.endswith(TABLE)][:TABLES_MAX]
+    results = await asyncio.gather(
+        *(reads.read_file(file.url, TABLE_BYTES_MAX) for file in tables), return_exceptions=True
+    )
+    profiles = []
+    for file, data in zip(tables, results, strict=True):
+        if isinstance(data, bytes) and (kernels := read_kernel_times(data)):
+            profiles.append(ProfileTable(file, kernels[:KERNELS_MAX]))
+        elif isinstance(data, BaseException) and not isinstance(data, Failed):
+            raise data
+    return profiles
+
+
+@dataclass(frozen=True)
+class SubmissionPage:
+    """Renders the page of a submission."""
+
+    web: Web
+    charts: SampleCharts = field(default_factory=SampleCharts)
+
+    async def render(
+        self,
+        request: Request,
+        visitor: Visitor,
+        number: int,
+        notice: str = "",
+        rejected: RejectedForm | None = None,
+    ) -> Response:
+        """Return the page with a notice, or with a form and its error.
+
+        Raises `Refused` and `Failed`.
+        """
+        submission, values = await read_in_time(self._load(visitor.reads, number))
+        is_own = submission.participant_id == visitor.account
+        values |= {
             "submission": submission,
-            "is_full": is_full,
-            "is_own": submission.participant_id == visitor.account,
+            "is_own": is_own,
+            "can_appeal": can_appeal(submission),
+            "notice": notice if is_own else "",
+            "note": rejected.form.text("note") if rejected else submission.note or "",
+            "tag": rejected.form.text("tag") if rejected else submission.tag or "",
+            "appeal": rejected.form.text("text") if rejected else "",
+            "reload_s": RELOAD_S,
+        }
+        return self.web.public_page(
+            request,
+            "submission.html",
+            visitor.session,
+            has_script=True,
+            error=rejected.error if rejected else None,
+            **values,
+        )
+
+    async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
+        """Read a submission, and what the page derives from it."""
+        submission, source = await asyncio.gather(
+            reads.read(api_path("submissions", number), FullSubmission),
+            read_source(reads, number),
+        )
+        code, histograms, profiles = await asyncio.gather(
+            highlight_source(source.text, submission.name),
+            self.charts.draw(reads, submission.files),
+            read_profiles(reads, submission.files),
+        )
+        printed = msgspec.structs.replace(
+            submission,
+            log_head=ANSI.sub("", submission.log_head),
+            log_tail=ANSI.sub("", submission.log_tail),
+        )
+        return submission, {
+            # Others than the owner and staff get no timing of stages, environment or log.
+            "is_full": submission.source_digest is not None,
+            "is_cancelling": any(
+                entry.type == "SubmissionCancelRequested" for entry in submission.timeline
+            ),
             "steps": list_steps(submission),
-            "stages": stages(submission),
             "progress": submission_progress(submission).whole,
             "cases": list_cases(submission.cases),
             "has_roofline": any(case.roofline for case in submission.cases),
             "has_baselines": any(case.vs_baseline for case in submission.cases),
             "cases_more": max(0, sum(not case.is_hidden for case in submission.cases) - CASES_MAX),
             "hidden": Counter(case.verdict for case in submission.cases if case.is_hidden),
+            "histograms": histograms,
+            "bins": BINS,
+            "profiles": profiles,
             "event_words": EVENT_WORDS,
-            "log": captured_log(submission),
+            "log": captured_log(printed),
             "harness": submission.environment.get(HARNESS_CODE, ""),
             "harness_name": HARNESS_CODE,
             "source": source,
-            "reload_s": RELOAD_S,
+            "code": code,
         }
-        has_script = not submission.is_over
-        return web.public_page(
-            request, "submission.html", visitor.session, has_script=has_script, **values
-        )
+
+
+def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadProxy) -> None:
+    """Add the page of a submission."""
+
+    @router.get("/submissions/{number}")
+    @router.head("/submissions/{number}")
+    async def submission_page(request: Request, number: NumberInPath, done: str = "") -> Response:
+        """A submission; it follows the events while the submission is not over."""
+        visitor = await find_visitor(request, page.web, ranker)
+        return await page.render(request, visitor, number, NOTICES.get(done, ""))
+
+
+def parse_number(text: str) -> int:
+    """Return the number of a submission from a form. Raises `Refused`.
+
+    >>> parse_number("12"), parse_number("#12")
+    (12, 12)
+    """
+    digits = text.removeprefix("#")
+    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits) <= NUMBER_MAX):
+        message = f"with: expected the number of a submission, such as 12, not {text!r}"
+        raise Refused("invalid_request", message, "with")
+    return int(digits)
+
+
+def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    """Add the page that compares two submissions."""
+
+    @router.get("/submissions/{number}/compare")
+    @router.head("/submissions/{number}/compare")
+    async def comparison_page(
+        request: Request,
+        number: NumberInPath,
+        other: Annotated[str, Query(alias="with", max_length=NUMBER_CHARS_MAX)] = "",
+    ) -> Response:
+        """How another submission differs from this one; without another, a choice of them."""
+        visitor = await find_visitor(request, web, ranker)
+        reads, other = visitor.reads, other.strip()
+        values: dict[str, Any] = {"number": number, "comparison": None, "choices": []}
+        if other:
+            reading = reads.read(api_path("compare"), Comparison, a=number, b=parse_number(other))
+            comparison = await read_in_time(reading)
+            cases = [case for case in comparison.cases if case.ratio or case.outcome != "same"]
+            values |= {
+                "comparison": comparison,
+                "cases": cases,
+                # Cases that are only checked, with the same verdict, are counted.
+                "same_count": len(comparison.cases) - len(cases),
+                "diff": mark_diff_lines(comparison.diff or ""),
+            }
+        else:
+            submission = await read_in_time(
+                reads.read(api_path("submissions", number), FullSubmission)
+            )
+            if visitor.account is not None:
+                path = api_path("me", "submissions")
+                filters = {"problem": submission.problem, "limit": CHOICES_MAX}
+                own = await read_in_time(reads.read(path, OwnSubmissions, **filters))
+                values["choices"] = [line for line in own.items if line.number != number]
+        return web.public_page(request, "comparison.html", visitor.session, **values)

@@ -40,7 +40,7 @@ from shared.api.submissions import (
     SubmissionRequest,
     WithdrawnSubmission,
 )
-from shared.blobs import describe_blob
+from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
 from shared.response_types import DocumentedRoute
 
@@ -52,9 +52,13 @@ class SubmissionHistory(NamedTuple):
     """A submission with its events."""
 
     id: str
-    account: str
-    problem: str
+    received: events.SubmissionReceived
     facts: Sequence[events.Fact]
+
+    @property
+    def account(self) -> str:
+        """Return its owner."""
+        return self.received.account
 
 
 async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
@@ -70,9 +74,7 @@ async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
     assert isinstance(first, events.SubmissionReceived), (
         "a number is the sequence of the first event"
     )
-    return SubmissionHistory(
-        submission_id, first.account, first.problem, [event.fact for event in history]
-    )
+    return SubmissionHistory(submission_id, first, [event.fact for event in history])
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,31 @@ class Submissions:
             partial(self.ports.blobs.put, data, TEXT_MEDIA),
         )
 
+    async def write_note(self, number: int, caller: Caller, note: Note) -> None:
+        """Replace the private note on one's own submission. Raises `Refused` and `Failed`."""
+        submission = await self.load_own(number, caller)
+        await self.ports.people.say_note(submission.account, submission.id, note)
+
+    async def repeat_request(self, number: int, caller: Caller, mode: str) -> SubmissionRequest:
+        """Return the request that submits one's own submission again, in this mode.
+
+        Raises `Refused` and `Failed`.
+        """
+        received = (await self.load_own(number, caller)).received
+        try:
+            source = await self.ports.blobs.get(received.source.digest)
+        except BlobNotFound as missing:
+            message = f"the source of submission {number} is no longer stored: send the file again"
+            raise Refused("not_found", message, "number") from missing
+        return SubmissionRequest(
+            name=received.name,
+            source=source,
+            problem=received.problem,
+            mode=mode,
+            gpus=(received.gpu,),
+            case=received.case if mode == received.mode else 0,
+        )
+
     async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:
         """Load the caller's own submission. Raises `Refused` (such as `not_yours`) and `Failed`.
 
@@ -116,10 +143,10 @@ class Submissions:
         """
         submission = await load_submission(self.ports, number)
         if submission.account == caller.account:
-            check_problem(caller, submission.problem)
+            check_problem(caller, submission.received.problem)
             return submission
         try:
-            self.feed.now().check_sees(caller, submission.problem)
+            self.feed.now().check_sees(caller, submission.received.problem)
         except Refused as refused:
             message = f"there is no submission {number}"
             raise Refused("unknown_submission", message, "number") from refused
@@ -175,6 +202,10 @@ class NoteRequest(RequestModel):
 
     note: NoteText = ""
     tag: Tag = ""
+
+    def to_note(self) -> Note:
+        """Return the note, without empty fields."""
+        return Note(self.note or None, self.tag or None)
 
 
 class SubmissionForm(FormModel):
@@ -263,9 +294,8 @@ def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authent
     @router.put("/submissions/{number}/note")
     async def note(number: NumberInPath, body: NoteRequest, caller: Submitter) -> SubmissionNote:
         """Replace the private note on one's own submission."""
-        submission = await submissions.load_own(number, caller)
-        new_note = Note(body.note or None, body.tag or None)
-        await submissions.ports.people.say_note(submission.account, submission.id, new_note)
+        new_note = body.to_note()
+        await submissions.write_note(number, caller, new_note)
         return SubmissionNote(number=number, note=new_note.note, tag=new_note.tag)
 
 

@@ -1,0 +1,124 @@
+"""Reads files that a run produces: the samples of its timed cases, and tables of a profiler."""
+
+import gzip
+import io
+import math
+import re
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shared.errors import Failed
+
+SAMPLES = "samples.json.gz"
+# The ending of the tables that torch's profiler writes.
+TABLE = "-table.txt"
+TABLE_LINES_MAX = 200
+_NAME_HEADING, _CALLS_HEADING = "Name", "# of Calls"
+# The time of a kernel itself: the GPU's where there is one.
+_TIME_HEADINGS = ("Self CUDA", "Self device", "Self CPU")
+_COLUMN_GAP = re.compile(r"\s{2,}")
+
+
+class CaseSamples(NamedTuple):
+    """The counted calls of a timed case, by the process that made them. Units: microseconds."""
+
+    name: str
+    processes: Sequence[Sequence[float]]
+
+    @property
+    def times_us(self) -> list[float]:
+        """The times of all processes."""
+        return [time_us for times_us in self.processes for time_us in times_us]
+
+
+class _Block(msgspec.Struct):
+    time_us: list[float | None]
+    is_counted: bool = True
+
+
+class _Process(msgspec.Struct):
+    blocks: list[_Block]
+
+    @property
+    def counted_us(self) -> list[float]:
+        return [
+            time_us
+            for block in self.blocks
+            if block.is_counted
+            for time_us in block.time_us
+            if time_us is not None
+        ]
+
+
+class _Case(msgspec.Struct):
+    processes: list[_Process]
+
+
+class _Samples(msgspec.Struct):
+    cases: dict[str, _Case]
+
+
+def read_samples(packed: bytes, bytes_max: int) -> list[CaseSamples]:
+    """Return the counted calls of each timed case from a file of samples.
+
+    Raises `Failed` if it cannot be read or has more than `bytes_max` unpacked.
+    """
+    try:
+        with gzip.open(io.BytesIO(packed)) as file:
+            samples = msgspec.json.decode(file.read(bytes_max), type=_Samples)
+    except (OSError, EOFError, zlib.error, ValueError, msgspec.MsgspecError) as error:
+        raise Failed(f"the samples cannot be read: {type(error).__name__} {error}") from error
+    cases = []
+    for name, case in samples.cases.items():
+        processes = [process.counted_us for process in case.processes]
+        cases.append(CaseSamples(name, [times_us for times_us in processes if times_us]))
+    return [case for case in cases if case.processes]
+
+
+def slow(values: Sequence[float]) -> float:
+    """Return the 99th percentile, where a chart ends so that one slow call does not flatten it."""
+    return sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)) - 1)]
+
+
+def counts(values: Sequence[float], low: float, high: float, bins: int) -> list[int]:
+    """Count the values in each bin from the lowest to the highest.
+
+    >>> counts([1.0, 1.0, 2.0, 9.0], 1.0, 2.0, 2)
+    [2, 1]
+    """
+    bin_counts = [0] * bins
+    for value in values:
+        if value <= high:
+            part = (value - low) / (high - low) if high > low else 0.0
+            bin_counts[min(int(part * bins), bins - 1)] += 1
+    return bin_counts
+
+
+class KernelTime(NamedTuple):
+    """A row of a profiler's table: the time of a kernel itself, as text, and its calls."""
+
+    kernel: str
+    self_time: str
+    calls: str
+
+
+def read_kernel_times(table: bytes) -> list[KernelTime]:
+    """Return the rows of a table written by torch's profiler; none for any other text.
+
+    >>> read_kernel_times(b"  Name    Self CPU    # of Calls  \\n aten::mm    33.2ms    1  \\n")
+    [KernelTime(kernel='aten::mm', self_time='33.2ms', calls='1')]
+    """
+    headings: list[str] = []
+    rows = []
+    for line in table.decode(errors="replace").splitlines()[:TABLE_LINES_MAX]:
+        cells = _COLUMN_GAP.split(line.strip())
+        if _NAME_HEADING in cells and _CALLS_HEADING in cells:
+            headings = cells
+        elif headings and len(cells) == len(headings) and not line.startswith("---"):
+            row = dict(zip(headings, cells, strict=True))
+            self_time = next((row[column] for column in _TIME_HEADINGS if column in row), "")
+            rows.append(KernelTime(row[_NAME_HEADING], self_time, row[_CALLS_HEADING]))
+    return rows

@@ -1,0 +1,179 @@
+"""The page of a submission: its charts, its forms, and the comparison with another one."""
+
+import gzip
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import structs
+
+from shared import events
+from shared.events import Artefact, Blob
+from tests.ingest.test_site_pages import page_of, run
+from tests.ingest.ways import Ways, open_ways
+from tests.support.lives import BLOB, Life
+
+pytestmark = pytest.mark.server
+
+BLOCK = {"time_us": [4.0, 5.0, None, 6.0], "is_counted": True}
+SLOW_BLOCK = {"time_us": [400.0], "is_counted": False}
+SAMPLES = {"cases": {"<n>": {"processes": [{"blocks": [BLOCK, SLOW_BLOCK]}, {"blocks": [BLOCK]}]}}}
+PROFILE = b"  Name    Self CPU    # of Calls  \n aten::<mm>    33.2ms    7  \n"
+SOURCES = (b"def custom_kernel(data):\n    return data\n", b"def custom_kernel(data):\n    pass\n")
+
+
+@dataclass(frozen=True)
+class TimedLife(Life):
+    """A submission of which the samples and a profile are stored."""
+
+    samples: Blob = BLOB
+    profile: Blob = BLOB
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict of its run, with the files."""
+        table = Artefact(name="profile-0-table.txt", media="text/plain", blob=self.profile)
+        fact = super().completed()
+        return structs.replace(fact, samples=self.samples, artefacts=[table])
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with open_ways(postgres_dsn) as opened_ways:
+        yield opened_ways
+
+
+class Owner:
+    """The browser of the owner, which sends the forms of pages."""
+
+    def __init__(self, ways: Ways, http: httpx.AsyncClient) -> None:
+        self.http = http
+        _, self.csrf = ways.browser_credentials("owner")
+
+    async def send(self, path: str, **fields: str) -> httpx.Response:
+        """Send a form, and return its page: where it leads to, or with its error."""
+        answer = await self.http.post(path, data={"csrf": self.csrf} | fields)
+        return await self.http.get(answer.headers["location"]) if answer.is_redirect else answer
+
+
+@pytest.fixture
+async def owner(ways: Ways) -> AsyncIterator[Owner]:
+    headers, _ = ways.browser_credentials("owner")
+    async with ways.browser("owner", headers) as http:
+        yield Owner(ways, http)
+
+
+async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_them(
+    ways: Ways,
+) -> None:
+    blobs, account = ways.reads.blobs, ways.people["owner"].account
+    packed, source = gzip.compress(json.dumps(SAMPLES).encode()), await blobs.put(SOURCES[0])
+    files: dict[str, Any] = {
+        "samples": await blobs.put(packed),
+        "profile": await blobs.put(PROFILE),
+    }
+    broken = TimedLife("broken", account, samples=await blobs.put(b"no gzip"))
+    numbers = await run(ways, TimedLife("own", account, source=source.digest, **files), broken)
+    path = f"/submissions/{numbers['own']}"
+    text = await page_of(ways, path, "owner")
+    assert text.count('<path class="bars"') == 2
+    assert "<strong>&lt;n&gt;</strong>" in text
+    assert "median 5 µs, fastest 4 µs, 6 calls in 2 processes<" in text
+    assert "aten::&lt;mm&gt;" in text
+    assert ">33.2ms<" in text
+    assert '<span class="keyword">return</span> data' in text
+    assert re.search(r'class="reached"><span class="name">check<', text)
+    # The files belong to the owner, and the source is not released.
+    text = await page_of(ways, path)
+    for secret in ("<path", "33.2ms", "custom_kernel", "Manage", "Cancel it"):
+        assert secret not in text
+    # The page does without a file that cannot be read.
+    text = await page_of(ways, f"/submissions/{numbers['broken']}", "owner")
+    assert "<path" not in text
+    assert "Environment" in text
+    # Two submissions are compared as far as both are visible.
+    digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]
+    lives = (
+        Life("a", account, 100.0, source=digests[0]),
+        Life("b", account, 50.0, source=digests[1]),
+    )
+    numbers = await run(ways, *lives)
+    path = f"/submissions/{numbers['a']}/compare"
+    text = await page_of(ways, path, "owner")
+    assert f'href="{path}?with={numbers["b"]}"' in text
+    text = await page_of(ways, f"{path}?with=%23{numbers['b']}", "owner")
+    assert "0.500" in text
+    assert "100 µs" in text
+    assert '<span class="removed">-    return data</span>' in text
+    assert '<span class="added">+    pass</span>' in text
+    text = await page_of(ways, f"{path}?with={numbers['b']}")
+    assert "0.500" in text
+    assert "cannot see both sources" in text
+    assert "return data" not in text
+    assert "log in</a> to choose from yours" in await page_of(ways, path)
+    assert "such as 12" in await page_of(ways, f"{path}?with=x", status=422)
+    await page_of(ways, f"{path}?with={ways.names['mine']}", status=404)
+
+
+async def test_the_forms_of_an_owner_act_as_the_api_does(ways: Ways, owner: Owner) -> None:
+    path = f"/submissions/{ways.names['mine']}"
+    text = (await owner.http.get(path)).text
+    assert 'value="cancel"' in text
+    text = (await owner.send(path, action="note", note="tiles <b>", tag="v1")).text
+    assert "The note is saved." in text
+    assert 'name="note" maxlength="500" value="tiles &lt;b&gt;"' in text
+    assert 'title="a-z, 0-9, _, . and -, first a letter or a digit" value="v1"' in text
+    for fields, status, message in (
+        ({"action": "note", "note": "kept", "tag": "V 1"}, 422, "Tag: write at most 32"),
+        ({"action": "note", "note": "x" * 501}, 422, "Note: write at most 500 characters"),
+        ({"action": "appeal"}, 422, "Appeal: write 1 to 10,000 characters"),
+        ({"action": "appeal", "text": "🙂" * 10_000}, 409, "There is nothing to appeal"),
+        ({"action": "withdraw"}, 422, "Withdraw: confirm that"),
+        ({"action": "praise"}, 422, "Action: expected cancel, note"),
+        ({"action": "note", "csrf": "0"}, 403, "reload it and try again"),
+    ):
+        answer = await owner.send(path, **fields)
+        assert (answer.status_code, answer.text.count('role="alert"')) == (status, 1), fields
+        assert message in answer.text
+    # What was typed is still there.
+    answer = await owner.send(path, action="note", note="kept", tag="V 1")
+    assert 'value="kept"' in answer.text
+    # The same file is submitted again, once.
+    resubmit = f"{path}/resubmit"
+    text = (await owner.http.get(resubmit)).text
+    assert '<option value="test" selected>' in text
+    (key,) = re.findall(r'name="key" value="([^"]+)"', text)
+    first = await owner.send(resubmit, key=key, mode="benchmark")
+    again = await owner.send(resubmit, key=key, mode="benchmark")
+    assert "It is submitted." in first.text
+    assert "mode benchmark" in first.text
+    assert first.url == again.url
+    assert f"{path}?" not in str(first.url)
+    answer = await owner.send(resubmit, key=key, mode="fast")
+    assert (answer.status_code, "one of test, benchmark" in answer.text) == (400, True)
+    answer = await owner.send(resubmit, key="", mode="test")
+    assert (answer.status_code, "reload this page" in answer.text) == (400, True)
+    text = (await owner.send(path, action="cancel")).text
+    assert "and its quota will be refunded" in text
+    assert "It was asked to end without a verdict." in text
+    assert 'value="cancel"' not in text
+    text = (await owner.send(path, action="withdraw", is_sure="yes")).text
+    assert "It is withdrawn from its leaderboard." in text
+    # A decision about another submission is appealed.
+    numbers = await run(ways, Life("own", ways.people["owner"].account))
+    number = numbers["own"]
+    path = f"/submissions/{number}"
+    assert 'value="appeal"' not in (await owner.http.get(path)).text
+    ruling = await ways.door.admin(
+        "POST", f"submissions/{number}/disqualify", rule="copied", reason="it is a copy"
+    )
+    assert ruling.is_success, ruling.text
+    await owner.http.get(f"/submissions/{ruling.json()['seq']}")
+    assert 'value="appeal"' in (await owner.http.get(path)).text
+    text = (await owner.send(path, action="appeal", text="I wrote it.\r\nReally.")).text
+    assert "The appeal is filed." in text
+    assert "<dt>Appeal</dt><dd>filed" in text
+    assert 'value="appeal"' not in text
