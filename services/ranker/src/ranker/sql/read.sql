@@ -55,10 +55,6 @@ where (%(slug)s::text is null or problem.slug = %(slug)s)
 order by problem.slug, problem.number desc
 limit %(limit)s;
 
--- name: roofs
--- The minimum work of a version's timed cases, and its ranking rule.
-select roofs, ranking_by from problem where slug = %(slug)s and number = %(number)s limit 1;
-
 -- name: newest_version
 -- The newest version of a problem, for an audit.
 select number from problem where slug = %(slug)s order by number desc limit 1;
@@ -359,6 +355,15 @@ where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 1000;
 
+-- name: entry_cases
+-- The cases of the runs behind some submissions under one problem version.
+select result.submission, run.cases
+from scored as result
+join run on run.id = result.run
+where result.submission = any(%(submissions)s::text[])
+  and result.problem_number = %(problem_number)s
+limit 100;
+
 -- name: submission
 -- One submission with its newest run, its result under the newest version that it has one under,
 -- and later decisions about it.
@@ -559,9 +564,9 @@ limit 1000;
 
 -- name: records
 -- The records of a leaderboard, newest first; `is_standing` unless invalidated since.
-select record.seq, record.problem_number as problem_version, record.submission,
-       submission.number,
-       record.account as participant_id, participant.name as participant, record.score_us, record.previous_us, record.at,
+select record.seq, record.problem, record.gpu, record.problem_number as problem_version,
+       record.submission, submission.number, record.account as participant_id,
+       participant.name as participant, record.score_us, record.previous_us, record.at,
        moderation.excluded_seq is null and ban.account is null as is_standing
 from record
 join submission on submission.id = record.submission
@@ -571,6 +576,25 @@ left join ban on ban.account = record.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 where record.problem = %(problem)s and record.gpu = %(gpu)s
   and record.problem_number = %(number)s
+order by record.seq desc
+limit %(limit)s;
+
+-- name: recent_records
+-- The newest standing records of all leaderboards that the reader can see.
+select record.seq, record.problem, record.gpu, record.problem_number as problem_version,
+       record.submission, submission.number, record.account as participant_id,
+       participant.name as participant, record.score_us, record.previous_us, record.at,
+       true as is_standing
+from record
+join submission on submission.id = record.submission
+left join accounts.participant on participant.account = record.account
+left join leaderboard on leaderboard.slug = record.problem
+left join moderation on moderation.submission = record.submission
+left join ban on ban.account = record.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where moderation.excluded_seq is null and ban.account is null
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or record.problem = any(%(members_of)s::text[]))
 order by record.seq desc
 limit %(limit)s;
 
