@@ -12,8 +12,15 @@ from fastapi import APIRouter, Path, Request, Response
 from ingest.login.web import Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import IntervalBar, make_bar, make_scale
-from ingest.site.reads import PageReads, api_path, find_visitor, read_in_time
+from ingest.site.reads import (
+    PageReads,
+    api_path,
+    find_visitor,
+    read_if_possible,
+    read_in_time,
+)
 from shared.api.cases import Case
+from shared.api.moderation import Seals
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 from shared.events import HARNESS_CODE
@@ -126,10 +133,11 @@ def add_submission_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None
     async def submission_page(request: Request, number: NumberInPath) -> Response:
         """A submission; it follows the events while the submission is not over."""
         visitor = await find_visitor(request, web, ranker)
-        submission, source = await read_in_time(
+        submission, source, seals = await read_in_time(
             asyncio.gather(
                 visitor.reads.read(api_path("submissions", number), FullSubmission),
                 read_source(visitor.reads, number),
+                read_if_possible(visitor.reads.read(api_path("audit", "seals"), Seals, limit=1)),
             )
         )
         # Others than the owner and staff get no timing of stages, environment or log.
@@ -147,6 +155,10 @@ def add_submission_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None
             "cases_more": max(0, sum(not case.is_hidden for case in submission.cases) - CASES_MAX),
             "hidden": Counter(case.verdict for case in submission.cases if case.is_hidden),
             "event_words": EVENT_WORDS,
+            "result_seq": next(
+                (entry.seq for entry in submission.timeline if entry.type == "RunCompleted"), None
+            ),
+            "seal": seals.items[0] if seals and seals.items else None,
             "log": captured_log(submission),
             "harness": submission.environment.get(HARNESS_CODE, ""),
             "harness_name": HARNESS_CODE,
