@@ -6,12 +6,13 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
 from math import ceil, floor, log, log10
-from typing import NamedTuple
-
-from PIL import Image, ImageDraw, ImageFont
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.api.baselines import Baseline
 from shared.api.leaderboards import Record
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 # Space at both ends of an axis, in per cent.
 MARGIN = 4.0
@@ -221,7 +222,12 @@ class PreviewLine(NamedTuple):
 
 @lru_cache(PREVIEWS_MAX)
 def draw_preview(title: str, subtitle: str, lines: Sequence[PreviewLine]) -> bytes:
-    """Return a PNG with the first entries of a leaderboard."""
+    """Return a PNG with the first entries of a leaderboard.
+
+    Pillow is imported when an image is drawn: most processes draw none.
+    """
+    from PIL import Image, ImageDraw
+
     width, height = PREVIEW_SIZE
     left, right = PREVIEW_MARGIN, width - PREVIEW_MARGIN
     image = Image.new("RGB", PREVIEW_SIZE, PAGE)
@@ -246,17 +252,17 @@ def draw_preview(title: str, subtitle: str, lines: Sequence[PreviewLine]) -> byt
     return file.getvalue()
 
 
-def _fit_font(
-    text: str, width: int, size: int
-) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def _fit_font(text: str, width: int, size: int) -> "FreeTypeFont | ImageFont":
     """Return the largest font, up to a size, in which a text has at most a width."""
     length = _preview_font(size).getlength(text)
     return _preview_font(min(size, int(size * width / length)) if length else size)
 
 
 @lru_cache(PREVIEWS_MAX)
-def _preview_font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def _preview_font(size: int) -> "FreeTypeFont | ImageFont":
     """Return a font of this machine, or that of Pillow, which has fewer characters."""
+    from PIL import ImageFont
+
     try:
         return ImageFont.truetype(FONT_FILE, size)
     except OSError:

@@ -325,7 +325,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         """List every leaderboard that has an entry, or those of one problem."""
         seq = await read_checkpoint(sources.reads)
         problem = None if query.problem is None else query.problem.lower()
-        filters = {"problem": problem, "top": query.top, "at": now()}
+        filters = {"problem": problem, "top": query.top}
         rows = await sources.view(reader).rows("leaderboards", **filters)
         items = convert(rows, list[models.LeaderboardLine])
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)

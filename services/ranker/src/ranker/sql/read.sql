@@ -61,22 +61,30 @@ select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
 -- Every (problem, GPU type) with an entry that the reader can see, and its fastest entries.
-select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count,
-       board.best_us, board.own_us, coalesce(leaders.leaders, '[]') as leaders
+select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count, (
+           select first_us
+           from tie_group
+           where tie_group.problem = board.problem and tie_group.gpu = board.gpu
+             and tie_group.problem_number = board.problem_number
+           order by first_us, first_number
+           limit 1
+       ) as best_us, (
+           select score_us
+           from entry
+           where entry.problem = board.problem and entry.gpu = board.gpu
+             and entry.problem_number = board.problem_number
+             and entry.account = %(reader)s::text and not entry.is_hidden
+           limit 1
+       ) as own_us, coalesce(leaders.leaders, '[]') as leaders
 from (
-    select problem, problem_number, gpu, count(account) as entries_count,
-           min(score_us) as best_us,
-           min(score_us) filter (where account = %(reader)s::text) as own_us
-    from entry
-    where not exists (
-        select 1 from ban
-        where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
-    )
-      and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
-          select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
+    select problem, problem_number, gpu, sum(entries_count)::bigint as entries_count
+    from tie_block
+    where (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
+          select 1 from leaderboard where slug = tie_block.problem and visibility = 'closed'
       ))
       and (%(problem)s::text is null or problem = %(problem)s)
     group by problem, problem_number, gpu
+    having sum(entries_count) > 0
     order by problem, problem_number desc, gpu
     limit 1000
 ) as board

@@ -1,7 +1,7 @@
 // Shows new rows and records of a leaderboard while its page is visible. Without scripts: reload.
 "use strict";
 
-const REFRESH_MS_MIN = 1000;
+const REFRESH_MS_MIN = 500;
 // Where no stream can be opened, such as when too many are.
 const POLL_MS = 10000;
 
