@@ -45,8 +45,8 @@ PAGES = {
 }
 LOADED = re.compile(rb'<(?:script src|link rel="stylesheet" href)="([^"]+)"')
 STATEMENTS_NOTE = (
-    "one each for the problem, the entries, what is shown of them, the goals of the version, its "
-    "versions and the records"
+    "one each for the problem, the entries, what is shown of them, the problem's versions and the "
+    "records; two more where the problem has baselines or milestones"
 )
 
 
@@ -86,7 +86,9 @@ async def count_statements(dsn: str) -> int:
         return reads.statements
 
 
-async def read_pages(url: str, readers: int, for_s: float) -> tuple[dict[str, Row], dict[str, float]]:
+async def read_pages(
+    url: str, readers: int, for_s: float
+) -> tuple[dict[str, Row], dict[str, float]]:
     """Open each page again and again."""
     rows, weights_kb = {}, {}
     for name, path in PAGES.items():

@@ -246,7 +246,9 @@ def draw_preview(title: str, subtitle: str, lines: Sequence[PreviewLine]) -> byt
         draw.text((left, y), line.rank, FAINT, font)
         draw.text((right - score_width, y), line.score, TEXT, font)
         name_width = int(right - score_width - left - 120)
-        draw.text((left + 90, y), line.participant, TEXT, _fit_font(line.participant, name_width, 40))
+        draw.text(
+            (left + 90, y), line.participant, TEXT, _fit_font(line.participant, name_width, 40)
+        )
     file = BytesIO()
     image.save(file, "PNG", optimize=True)
     return file.getvalue()

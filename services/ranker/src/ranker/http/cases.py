@@ -173,14 +173,20 @@ def goals_router(sources: ReadSources) -> APIRouter:
 
 
 async def read_goals(
-    view: ReaderView, board: LeaderboardKey, at: datetime | None, best_us: float | None
+    view: ReaderView,
+    board: LeaderboardKey,
+    newest: Row,
+    at: datetime | None,
+    best_us: float | None,
 ) -> LeaderboardGoals:
     """Read what the entries of a leaderboard are compared with, now or at an instant.
 
-    `best_us` is the score of the first entry. Raises Failed.
+    `newest` is the newest version of the problem, `best_us` the score of the first entry. Raises
+    Failed.
     """
     version = {"problem": board.problem, "number": board.problem_number}
-    rows = await view.rows("goals", **version)
+    is_newest = newest["problem_version"] == board.problem_number
+    rows = [newest] if is_newest else await view.rows("goals", **version)
     if not rows:
         return LeaderboardGoals([], "", board.gpu, [], [], {})
     (goals,) = rows

@@ -25,6 +25,7 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        ) as gpus_closed, problem.cases_count, problem.ranking_by, problem.budgets_s,
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
+       problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
        leaderboard.archived_at, (
            select max(known.number) from problem as known where known.slug = problem.slug
