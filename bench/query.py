@@ -31,7 +31,7 @@ WARM, ASKED, ASKED_SMOKE = 50, 1000, 50
 START_S_MAX = 60.0
 # So much more, at most, may the largest leaderboard cost than the smallest.
 FLAT_MAX = 2.0
-STATEMENTS_MAX = {"first page": 4, "a submission": 5}
+STATEMENTS_MAX = {"first page": 3, "a submission": 5}
 
 
 class Row(NamedTuple):

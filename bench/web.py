@@ -45,8 +45,8 @@ PAGES = {
 }
 LOADED = re.compile(rb'<(?:script src|link rel="stylesheet" href)="([^"]+)"')
 STATEMENTS_NOTE = (
-    "one each for the problem, the entries, what is shown of them, the problem's versions and the "
-    "records; two more where the problem has baselines or milestones"
+    "one each for the problem, the entries, what is shown of them, and the records; two more where "
+    "the problem has baselines or milestones"
 )
 
 

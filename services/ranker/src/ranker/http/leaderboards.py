@@ -355,11 +355,11 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
         )
         page = await pages.read(page_request)
         best_us = find_best_us(page_request, page)
-        goals, versions, records = await asyncio.gather(
+        goals, records = await asyncio.gather(
             read_goals(view, board, problem, page_request.at, best_us),
-            sources.reads.rows("versions", problem=board.problem),
             read_records(view, board, query.records),
         )
+        versions = problem["leaderboards"]
         body = models.Leaderboard(
             problem=board.problem,
             title=problem["title"],

@@ -7,7 +7,8 @@ select seq from checkpoint where name = 'ranker' limit 1;
 select pg_current_snapshot()::text as snapshot;
 
 -- name: problems
--- The newest version of each problem that the reader can see, or one at a version.
+-- The newest version of each problem that the reader can see, or one at a version. Of one problem,
+-- also the entries of its leaderboards by GPU type and version, newest first.
 select distinct on (problem.slug) problem.slug, problem.number as problem_version,
        problem.digest, problem.title,
        coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
@@ -29,7 +30,19 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
        leaderboard.archived_at, (
            select max(known.number) from problem as known where known.slug = problem.slug
-       ) as newest_version
+       ) as newest_version,
+       case when %(slug)s::text is not null then (
+           select coalesce(json_agg(json_build_object(
+                      'gpu', counted.gpu, 'problem_version', counted.problem_number,
+                      'entries_count', counted.entries_count
+                  ) order by counted.problem_number desc, counted.gpu), '[]')
+           from (
+               select gpu, problem_number, sum(entries_count) as entries_count
+               from tie_block
+               where tie_block.problem = problem.slug
+               group by gpu, problem_number
+           ) as counted
+       ) end as leaderboards
 from problem
 left join leaderboard on leaderboard.slug = problem.slug
 where (%(slug)s::text is null or problem.slug = %(slug)s)
@@ -105,15 +118,6 @@ left join lateral (
     left join accounts.participant on participant.account = line.account
 ) as leaders on %(top)s > 0
 order by board.problem, board.problem_number desc, board.gpu
-limit 1000;
-
--- name: versions
--- The versions of a problem with entries, newest first, by GPU type.
-select gpu, problem_number as problem_version, sum(entries_count)::bigint as entries_count
-from tie_block
-where problem = %(problem)s
-group by gpu, problem_number
-order by problem_number desc, gpu
 limit 1000;
 
 -- name: ladder
