@@ -22,7 +22,7 @@ from ranker.http.access import (
 )
 from ranker.http.leaderboards import find_leaderboard, read_checkpoint
 from ranker.http.queues import describe_wait
-from ranker.http.responses import NumberInPath, Version, json_response
+from ranker.http.responses import NumberInPath, json_response
 from ranker.service.progress import LEADERBOARDS
 from shared.api.leaderboards import LeaderboardChange
 from shared.api.queues import Queue
@@ -278,17 +278,14 @@ def events_router(sources: ReadSources) -> APIRouter:
         gpu: str,
         request: Request,
         reader: CurrentReader,
-        after: SequenceQuery = 0,
-        version: Version = None,
-        last_event_id: LastEventId = None,
+        last_event_id: LastEventId = 0,
     ) -> TypedResponse[LeaderboardChange] | LiveResponse:
-        """Live: `changed` when the leaderboard may have changed after a sequence; then read it."""
-        await find_leaderboard(sources.view(reader), slug, gpu, version)
+        """Live: `changed` at once and when the leaderboard may have changed; then read it."""
+        await find_leaderboard(sources.view(reader), slug, gpu, None)
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
             change = LeaderboardChange(as_of=await read_checkpoint(sources.reads))
             return json_response(request, change)
-        after_seq = after if last_event_id is None else last_event_id
-        return live_response(_leaderboard_changes(sources, after_seq))
+        return live_response(_leaderboard_changes(sources, last_event_id or 0))
 
     return router
