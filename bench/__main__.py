@@ -18,7 +18,9 @@ from bench import figures, results
 from bench.figures import Figure
 
 # A benchmark is a module of this folder: `python -m bench.NAME [--smoke]` reports its figures.
-BENCHMARKS = ("turnaround", "counts", "query", "pipeline", "api", "discord", "replay", "harness")
+BENCHMARKS = (
+    *("turnaround", "counts", "query", "web", "pipeline", "api", "discord", "replay", "harness"),
+)
 SMOKE_S_MAX = 180.0
 WHOLE_S_MAX = 3600.0
 STOP_S_MAX = 90.0

@@ -31,7 +31,7 @@ WARM, ASKED, ASKED_SMOKE = 50, 1000, 50
 START_S_MAX = 60.0
 # So much more, at most, may the largest leaderboard cost than the smallest.
 FLAT_MAX = 2.0
-STATEMENTS_MAX = {"first page": 6, "a submission": 5}
+STATEMENTS_MAX = {"first page": 3, "a submission": 5}
 
 
 class Row(NamedTuple):
@@ -54,7 +54,8 @@ class Row(NamedTuple):
         )
 
 
-async def _publish(url: str) -> None:
+async def publish(url: str) -> None:
+    """Write the problems into the log."""
     nc = await connect(url, "bench")
     await ensure_streams(nc)
     await replay_log.write(NatsLog(nc), 2)
@@ -86,7 +87,7 @@ def measure(runs: int, folder: Path, asked: int) -> list[Row]:
         return await asyncio.to_thread(ask, url) is not None
 
     try:
-        asyncio.run(_publish(ground.nats.url))
+        asyncio.run(publish(ground.nats.url))
         with ground.service("ranker"):
             asyncio.run(eventually(is_up, START_S_MAX))
         asyncio.run(fill(ground.postgres.dsn, runs))

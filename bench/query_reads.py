@@ -47,6 +47,12 @@ class CountingReads:
         self.statements = 0
         self.buffers: dict[str, int] = {}
 
+    def client(self, **options: Any) -> httpx.AsyncClient:
+        """A client of a read API in this process, which runs its statements here."""
+        sources = ReadSources(self, ProjectionProgress(), Live(), _nothing, MemoryBlobStore())
+        transport = httpx.ASGITransport(create_app(sources))
+        return httpx.AsyncClient(transport=transport, base_url="http://ranker", **options)
+
     async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
         """The rows of a statement of sql/read.sql."""
         self.statements += 1
@@ -83,14 +89,8 @@ async def count(dsn: str) -> Mapping[str, Cost]:
     async with create_pool(dsn, 1, 4, SCHEMA) as connections:
         for name, path in PATHS.items():
             reads = CountingReads(connections)
-            app = create_app(
-                ReadSources(reads, ProjectionProgress(), Live(), _nothing, MemoryBlobStore())
-            )
-            transport = httpx.ASGITransport(app)
             headers = {READER_HEADER: encode_reader(Asker(is_staff=True))}
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://ranker", headers=headers
-            ) as http:
+            async with reads.client(headers=headers) as http:
                 answer = await http.get(path)
             assert answer.status_code == 200, answer.text
             found[name] = Cost(reads.statements, sum(reads.buffers.values()))

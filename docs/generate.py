@@ -15,6 +15,7 @@ from docs import bus, catalogue, gpus
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.service.progress import ProjectionProgress
+from shared.api.leaderboards import LeaderboardChange
 from shared.api.submissions import HistoryEnd, Progress
 from shared.events import (
     CATALOGUE,
@@ -54,18 +55,24 @@ EXAMPLES: dict[str, object] = {
     "state": "active",
 }
 TEXT: dict[str, Any] = {"schema": {"type": "string"}}
-# Which schema the data of each server-sent event has; those of the log have their type's name.
-STREAM: dict[str, Any] = {
-    "schema": {"type": "string", "description": "Server-sent events; see docs/http.md."},
-    "x-events": {
-        name: {"$ref": f"#/components/schemas/{kind}"}
-        for name, kind in (
-            ("*", "HistoryEvent"),
-            ("queue", "Queue"),
-            ("progress", "Progress"),
-            ("end", "HistoryEnd"),
-        )
-    },
+
+
+def stream(**events: str) -> dict[str, Any]:
+    """A stream of server-sent events, each with the schema of its data."""
+    return {
+        "schema": {"type": "string", "description": "Server-sent events; see docs/http.md."},
+        "x-events": {
+            name: {"$ref": f"#/components/schemas/{kind}"} for name, kind in events.items()
+        },
+    }
+
+
+# The events of the log have their type's name.
+HISTORY: dict[str, str] = {
+    "*": "HistoryEvent",
+    "queue": "Queue",
+    "progress": "Progress",
+    "end": "HistoryEnd",
 }
 VALUES = (
     *(Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem),
@@ -74,7 +81,10 @@ VALUES = (
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.
 MEDIA: dict[str, dict[str, Any]] = {
-    "/v1/submissions/{number}/events": {"text/event-stream": STREAM},
+    "/v1/submissions/{number}/events": {"text/event-stream": stream(**HISTORY)},
+    "/v1/leaderboards/{slug}/{gpu}/events": {
+        "text/event-stream": stream(changed=LeaderboardChange.__name__)
+    },
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
     "/v1/harnesses/{digest}": {"application/zip": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},

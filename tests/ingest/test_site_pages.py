@@ -3,6 +3,9 @@
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from xml.etree import ElementTree as ET
 
 import pytest
 from msgspec import structs
@@ -19,8 +22,9 @@ from tests.support.waits import eventually
 pytestmark = pytest.mark.server
 
 BOARD = "/leaderboards/identity/CPU"
-# What a page may ask of Postgres beside the route of the leaderboard itself.
-MORE_STATEMENTS_MAX = 3
+ATOM = "{http://www.w3.org/2005/Atom}"
+# What a page may ask of Postgres beside the route of the leaderboard itself: its records.
+MORE_STATEMENTS_MAX = 1
 STYLED = re.compile(r"<style|\sstyle=|\son[a-z]+=")
 
 
@@ -89,25 +93,21 @@ async def page_of(ways: Ways, path: str, name: str = "nobody", status: int = 200
 
 async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Ways) -> None:
     await name_account(ways, "p1", "<script>alert(1)</script>")
-    await run(ways, Run("slow", "p1", 130.0))
-    await run(ways, Run("fast", "p2", 100.0))
-
-    async def has_both_records() -> bool:
-        return (await page_of(ways, BOARD)).count('class="standing"') == 2
-
-    await eventually(has_both_records)
+    for count, life in enumerate((Run("slow", "p1", 130.0), Run("fast", "p2", 100.0)), 1):
+        await run(ways, life)
+        await eventually(partial(has_records, ways, count))
     numbers = await run(
         ways,
         Run("close", ways.people["owner"].account, 100.05),
         Run("b1", "platform:baseline", 110.0, baseline="eager"),
     )
     text = await page_of(ways, BOARD)
-    assert "<script" not in text
+    assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "&lt;i&gt;Identity&lt;/i&gt; on CPU" in text
     # Both of the first are marked and explained; the baseline is between the entries.
     assert text.count('class="rank">1=<') == 2
-    assert text.count("tied: the intervals overlap") == 2
+    assert text.count("tied: the 95 % intervals overlap") == 2
     order = [text.index(mark) for mark in (f"#{numbers['fast']}<", ">eager<", "&lt;script")]
     assert order == sorted(order)
     assert "Baselines without a time here: absent (not run)" in text
@@ -121,11 +121,46 @@ async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Wa
     assert f'href="{BASE}{BOARD}"' in text
     assert ">you<" not in text
     assert ">you<" in await page_of(ways, BOARD, "owner")
+    await check_previews(ways, text, numbers)
     # Another version has no entries, but is offered.
     first = await page_of(ways, f"{BOARD}?version=1")
     assert "No entry yet" in first
     assert '<option value="2">' in first
     assert f"--leaderboard identity --gpu CPU --url {BASE}" in first
+
+
+async def has_records(ways: Ways, count: int) -> bool:
+    """Whether the leaderboard has so many records."""
+    return len((await ways.reads.get("records"))["items"]) == count
+
+
+async def check_previews(ways: Ways, text: str, numbers: dict[str, int]) -> None:
+    """The feed, the image and the times of cases that the page of a leaderboard links to."""
+    assert f'data-events="/v1{BOARD}/events"' in text
+    (feed_path,) = re.findall(r'type="application/atom\+xml" title="[^"]+" href="([^"]+)"', text)
+    (image,) = re.findall(r'property="og:image" content="([^"]+)"', text)
+    async with ways.browser("nobody", {}) as browser:
+        page = await browser.get(feed_path)
+        picture = await browser.get(image)
+        tag = {"If-None-Match": picture.headers["etag"]}
+        assert (await browser.get(image, headers=tag)).status_code == 304
+    assert page.headers["content-type"].startswith("application/atom+xml")
+    feed = ET.fromstring(page.content)  # noqa: S314  (ours)
+    ids = [entry.findtext(f"{ATOM}id") for entry in feed.findall(f"{ATOM}entry")]
+    assert len(set(ids)) == 2
+    titles = [entry.findtext(f"{ATOM}title") for entry in feed.findall(f"{ATOM}entry")]
+    assert titles == ["100 µs by a deleted name", "130 µs by <script>alert(1)</script>"]
+    for updated in feed.iter(f"{ATOM}updated"):
+        assert datetime.fromisoformat(updated.text or "").tzinfo is not None
+    assert feed.findtext(f"{ATOM}id") == f"{BASE}{BOARD}"
+    assert picture.headers["content-type"] == "image/png"
+    assert picture.content.startswith(b"\x89PNG\r\n")
+    assert (await page_of(ways, f"{BOARD}/cases")).count("<strong>") == 1
+    front = await page_of(ways, "/?gpu=CPU")
+    assert "Recent records" in front
+    assert f'href="/submissions/{numbers["fast"]}"' in front
+    assert "No active leaderboard matches" in await page_of(ways, "/?gpu=MI300")
+    assert "<option selected>MI300</option>" in await page_of(ways, "/?gpu=MI300&language=cuda")
 
 
 async def test_a_page_asks_little_and_is_sent_once(ways: Ways) -> None:
@@ -198,7 +233,7 @@ async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways)
 
     text = await eventually(has_read_the_log)
     assert "&lt;script&gt;" in text
-    assert "<script" not in text
+    assert "<script>" not in text
     assert "<img" not in text
     assert 'href="javascript' not in text
     assert '<code class="formula">y_1 &lt; y_2</code>' in text
@@ -222,6 +257,8 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
     text = await page_of(ways, f"/submissions/{numbers['good']}")
     assert 'id="why">Why this rank' in text
     assert "the agent reported its signed result" in text
+    assert "verified: the agent signed the result" in text
+    assert "the next seal will cover these events" in text
     assert "100 ± 10 µs" in text
     assert "You cannot see its source: everybody sees it once" in text
     # The environment and the output are for the owner.

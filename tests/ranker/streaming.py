@@ -50,7 +50,8 @@ class StreamListener:
         elif "" in lines:
             self.comments += 1
         elif "id" in lines:
-            assert json.loads(lines["data"])["id"] == int(lines["id"])
+            data = json.loads(lines["data"])
+            assert data.get("id", data.get("as_of")) == int(lines["id"])
             self.places.append(int(lines["id"]))
             self.types.append(lines["event"])
         elif lines["event"] == "end":

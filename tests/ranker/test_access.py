@@ -16,7 +16,7 @@ from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="a contest")
-LISTS = ("problems", "leaderboards", "submissions")
+LISTS = ("problems", "leaderboards", "submissions", "records")
 PAGES = (
     "problems/identity",
     "problems/identity/files/task.py",
@@ -24,6 +24,8 @@ PAGES = (
     "leaderboards/identity/CPU",
     "leaderboards/identity/CPU/records",
     "leaderboards/identity/CPU/history",
+    "leaderboards/identity/CPU/cases",
+    "leaderboards/identity/CPU/events",
     "leaderboards/identity/CPU/history?participant=Ada",
     "participants/Ada/history?problem=identity&gpu=CPU",
 )
@@ -57,13 +59,18 @@ async def items(reads: Reads, path: str, headers: dict[str, str]) -> list[Any]:
 
 async def test_a_closed_board_is_there_for_members_and_staff_alone(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
+
+    async def has_record() -> bool:
+        return bool(await items(reads, "records", as_(None)))
+
+    await eventually(has_record)
     await change(reads, CLOSED)
     number = submission["number"]
     pages = (*PAGES, *(f"submissions/{number}{suffix}" for suffix in ("", "/cases", "/events")))
     pages = (*pages, f"submissions/{number}/files/log.txt", f"compare?a={number}&b={number}")
     for headers in (as_(None), as_("grace"), as_("ada")):
         assert [await status(reads, page, headers) for page in pages] == [404] * len(pages)
-        assert [await items(reads, item, headers) for item in LISTS] == [[], [], []]
+        assert [await items(reads, item, headers) for item in LISTS] == [[]] * len(LISTS)
     assert all([await items(reads, item, as_("grace", "identity")) for item in LISTS])
     assert await status(reads, f"submissions/{number}", as_("grace", "identity")) == 200
 

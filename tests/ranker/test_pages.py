@@ -74,6 +74,9 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
     newest, oldest = await eventually(records)
     assert (newest["submission"], newest["previous_us"], newest["is_standing"]) == ("b", 100, True)
     assert (oldest["participant"], oldest["previous_us"]) == ("Ada", None)
+    recent = (await reads.get("records?limit=1"))["items"]
+    assert recent == [newest]
+    assert (await reads.get(f"{BOARD}?records=1"))["records"] == recent
     cheat = events.SubmissionDisqualified(rule="r", reason="cheat")
     await say(reads.log, subjects.moderation("b"), cheat)
 
@@ -81,6 +84,7 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
         return not (await records())[0]["is_standing"]
 
     await eventually(fallen)
+    assert (await reads.get("records"))["items"] == [oldest]
 
 
 async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:

@@ -173,3 +173,23 @@ async def test_a_place_that_is_none_is_refused(
 async def test_a_history_that_is_not_there_is_refused_at_once(line: Line) -> None:
     answer = await line.http.get(line.events(12345))
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_submission")
+
+
+async def test_a_leaderboards_stream_says_when_to_read_it_again(line: Line) -> None:
+    url, heard = f"{line.url}/v1/leaderboards/identity/CPU/events", StreamListener()
+    listening = asyncio.create_task(listen(line.http, url, heard))
+    # What happened before comes at once.
+    await eventually(lambda: heard.last)
+    before = heard.last
+    life = Life("s1")
+    await line.received(life)
+    assert heard.last == before, "a submission changes no leaderboard before its end"
+    await line.go_on(life)
+    await eventually(lambda: heard.last > before)
+    (entry,) = await line.reads.board()
+    assert entry["submission"] == "s1"
+    assert set(heard.types) == {"changed"}
+    after = await line.http.get(url, headers={"Accept": "application/json"})
+    assert after.json() == {"as_of": await line.reads.log.last()}
+    line.stopping.set()
+    await asyncio.wait_for(listening, 30)

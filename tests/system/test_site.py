@@ -15,10 +15,67 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
+# axe-core 4.14.1 of the npm registry, unchanged.
+AXE = ROOT / "tests/support/axe-core/axe.min.js"
 PHONE, DESKTOP = 375, 1280
 SLOW = f"import time\ntime.sleep(8)\n{HONEST}"
-MAIN = "document.querySelector('main').innerText"
 CURRENT_STEP = "document.querySelector('.steps [aria-current] .name').innerText"
+LONG_NAME = "a-participant-with-a-long-name32"
+# Every page, and a text that it shows. `{number}` is a ranked submission.
+PAGES = {
+    "/": "Active leaderboards",
+    "/?q=vector": "Vector",
+    "/?gpu=CPU&language=python&tag=memory": "Vector",
+    "/leaderboards/identity/CPU": LONG_NAME,
+    # Both are folded from the archive, up to an instant.
+    "/leaderboards/identity/CPU?as_of=2999-01-01": LONG_NAME,
+    "/leaderboards/identity/CPU?as_of=2020-01-01T12:00": "There was no entry at that moment",
+    "/leaderboards/identity/CPU/cases": LONG_NAME,
+    "/leaderboards/vectoradd/CPU": "No entry yet",
+    "/leaderboards/vectoradd/CPU/cases": "No entry has public times",
+    "/problems/vectoradd": "Statement",
+    "/submissions/{number}": "Why this rank",
+    "/submissions/{number}/compare": "Write the number of a submission",
+    "/submissions/{number}/compare?with={number}": "The sources are equal",
+    "/leaderboards/nothing/CPU": "What you can do",
+    "/cli": "Install it",
+    "/login": "Log in",
+}
+# Scripts show instants otherwise.
+MAIN = """(() => {
+    const main = document.querySelector('main').cloneNode(true);
+    main.querySelectorAll('time, [data-until], noscript').forEach((part) => part.remove());
+    return main.textContent.replace(/\\s+/g, ' ').trim();
+})()"""
+FAULTS = """[
+    ...performance.getEntriesByType('resource').map((entry) => entry.name)
+        .filter((name) => !name.startsWith(location.origin)),
+    ...(document.documentElement.scrollWidth > innerWidth ? ['wider than the window'] : []),
+    ...(document.querySelectorAll('h1').length === 1 ? [] : ['not one h1']),
+    ...[...document.querySelectorAll('input, select')]
+        .filter((field) => field.type !== 'hidden' && !field.labels.length)
+        .map((field) => 'no label: ' + field.name),
+]"""
+VIOLATIONS = """axe.run({resultTypes: ['violations'], preload: false}).then(
+    (results) => results.violations
+        .filter((rule) => ['serious', 'critical'].includes(rule.impact))
+        .map((rule) => `${rule.id}: ${rule.nodes.slice(0, 3).map((node) => node.html).join(' ')}`)
+)"""
+# When each event of the leaderboard arrived, and when each row was first shown.
+WATCH = """(() => {
+    const board = document.getElementById('board');
+    window.arrivals = [];
+    window.rows = {};
+    const note = () => board.querySelectorAll('tr[data-number]').forEach(
+        (row) => { window.rows[row.dataset.number] ??= performance.now(); }
+    );
+    note();
+    new MutationObserver(note).observe(board, {childList: true});
+    new EventSource(board.dataset.events).addEventListener('changed', (event) => {
+        window.arrivals.push([Number(event.lastEventId), performance.now()]);
+    });
+})()"""
+ROW_MS_MAX = 1000
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -30,63 +87,53 @@ async def opened() -> AsyncIterator[Browser]:
         yield found
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def tab(opened: Browser) -> AsyncIterator[Tab]:
+    """A window that records what its console reports."""
+    async with opened.tab("about:blank") as found:
+        await found.call("Page.bringToFront")
+        for domain in ("Log", "Runtime"):
+            await found.call(f"{domain}.enable")
+        yield found
+
+
 async def open_page(tab: Tab, url: str) -> None:
     """Open a page and wait until all that it loads is there."""
     await tab.call("Page.navigate", url=url)
     await tab.until(f"location.href === '{url}' && document.readyState === 'complete'")
 
 
-async def faults(tab: Tab, url: str) -> list[str]:
-    """What the page loads from elsewhere, and how far it is wider than its window."""
-    script = """[
-        ...performance.getEntriesByType('resource').map((entry) => entry.name)
-            .filter((name) => !name.startsWith(location.origin)),
-        ...(document.documentElement.scrollWidth > innerWidth ? ['wider than the window'] : []),
-        ...(document.querySelectorAll('h1').length === 1 ? [] : ['not one h1']),
-        ...[...document.querySelectorAll('input, select')]
-            .filter((field) => field.type !== 'hidden' && !field.labels.length)
-            .map((field) => 'no label: ' + field.name),
-    ]"""
-    return [f"{url}: {fault}" for fault in await tab.run(script)]
+async def faults(tab: Tab, path: str) -> list[str]:
+    """What is wrong with the page that is open, and what axe-core finds to be serious."""
+    await tab.run(f"{AXE.read_text(encoding='utf-8')};0")
+    found = [*await tab.run(FAULTS), *await tab.run(VIOLATIONS)]
+    return [f"{path}: {fault}" for fault in found]
 
 
-async def test_every_page_is_readable_without_scripts_at_every_size(
-    platform: Running, opened: Browser
+async def test_every_page_is_accessible_and_readable_without_scripts_at_every_size(
+    platform: Running, tab: Tab
 ) -> None:
     add_problem(platform.url, ROOT / "problems" / "vectoradd")
-    with Person(platform.url, "a-participant-with-a-long-name32") as person:
+    with Person(platform.url, LONG_NAME) as person:
         number = person.submit(HONEST, mode="ranked")
         person.end(number)
-    paths = {
-        "/": "Active leaderboards",
-        "/?q=vector": "Vector",
-        "/leaderboards/identity/CPU": "a-participant-with-a-long-name32",
-        # Both are folded from the archive, up to an instant.
-        "/leaderboards/identity/CPU?as_of=2999-01-01": "a-participant-with-a-long-name32",
-        "/leaderboards/identity/CPU?as_of=2020-01-01T12:00": "There was no entry at that moment",
-        "/leaderboards/vectoradd/CPU": "No entry yet",
-        "/problems/vectoradd": "Statement",
-        f"/submissions/{number}": "Why this rank",
-        f"/submissions/{number}/compare": "Write the number of a submission",
-        f"/submissions/{number}/compare?with={number}": "The sources are equal",
-        "/leaderboards/nothing/CPU": "What you can do",
-        "/cli": "Install it",
-        "/login": "Log in",
-    }
+    pages = {path.format(number=number): text for path, text in PAGES.items()}
     found: list[str] = []
-    async with opened.tab("about:blank") as tab:
-        for domain in ("Log", "Runtime"):
-            await tab.call(f"{domain}.enable")
-        await tab.call("Emulation.setScriptExecutionDisabled", value=True)
-        for width in (PHONE, DESKTOP):
-            await tab.size(width, 900)
-            for scheme in ("light", "dark"):
-                feature = {"name": "prefers-color-scheme", "value": scheme}
-                await tab.call("Emulation.setEmulatedMedia", features=[feature])
-                for path, text in paths.items():
-                    await open_page(tab, f"{platform.url}{path}")
-                    assert text in await tab.run(MAIN), path
-                    found += await faults(tab, f"{path} at {width}, {scheme}")
+    texts: dict[str, str] = {}
+    for width in (PHONE, DESKTOP):
+        await tab.size(width, 900)
+        for scheme in ("light", "dark"):
+            feature = {"name": "prefers-color-scheme", "value": scheme}
+            await tab.call("Emulation.setEmulatedMedia", features=[feature])
+            for path, text in pages.items():
+                await open_page(tab, f"{platform.url}{path}")
+                texts[path] = await tab.run(MAIN)
+                assert text in texts[path], path
+                found += await faults(tab, f"{path} at {width}, {scheme}")
+    await tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    for path in pages:
+        await open_page(tab, f"{platform.url}{path}")
+        assert await tab.run(MAIN) == texts[path], path
     # The answer to a page that does not exist is an error for the browser, too.
     found += [line for line in tab.complaints if "/leaderboards/nothing/" not in line]
     assert found == []
@@ -113,3 +160,26 @@ async def test_every_open_page_of_a_submission_follows_it_to_its_end(
                 assert await tab.run("document.querySelectorAll('pre.copy button').length") == 1
                 assert await faults(tab, "the page that was followed") == []
                 assert tab.complaints == []
+
+
+async def test_an_open_leaderboard_shows_a_new_row_within_a_second_of_its_event(
+    platform: Running, tab: Tab
+) -> None:
+    await open_page(tab, f"{platform.url}/leaderboards/identity/CPU")
+    await tab.run(WATCH)
+    await tab.until("window.arrivals.length > 0")
+    with Person(platform.url, "newcomer") as person:
+        number = person.submit(HONEST, mode="ranked")
+        person.end(number)
+        path, accept = f"/v1/submissions/{number}/events", {"Accept": "application/json"}
+        history = person.http.get(path, headers=accept).json()
+    row_at = await tab.until(f"window.rows[{number}]")
+    ranked_seq = next(event["id"] for event in history if event["type"] == "SubmissionRanked")
+    arrivals = await tab.run("window.arrivals")
+    event_at = next(at for seq, at in arrivals if seq >= ranked_seq)
+    assert row_at - event_at <= ROW_MS_MAX
+    assert await tab.run("document.getElementById('news').textContent") == "The ranking changed."
+    # Instants are local, with the time in UTC as their title.
+    await open_page(tab, f"{platform.url}/")
+    assert await tab.run("document.querySelector('time.instant').title.endsWith('UTC')")
+    assert tab.complaints == []

@@ -29,7 +29,7 @@ from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.ranker_http import RankerClient
 from ingest.reads import StreamLimiter
-from ingest.settings import LOOPBACK, Settings, load
+from ingest.settings import Settings, load
 from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
 from ingest.webhooks import Webhooks
 from shared import events, leaderboards, lifecycle, wire
@@ -43,6 +43,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor, MonitorMetrics
 from shared.nats.streams import ensure_streams
 from shared.postgres import WriteProbe, create_pool, migrate
+from shared.settings import LOOPBACK
 
 POOL_MAX = 8
 SAVE_S_MAX = 5.0

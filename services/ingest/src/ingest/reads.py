@@ -28,6 +28,7 @@ OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
 HARNESS = "/v1/harnesses/{digest}"
 HISTORY = "/v1/submissions/{number}/events"
+LEADERBOARD_CHANGES = "/v1/leaderboards/{slug}/{gpu}/events"
 EVENTS, JSON = "text/event-stream", "application/json"
 
 
@@ -176,9 +177,10 @@ def reads_router(
         return ProxiedDownload(downloads, path, caller.reader, person)
 
     @router.get(HISTORY)
-    async def events(number: int, request: Request) -> Response:
-        """The history of a submission, as live server-sent events or as a JSON array."""
-        caller, path = await auth.caller(request), f"/v1/submissions/{number}/events"
+    @router.get(LEADERBOARD_CHANGES)
+    async def events(request: Request) -> Response:
+        """The history of a submission or the changes of a leaderboard, live or as JSON."""
+        path, caller = _quote_path(request.scope["path"]), await auth.caller(request)
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
             return await proxy_read(path, request, caller)
@@ -190,7 +192,7 @@ def reads_router(
         return await proxy_read(path, request, await _authenticate(auth, path, request))
 
     # One route each, so that ingest itself answers other paths with 404 or 405.
-    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY}):
+    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY, LEADERBOARD_CHANGES}):
         router.add_api_route(path, read, methods=["GET"])
     return router
 

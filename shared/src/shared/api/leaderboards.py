@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.baselines import Baseline, Milestone
-from shared.api.cases import Interval, Speedups, Verdict
+from shared.api.cases import Case, Interval, Speedups, Verdict
 from shared.api.fields import (
     ApiModel,
     Microseconds,
@@ -101,6 +101,23 @@ class GpuLeaderboard(ApiModel, frozen=True, kw_only=True):
     agents_online: int
 
 
+class Record(ApiModel, frozen=True, kw_only=True):
+    """A score that was the best when it was set; `is_standing` unless it was invalidated since."""
+
+    seq: SequenceNumber
+    problem: str
+    gpu: str
+    problem_version: int
+    submission: str
+    number: SubmissionNumber
+    participant_id: str
+    participant: str | None
+    score_us: Microseconds
+    previous_us: Microseconds | None
+    at: Timestamp
+    is_standing: bool
+
+
 class Leaderboard(ApiModel, frozen=True, kw_only=True):
     """One leaderboard, best first, as of an event of the log."""
 
@@ -117,6 +134,9 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     gpu_leaderboards: Annotated[
         list[GpuLeaderboard], Meta(description="The GPU types of the problem, each a leaderboard.")
     ]
+    records: Annotated[
+        list[Record], Meta(description="The newest records, as many as `records` asks for.")
+    ] = []
     best_us: Annotated[
         Microseconds | None, Meta(description="The score of the first entry, on every page.")
     ]
@@ -128,25 +148,39 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     parked: Parked | None
 
 
-class Record(ApiModel, frozen=True, kw_only=True):
-    """A score that was the best when it was set; `is_standing` unless it was invalidated since."""
+class Records(ApiModel, frozen=True, kw_only=True):
+    """Records, newest first."""
 
-    seq: SequenceNumber
-    problem_version: int
-    submission: str
+    items: list[Record]
+    as_of: SequenceNumber
+
+
+class EntryCases(ApiModel, frozen=True, kw_only=True):
+    """An entry of a leaderboard with the times of its public cases."""
+
+    rank: int
+    is_tied: bool
     number: SubmissionNumber
     participant_id: str
     participant: str | None
     score_us: Microseconds
-    previous_us: Microseconds | None
-    at: Timestamp
-    is_standing: bool
+    cases: list[Case]
 
 
-class Records(ApiModel, frozen=True, kw_only=True):
-    """The records of a leaderboard, newest first."""
+class LeaderboardCases(ApiModel, frozen=True, kw_only=True):
+    """The cases of the fastest entries of a leaderboard, best first."""
 
-    items: list[Record]
+    problem: str
+    title: str
+    gpu: str
+    problem_version: int
+    items: list[EntryCases]
+    as_of: SequenceNumber
+
+
+class LeaderboardChange(ApiModel, frozen=True, kw_only=True):
+    """A message of a leaderboard's stream: it may have changed, up to this event."""
+
     as_of: SequenceNumber
 
 

@@ -36,6 +36,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     budgets_s: Budgets
     source_bytes_max: int
     languages: list[str]
+    tags: Annotated[list[str] | None, Meta(description="As the author chose them.")]
     manifest: Digest
     published_at: Timestamp
     visibility: Visibility
@@ -169,7 +170,6 @@ class FullProblem(Problem, frozen=True, kw_only=True):
 
     authors: list[str] | None
     difficulty: str | None
-    tags: list[str] | None
     lang: str | None
     description: str
     templates: Annotated[dict[str, str], Meta(description="The file of each language.")]

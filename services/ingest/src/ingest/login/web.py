@@ -187,17 +187,28 @@ class Web:
         """
         message = error.reason if error else ""
         text = self._render_public(request, template, session, error=message, **values)
-        etag = f'"{hashlib.sha256(text.encode()).hexdigest()[:ETAG_CHARS]}"'
-        headers = HEADERS | {"Cache-Control": REVALIDATED, "ETag": etag, "Vary": "Cookie"}
-        if has_script:
-            headers["Content-Security-Policy"] = SCRIPT_POLICY
+        policy = SCRIPT_POLICY if has_script else POLICY
         if error is not None:
+            headers = HEADERS | {"Content-Security-Policy": policy}
             return HTMLResponse(text, STATUS_BY_CODE.get(error.code, 400), headers)
+        return self.revalidated(request, text.encode(), "text/html", policy)
+
+    def revalidated(
+        self, request: Request, data: bytes, media_type: str, policy: str = POLICY
+    ) -> Response:
+        """Return what depends on the visitor, or 304 if the browser has it."""
+        etag = f'"{hashlib.sha256(data).hexdigest()[:ETAG_CHARS]}"'
+        headers = HEADERS | {
+            "Content-Security-Policy": policy,
+            "Cache-Control": REVALIDATED,
+            "ETag": etag,
+            "Vary": "Cookie",
+        }
         # A proxy that compresses a page makes its tag a weak one.
         known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
         if etag in map(str.strip, known):
             return Response(None, 304, headers)
-        return HTMLResponse(text, headers=headers)
+        return Response(data, headers=headers, media_type=media_type)
 
     def error_page(self, request: Request, error: Refused | Failed) -> Response:
         """Render an error, with the next step."""

@@ -1,15 +1,20 @@
-"""Positions in charts, in per cent of their size; the templates draw them as inline SVG."""
+"""Positions in charts, which the templates draw as inline SVG, and preview images of pages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
+from io import BytesIO
 from itertools import pairwise
 from math import ceil, floor, log, log10
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.api.baselines import Baseline
 from shared.api.leaderboards import Record
 from shared.presentation.run_files import CaseSamples, counts, slow
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 # Space at both ends of an axis, in per cent.
 MARGIN = 4.0
@@ -23,6 +28,12 @@ BINS = 48
 PROCESSES_MAX = 16
 # A bar of a histogram that is not empty can be seen, in per cent of the highest one.
 BAR_MIN = 4
+# The size that sites show as a large preview, and the colours of static/site.css.
+PREVIEW_SIZE = (1200, 630)
+PREVIEW_MARGIN = 80
+PREVIEWS_MAX = 64
+PAGE, TEXT, FAINT, FIRST = "#ffffff", "#1a1d21", "#5b636e", "#0b5cad"
+FONT_FILE = "DejaVuSans.ttf"
 
 
 class LogScale(NamedTuple):
@@ -268,3 +279,62 @@ def _draw_process(scale: LogScale, times_us: Sequence[float], high_us: float) ->
     heights = [max(BAR_MIN, round(100 * count / highest)) if count else 0 for count in bin_counts]
     steps = "".join(f"V{100 - height}H{index}" for index, height in enumerate(heights, 1))
     return ProcessBars(len(times_us), f"M0 100{steps}V100Z")
+
+
+class PreviewLine(NamedTuple):
+    """An entry in a preview image."""
+
+    rank: str
+    participant: str
+    score: str
+
+
+@lru_cache(PREVIEWS_MAX)
+def draw_preview(title: str, subtitle: str, lines: Sequence[PreviewLine]) -> bytes:
+    """Return a PNG with the first entries of a leaderboard.
+
+    Pillow is imported when an image is drawn: most processes draw none.
+    """
+    from PIL import Image, ImageDraw
+
+    width, height = PREVIEW_SIZE
+    left, right = PREVIEW_MARGIN, width - PREVIEW_MARGIN
+    image = Image.new("RGB", PREVIEW_SIZE, PAGE)
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((0, 0, 24, height), fill=FIRST)
+    draw.text((left, 50), "Warpboard", FIRST, _preview_font(34))
+    draw.text((left, 115), title, TEXT, _fit_font(title, right - left, 64))
+    draw.text((left, 200), subtitle, FAINT, _preview_font(44))
+    if not lines:
+        draw.text((left, 350), "No entry yet. Yours can be the first.", TEXT, _preview_font(40))
+    font = _preview_font(40)
+    for index, line in enumerate(lines):
+        y = 310 + 90 * index
+        draw.line((left, y - 20, right, y - 20), fill="#d5d9df", width=2)
+        score_width = font.getlength(line.score)
+        draw.text((left, y), line.rank, FAINT, font)
+        draw.text((right - score_width, y), line.score, TEXT, font)
+        name_width = int(right - score_width - left - 120)
+        draw.text(
+            (left + 90, y), line.participant, TEXT, _fit_font(line.participant, name_width, 40)
+        )
+    file = BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _fit_font(text: str, width: int, size: int) -> "FreeTypeFont | ImageFont":
+    """Return the largest font, up to a size, in which a text has at most a width."""
+    length = _preview_font(size).getlength(text)
+    return _preview_font(min(size, int(size * width / length)) if length else size)
+
+
+@lru_cache(PREVIEWS_MAX)
+def _preview_font(size: int) -> "FreeTypeFont | ImageFont":
+    """Return a font of this machine, or that of Pillow, which has fewer characters."""
+    from PIL import ImageFont
+
+    try:
+        return ImageFont.truetype(FONT_FILE, size)
+    except OSError:
+        return ImageFont.load_default(size)

@@ -1,6 +1,11 @@
-"""The page of a leaderboard: entries with their intervals, ties in words, and records over time."""
+"""The pages of a leaderboard, with its preview image and its feed of records.
+
+The page has entries with their intervals, ties in words, and records over time. Another page has
+the times of each case.
+"""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any, NamedTuple
@@ -10,21 +15,29 @@ from fastapi import APIRouter, Request, Response
 
 from ingest.login.web import Web
 from ingest.ports import ReadProxy
-from ingest.site.charts import IntervalBar, LogScale, draw_records, make_bar, make_scale
-from ingest.site.reads import (
-    READ_S_MAX,
-    PageReads,
-    api_path,
-    find_visitor,
-    read_if_possible,
-    read_in_time,
+from ingest.site.charts import (
+    RECORDS_MAX,
+    IntervalBar,
+    LogScale,
+    PreviewLine,
+    draw_preview,
+    draw_records,
+    make_bar,
+    make_scale,
 )
+from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
 from shared.api.baselines import Baseline
-from shared.api.leaderboards import Entry, Leaderboard, RecordHistory
+from shared.api.cases import Case
+from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
 from shared.errors import Refused
+from shared.presentation.units import one_line, rank_text, spread_text
 
 ENTRIES_MAX = 100
 RECORDS_LISTED_MAX = 50
+FEED_RECORDS_MAX = 50
+PREVIEW_ENTRIES_MAX = 3
+CASE_ENTRIES_MAX = 20
+CASES_MAX = 50
 # A past leaderboard is folded from the archive.
 PAST_READ_S_MAX = 25.0
 VERSION_MAX = 2**31 - 1
@@ -41,12 +54,16 @@ class LeaderboardAddress(NamedTuple):
     version: int | None = None
     as_of: datetime | None = None
 
-    def path(self, **changes: Any) -> str:
-        """Return the address of the page, with changes."""
+    def path(self, page: str = "", **changes: Any) -> str:
+        """Return the address of the page or of another page of it, with changes.
+
+        >>> LeaderboardAddress("copy", "H100", 2).path("/cases")
+        '/leaderboards/copy/H100/cases?version=2'
+        """
         address = self._replace(**changes)
         query = {"version": address.version, "as_of": address.as_of and address.as_of.isoformat()}
         text = urlencode({name: value for name, value in query.items() if value})
-        path = f"/leaderboards/{quote(address.slug, safe='')}/{quote(address.gpu, safe='')}"
+        path = f"/leaderboards/{quote(address.slug, safe='')}/{quote(address.gpu, safe='')}{page}"
         return f"{path}?{text}" if text else path
 
 
@@ -99,7 +116,7 @@ def describe_tie(entry: Entry, leader: Entry) -> str:
     if entry.interval_us and leader.interval_us:
         low_us = max(entry.interval_us[0], leader.interval_us[0])
         if low_us <= min(entry.interval_us[1], leader.interval_us[1]):
-            return "tied: the intervals overlap"
+            return "tied: the 95 % intervals overlap"
     if entry.score_us <= leader.score_us * (1 + max(entry.delta, leader.delta)):
         return f"tied: within {100 * max(entry.delta, leader.delta):.2g} % of each other"
     return "tied: the difference is within the uncertainty"
@@ -146,61 +163,158 @@ def _page_scale(board: Leaderboard) -> LogScale:
     return make_scale(times_us, STRETCH)
 
 
-async def _read_page(
-    reads: PageReads, address: LeaderboardAddress, cursor: str | None
-) -> tuple[Leaderboard, RecordHistory | None]:
-    """Read the leaderboard and its records at the same time. Raises `Refused` and `Failed`."""
+class CaseColumn(NamedTuple):
+    """A case of a leaderboard, and the best time of the entries that are shown."""
+
+    name: str
+    best_us: float | None
+
+
+class CaseTimes(NamedTuple):
+    """An entry, and its times of the cases; None for a case that it does not have."""
+
+    entry: EntryCases
+    cases: Sequence[Case | None]
+
+
+def list_case_times(
+    entries: Sequence[EntryCases],
+) -> tuple[Sequence[CaseColumn], Sequence[CaseTimes]]:
+    """Return the cases of a leaderboard as columns, and a row for each entry."""
+    by_entry = [{case.name: case for case in entry.cases} for entry in entries]
+    names = list(dict.fromkeys(name for cases in by_entry for name in cases))[:CASES_MAX]
+    times_us = {
+        name: [cases[name].time_us or inf for cases in by_entry if name in cases] for name in names
+    }
+    columns = [CaseColumn(name, min(times_us[name])) for name in names]
+    rows = [
+        CaseTimes(entry, [cases.get(name) for name in names])
+        for entry, cases in zip(entries, by_entry, strict=True)
+    ]
+    return columns, rows
+
+
+async def read_leaderboard(
+    reads: PageReads,
+    address: LeaderboardAddress,
+    cursor: str | None = None,
+    *,
+    limit: int = ENTRIES_MAX,
+    records: int = RECORDS_MAX,
+) -> Leaderboard:
+    """Read a leaderboard with its records. Raises `Refused` and `Failed`."""
     path = api_path("leaderboards", address.slug, address.gpu)
     at = address.as_of and address.as_of.isoformat()
-    page = {"limit": ENTRIES_MAX, "version": address.version, "as_of": at, "cursor": cursor}
-    history_path, version = f"{path}/history", address.version
+    query = {"limit": limit, "records": records, "version": address.version, "as_of": at}
     return await read_in_time(
-        asyncio.gather(
-            reads.read(path, Leaderboard, **page),
-            read_if_possible(reads.read(history_path, RecordHistory, version=version)),
-        ),
+        reads.read(path, Leaderboard, **query, cursor=cursor),
         READ_S_MAX if at is None else PAST_READ_S_MAX,
     )
 
 
+def _leaderboard_values(
+    board: Leaderboard, requested: LeaderboardAddress, account: str | None
+) -> dict[str, Any]:
+    """Return the values of the page of a leaderboard."""
+    address = requested._replace(slug=board.problem, gpu=board.gpu)
+    versions = [board.problem_version, *(row.problem_version for row in board.other_versions)]
+    records = [
+        record for record in board.records if address.as_of is None or record.at <= address.as_of
+    ]
+    tabs = [
+        gpu
+        for gpu in board.gpu_leaderboards
+        if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
+    ]
+    return {
+        "board": board,
+        "address": address,
+        "rows": merge_rows(board, account),
+        "scale": _page_scale(board),
+        "is_all_provisional": all(entry.is_provisional for entry in board.items),
+        "has_roofline": any(entry.roofline_fraction is not None for entry in board.items),
+        "versions": sorted(versions, reverse=True),
+        "tabs": tabs,
+        "gpus_without_agents": [row.gpu for row in board.gpu_leaderboards if row not in tabs],
+        "unmeasured": [row for row in board.baselines if row.score_us is None],
+        "records": records[:RECORDS_LISTED_MAX],
+        "chart": draw_records(records, board.baselines),
+    }
+
+
 def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
-    """Add the page of a leaderboard."""
+    """Add the pages of a leaderboard."""
 
     @router.get("/leaderboards/{slug}/{gpu}")
     @router.head("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
-        """A leaderboard, now or at an instant, page by page."""
+        """A leaderboard, now or at an instant, page by page; the newest page follows changes."""
         version, as_of, cursor = (
             request.query_params.get(name, "") for name in ("version", "as_of", "cursor")
         )
         requested = LeaderboardAddress(slug, gpu, parse_version(version), parse_as_of(as_of))
         visitor = await find_visitor(request, web, ranker)
-        board, history = await _read_page(visitor.reads, requested, cursor or None)
-        address = requested._replace(slug=board.problem, gpu=board.gpu)
-        versions = [board.problem_version, *(row.problem_version for row in board.other_versions)]
-        records = [
-            record
-            for record in (history.items if history else ())
-            if address.as_of is None or record.at <= address.as_of
-        ]
-        tabs = [
-            gpu
-            for gpu in board.gpu_leaderboards
-            if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
-        ]
+        board = await read_leaderboard(visitor.reads, requested, cursor or None)
+        values = _leaderboard_values(board, requested, visitor.account)
+        values |= {"is_next": bool(cursor), "is_live": requested.as_of is None and not cursor}
+        return web.public_page(
+            request, "leaderboard.html", visitor.session, has_script=True, **values
+        )
+
+    @router.get("/leaderboards/{slug}/{gpu}/cases")
+    @router.head("/leaderboards/{slug}/{gpu}/cases")
+    async def cases(request: Request, slug: str, gpu: str) -> Response:
+        """The times of each case of the fastest entries."""
+        version = parse_version(request.query_params.get("version", ""))
+        visitor = await find_visitor(request, web, ranker)
+        path = api_path("leaderboards", slug, gpu, "cases")
+        board = await read_in_time(
+            visitor.reads.read(path, LeaderboardCases, version=version, limit=CASE_ENTRIES_MAX)
+        )
+        columns, rows = list_case_times(board.items)
         values: dict[str, Any] = {
             "board": board,
-            "address": address,
-            "rows": merge_rows(board, visitor.account),
-            "scale": _page_scale(board),
-            "is_all_provisional": all(entry.is_provisional for entry in board.items),
-            "has_roofline": any(entry.roofline_fraction is not None for entry in board.items),
-            "is_next": bool(cursor),
-            "versions": sorted(versions, reverse=True),
-            "tabs": tabs,
-            "gpus_without_agents": [row.gpu for row in board.gpu_leaderboards if row not in tabs],
-            "unmeasured": [row for row in board.baselines if row.score_us is None],
-            "records": records[:RECORDS_LISTED_MAX],
-            "chart": draw_records(records, board.baselines),
+            "address": LeaderboardAddress(board.problem, board.gpu, version),
+            "columns": columns,
+            "rows": rows,
         }
-        return web.public_page(request, "leaderboard.html", visitor.session, **values)
+        return web.public_page(request, "cases.html", visitor.session, **values)
+
+    _add_previews(router, web, ranker)
+
+
+def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    @router.get("/leaderboards/{slug}/{gpu}/feed.atom")
+    @router.head("/leaderboards/{slug}/{gpu}/feed.atom")
+    async def feed(request: Request, slug: str, gpu: str) -> Response:
+        """The newest standing records as an Atom feed."""
+        visitor = await find_visitor(request, web, ranker)
+        board = await read_leaderboard(
+            visitor.reads, LeaderboardAddress(slug, gpu), limit=1, records=FEED_RECORDS_MAX
+        )
+        text = web.templates.get_template("feed.xml").render(
+            board=board,
+            address=LeaderboardAddress(board.problem, board.gpu),
+            records=[record for record in board.records if record.is_standing],
+        )
+        return web.revalidated(request, text.encode(), "application/atom+xml")
+
+    @router.get("/leaderboards/{slug}/{gpu}/card.png")
+    @router.head("/leaderboards/{slug}/{gpu}/card.png")
+    async def preview(request: Request, slug: str, gpu: str) -> Response:
+        """The image that other sites show beside a link to the leaderboard."""
+        visitor = await find_visitor(request, web, ranker)
+        board = await read_leaderboard(
+            visitor.reads, LeaderboardAddress(slug, gpu), limit=PREVIEW_ENTRIES_MAX, records=0
+        )
+        lines = tuple(
+            PreviewLine(
+                rank_text(entry.rank, is_tied=entry.is_tied),
+                one_line(entry.participant or "name deleted", 40),
+                spread_text(entry.score_us, entry.interval_us),
+            )
+            for entry in board.items
+        )
+        title = one_line(board.title, 60)
+        image = await asyncio.to_thread(draw_preview, title, f"on {board.gpu}", lines)
+        return web.revalidated(request, image, "image/png")

@@ -1,7 +1,7 @@
 """The front page, the command line, schemas of problem files, what all pages load; all routes."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from importlib.resources import files
 from typing import Annotated, Any, NamedTuple
 
@@ -15,11 +15,11 @@ from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
-from ingest.site.problems import add_problem_pages
+from ingest.site.problems import LANGUAGES, add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.submission_forms import add_resubmission_page, add_submission_forms
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
-from shared.api.leaderboards import LeaderboardLine, Leaderboards
+from shared.api.leaderboards import LeaderboardLine, Leaderboards, Record, Records
 from shared.api.problems import Problem, Problems
 from shared.errors import Failed, Refused
 from shared.problems.schemas import problem_schemas
@@ -29,44 +29,66 @@ STATIC_S = 3600
 SCHEMA_S = 3600
 PROBLEMS_MAX = 200
 LEADERS_MAX = 3
+RECORDS_MAX = 8
 SEARCH_CHARS_MAX = 100
 API = "/v1/"
 STATIC = {
     "site.css": "text/css",
-    "copy.js": "text/javascript",
-    "follow.js": "text/javascript",
+    **dict.fromkeys(("board.js", "copy.js", "follow.js", "times.js"), "text/javascript"),
 }
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
+FilterText = Annotated[str, Query(max_length=SEARCH_CHARS_MAX)]
 
 
 class Overview(NamedTuple):
-    """The problems that a visitor can see; the entries of their newest versions, by GPU type."""
+    """What a visitor can see: problems, entries of their newest versions by GPU type, and records.
+
+    Without an answer of the read side, `problems` is None.
+    """
 
     problems: Problems | None
     lines: dict[str, dict[str, LeaderboardLine]]
+    records: Sequence[Record]
+
+
+class ProblemFilter(NamedTuple):
+    """The problems to show: by a GPU type, a language and a tag, each "" for all."""
+
+    gpu: str
+    language: str
+    tag: str
+
+    def accepts(self, problem: Problem) -> bool:
+        """Return whether to show a problem."""
+        return (
+            self.gpu in ("", *problem.gpus, *problem.gpus_closed)
+            and self.language in ("", *problem.languages)
+            and self.tag in ("", *(problem.tags or ()))
+        )
 
 
 async def read_overview(reads: PageReads, search: str) -> Overview:
     """Read the leaderboards; without problems if the read side does not answer in time."""
     filters = {"limit": PROBLEMS_MAX, "search": search or None}
     try:
-        problems, leaderboards = await read_in_time(
+        problems, leaderboards, records = await read_in_time(
             asyncio.gather(
                 reads.read(api_path("problems"), Problems, **filters),
                 read_if_possible(
                     reads.read(api_path("leaderboards"), Leaderboards, top=LEADERS_MAX)
                 ),
+                read_if_possible(reads.read(api_path("records"), Records, limit=RECORDS_MAX)),
             )
         )
     except Failed:
-        return Overview(None, {})
+        return Overview(None, {}, ())
     newest = {problem.slug: problem.problem_version for problem in problems.items}
     lines: dict[str, dict[str, LeaderboardLine]] = {}
     for line in leaderboards.items if leaderboards else ():
         if newest.get(line.problem) == line.problem_version:
             lines.setdefault(line.problem, {})[line.gpu] = line
-    return Overview(problems, lines)
+    return Overview(problems, lines, records.items if records else ())
 
 
 def example_options(problems: Sequence[Problem]) -> str:
@@ -111,16 +133,30 @@ def _add_missing_page(app: FastAPI, web: Web) -> None:
 def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/")
     @router.head("/")
-    async def home(request: Request, search: SearchText = "") -> Response:
-        """The front page: the leaderboards, and how to start."""
+    async def home(
+        request: Request,
+        search: SearchText = "",
+        gpu: FilterText = "",
+        language: FilterText = "",
+        tag: FilterText = "",
+    ) -> Response:
+        """The front page: the leaderboards, the newest records, and how to start."""
         visitor = await find_visitor(request, web, ranker)
         overview, wheel = await asyncio.gather(
             read_overview(visitor.reads, search.strip()), asyncio.to_thread(build_wheel)
         )
-        page = overview.problems
-        problems = page.items if page else []
+        page, filters = overview.problems, ProblemFilter(gpu, language, tag)
+        visible_problems = page.items if page else []
+        problems = [problem for problem in visible_problems if filters.accepts(problem)]
         values: dict[str, Any] = {
             "problems": problems if page else None,
+            "filters": filters,
+            "gpus": _options(gpu, (problem.gpus for problem in visible_problems)),
+            "languages": _options(language, (problem.languages for problem in visible_problems)),
+            "tags": _options(tag, (problem.tags or () for problem in visible_problems)),
+            "language_names": LANGUAGES,
+            "titles": {problem.slug: problem.title for problem in visible_problems},
+            "records": overview.records,
             # Those with entries come first; otherwise they are in the order of their names.
             "active": sorted(
                 (problem for problem in problems if problem.state == "active"),
@@ -129,11 +165,18 @@ def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "ended": [problem for problem in problems if problem.state != "active"],
             "lines": overview.lines,
             "search": search.strip(),
+            "is_filtered": bool(search.strip() or any(filters)),
             "has_more": page is not None and page.next_cursor is not None,
             "example_options": example_options(problems),
             "install_command": install_command(web.logins.public_url, wheel),
         }
-        return web.public_page(request, "home.html", visitor.session, **values)
+        return web.public_page(request, "home.html", visitor.session, has_script=True, **values)
+
+
+def _options(chosen: str, lists: Iterable[Sequence[str]]) -> list[str]:
+    """Return the values of a filter, with the chosen one."""
+    values = {value for values in lists for value in values}
+    return sorted(values | {chosen} if chosen else values)
 
 
 def _add_files(router: APIRouter) -> None:

@@ -83,4 +83,4 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "versions": range(problem.newest_version, oldest - 1, -1),
             "value_chars_max": VALUE_CHARS_MAX,
         }
-        return web.public_page(request, "problem.html", visitor.session, **values)
+        return web.public_page(request, "problem.html", visitor.session, has_script=True, **values)

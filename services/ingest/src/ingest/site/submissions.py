@@ -23,9 +23,17 @@ from ingest.site.charts import (
     make_scale,
 )
 from ingest.site.formatting import ANSI, highlight_code
-from ingest.site.reads import PageReads, Visitor, api_path, find_visitor, read_in_time
+from ingest.site.reads import (
+    PageReads,
+    Visitor,
+    api_path,
+    find_visitor,
+    read_if_possible,
+    read_in_time,
+)
 from shared.api.cases import Case
 from shared.api.leaderboards import Comparison
+from shared.api.moderation import Seals
 from shared.api.submissions import Download, FullSubmission, OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
@@ -323,9 +331,10 @@ class SubmissionPage:
 
     async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
         """Read a submission, and what the page derives from it."""
-        submission, source = await asyncio.gather(
+        submission, source, seals = await asyncio.gather(
             reads.read(api_path("submissions", number), FullSubmission),
             read_source(reads, number),
+            read_if_possible(reads.read(api_path("audit", "seals"), Seals, limit=1)),
         )
         code, histograms, profiles = await asyncio.gather(
             highlight_source(source.text, submission.name),
@@ -355,6 +364,10 @@ class SubmissionPage:
             "profiles": profiles,
             "event_words": EVENT_WORDS,
             "log": captured_log(printed),
+            "result_seq": next(
+                (entry.seq for entry in submission.timeline if entry.type == "RunCompleted"), None
+            ),
+            "seal": seals.items[0] if seals and seals.items else None,
             "harness": submission.environment.get(HARNESS_CODE, ""),
             "harness_name": HARNESS_CODE,
             "source": source,

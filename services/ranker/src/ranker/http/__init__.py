@@ -8,6 +8,7 @@ from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
 from ranker.http.downloads import downloads_router
 from ranker.http.events import events_router
+from ranker.http.histories import histories_router
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
 from ranker.http.problems import problems_router
@@ -25,6 +26,7 @@ ROUTERS = (
     comparison_router,
     problems_router,
     leaderboards_router,
+    histories_router,
     goals_router,
     moderation_router,
     queues_router,

@@ -26,7 +26,7 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.problems import SEED, ManifestCache, problem_row
 from ranker.http.responses import Limit, NumberInPath, json_response
-from ranker.service.leaderboard import key_values, read_ladder
+from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
 from shared.api import baselines as models
 from shared.api.cases import CaseShown
@@ -111,19 +111,6 @@ def make_public_cases(row: Row) -> list[Row]:
     return [case | {"roofline": case_roofline(roofs, row["gpu"], case)} for case in cases]
 
 
-async def add_roofline_shares(reads: Reads, board: LeaderboardKey, rows: list[Row]) -> list[Row]:
-    """Add to each row of a leaderboard its share of the roofline. Raises Failed."""
-    versions = await reads.rows("roofs", slug=board.problem, number=board.problem_number)
-    roofs = msgspec.convert(versions[0]["roofs"], list[Roof]) if versions else []
-    if not roofs:
-        return [row | {"roofline_fraction": None} for row in rows]
-    rule = versions[0]["ranking_by"]
-    return [
-        row | {"roofline_fraction": roofline_share(roofs, board.gpu, rule, row["score_us"])}
-        for row in rows
-    ]
-
-
 async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) -> list[Row]:
     """Add speed-ups over measured baselines to timed cases, if there are any. Raises Failed."""
     if not case_times_us(cases):
@@ -138,18 +125,28 @@ async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) ->
 
 
 class LeaderboardGoals(NamedTuple):
-    """The baselines and milestones of a leaderboard, and the baselines' scores."""
+    """What the entries of a leaderboard are compared with.
 
+    `roofs` are the minimum work of its timed cases, combined by `rule`; `scores_us` are those of
+    the baselines.
+    """
+
+    roofs: Sequence[Roof]
+    rule: str
+    gpu: str
     baselines: list[models.Baseline]
     milestones: list[models.Milestone]
     scores_us: Mapping[str, float]
 
     def against(self, row: Row) -> Row:
-        """A row of the leaderboard with its speed-ups."""
-        speedups = {
-            name: speedup(score_us, row["score_us"]) for name, score_us in self.scores_us.items()
+        """A row of the leaderboard with its speed-ups and its share of the roofline."""
+        score_us = row["score_us"]
+        speedups = {name: speedup(own_us, score_us) for name, own_us in self.scores_us.items()}
+        share = roofline_share(self.roofs, self.gpu, self.rule, score_us) if self.roofs else None
+        return row | {
+            "vs_baseline": {name: ratio for name, ratio in speedups.items() if ratio},
+            "roofline_fraction": share,
         }
-        return row | {"vs_baseline": {name: ratio for name, ratio in speedups.items() if ratio}}
 
 
 def goals_router(sources: ReadSources) -> APIRouter:
@@ -176,21 +173,32 @@ def goals_router(sources: ReadSources) -> APIRouter:
 
 
 async def read_goals(
-    view: ReaderView, board: LeaderboardKey, at: datetime | None
+    view: ReaderView,
+    board: LeaderboardKey,
+    newest: Row,
+    at: datetime | None,
+    best_us: float | None,
 ) -> LeaderboardGoals:
-    """Read the baselines and milestones of a leaderboard, now or at an instant. Raises Failed."""
+    """Read what the entries of a leaderboard are compared with, now or at an instant.
+
+    `newest` is the newest version of the problem, `best_us` the score of the first entry. Raises
+    Failed.
+    """
     version = {"problem": board.problem, "number": board.problem_number}
-    rows = await view.rows("goals", **version)
-    if not rows or not (rows[0]["baselines"] or rows[0]["milestones"]):
-        return LeaderboardGoals([], [], {})
+    is_newest = newest["problem_version"] == board.problem_number
+    rows = [newest] if is_newest else await view.rows("goals", **version)
+    if not rows:
+        return LeaderboardGoals([], "", board.gpu, [], [], {})
     (goals,) = rows
-    runs, reached, ladder = await asyncio.gather(
+    roofs, rule = convert(goals["roofs"], list[Roof]), goals["ranking_by"]
+    if not (goals["baselines"] or goals["milestones"]):
+        return LeaderboardGoals(roofs, rule, board.gpu, [], [], {})
+    runs, reached = await asyncio.gather(
         view.rows("baselines", **version, gpu=board.gpu, at=at),
         view.rows("milestones_reached", problem=board.problem, gpu=board.gpu, until=at, at=now()),
-        read_ladder(view.reads, board, 1, now()),
     )
     current = current_runs(runs)
-    leader_us = ladder[0]["score_us"] if ladder and at is None else None
+    leader_us = best_us if at is None else None
     shown_baselines = [
         _make_baseline(
             baseline, current.get(baseline["name"], NO_RUN), leader_us, view.authors(board.problem)
@@ -199,6 +207,9 @@ async def read_goals(
         if not baseline["gpus"] or board.gpu.lower() in {name.lower() for name in baseline["gpus"]}
     ]
     return LeaderboardGoals(
+        roofs=roofs,
+        rule=rule,
+        gpu=board.gpu,
         baselines=sorted(
             shown_baselines, key=lambda baseline: (baseline.score_us or inf, baseline.name)
         ),

@@ -1,4 +1,4 @@
-"""The live history of a submission as server-sent events; a cut connection can resume."""
+"""Live server-sent events: the history of a submission, and the changes of a leaderboard."""
 
 import asyncio
 import time
@@ -20,8 +20,11 @@ from ranker.http.access import (
     safe_progress,
     unknown_submission,
 )
+from ranker.http.leaderboards import find_leaderboard, read_checkpoint
 from ranker.http.queues import describe_wait
 from ranker.http.responses import NumberInPath, json_response
+from ranker.service.progress import LEADERBOARDS
+from shared.api.leaderboards import LeaderboardChange
 from shared.api.queues import Queue
 from shared.api.submissions import HistoryEnd, HistoryEvent, Progress
 from shared.errors import Failed, Refused
@@ -213,9 +216,41 @@ def format_event(name: str, data: object, place: int | None = None) -> bytes:
     return head + b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
+async def _leaderboard_changes(sources: ReadSources, after: int) -> AsyncGenerator[bytes, None]:
+    """The bytes of a stream of changes: each names the event up to which a read is complete.
+
+    It does not tell which leaderboard changed, so that no reader costs a query.
+    """
+    yield RETRY_HINT
+    progress, sent, until = sources.progress, after, time.monotonic() + STREAM_S_MAX
+    with progress.follow(LEADERBOARDS) as moved:
+        seq = progress.seq
+        while time.monotonic() < until and not progress.is_over:
+            moved.clear()
+            if seq > sent:
+                sent = seq
+                yield format_event("changed", LeaderboardChange(as_of=seq), seq)
+            try:
+                async with asyncio.timeout(SILENT_S_MAX):
+                    await moved.wait()
+                seq = progress.seq
+            except TimeoutError:
+                yield KEEPALIVE
+                # A standby instance receives no notifications.
+                if progress.at is None:
+                    with suppress(Failed):
+                        seq = await read_checkpoint(sources.reads)
+
+
 def events_router(sources: ReadSources) -> APIRouter:
-    """The route of a submission's live history."""
+    """The routes of live streams."""
     router, histories = APIRouter(route_class=DocumentedRoute), HistoryReader(sources)
+
+    def live_response(pieces: AsyncGenerator[bytes, None]) -> LiveResponse:
+        if histories.open >= sources.streams_max:
+            reason = f"{sources.streams_max} streams are open here"
+            raise Refused("too_many_streams", reason, None, 2.0)
+        return LiveResponse(histories.count_open(pieces), 200, HEADERS)
 
     @router.get("/v1/submissions/{number}/events")
     async def events(
@@ -234,10 +269,23 @@ def events_router(sources: ReadSources) -> APIRouter:
         if JSON in accept and EVENTS not in accept:
             all_events = await histories.read_all(view, number, page)
             return json_response(request, all_events)
-        if histories.open >= sources.streams_max:
-            reason = f"{sources.streams_max} streams are open here"
-            raise Refused("too_many_streams", reason, None, 2.0)
         stream = EventStream(histories, view, number, page.row["id"], after_seq)
-        return LiveResponse(histories.count_open(stream.pieces()), 200, HEADERS)
+        return live_response(stream.pieces())
+
+    @router.get("/v1/leaderboards/{slug}/{gpu}/events")
+    async def leaderboard_events(
+        slug: str,
+        gpu: str,
+        request: Request,
+        reader: CurrentReader,
+        last_event_id: LastEventId = 0,
+    ) -> TypedResponse[LeaderboardChange] | LiveResponse:
+        """Live: `changed` at once and when the leaderboard may have changed; then read it."""
+        await find_leaderboard(sources.view(reader), slug, gpu, None)
+        accept = request.headers.get("accept", "")
+        if JSON in accept and EVENTS not in accept:
+            change = LeaderboardChange(as_of=await read_checkpoint(sources.reads))
+            return json_response(request, change)
+        return live_response(_leaderboard_changes(sources, last_event_id or 0))
 
     return router

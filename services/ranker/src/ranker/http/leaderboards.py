@@ -1,4 +1,4 @@
-"""Leaderboards: live, at a past moment, and paged consistently; records and histories."""
+"""Leaderboards: live, at a past moment, and paged consistently."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ from ranker.domain.score import add_interval
 from ranker.domain.standings import Standings
 from ranker.domain.ties import assign_places
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
-from ranker.http.cases import add_roofline_shares, read_goals
+from ranker.http.cases import read_goals
 from ranker.http.problems import problem_row
 from ranker.http.queues import describe_gpus
 from ranker.http.responses import (
@@ -28,7 +28,6 @@ from ranker.http.responses import (
     Cursor,
     ProblemVersion,
     QueryParams,
-    Version,
     decode_cursor,
     encode_cursor,
     expired_cursor,
@@ -304,22 +303,19 @@ class RecordsQuery(QueryParams):
 
 
 class LeaderboardQuery(RecordsQuery):
-    """The page of a leaderboard and its instant; `at` is an alias of `as_of`."""
+    """The page of a leaderboard, its instant (`at` is an alias of `as_of`), and how many records.
 
+    The records are those of now, also in the past.
+    """
+
+    records: Annotated[int, Field(ge=0, le=LIMIT_MAX)] = 0
     as_of: InstantOrNaive | None = None
     at: InstantOrNaive | None = None
     cursor: Annotated[str, Field(max_length=CURSOR_CHARS_MAX)] | None = None
 
 
-class HistoryQuery(QueryParams):
-    """The participant and version of a history."""
-
-    participant: str | None = None
-    version: ProblemVersion = None
-
-
 def leaderboards_router(sources: ReadSources) -> APIRouter:
-    """The routes of leaderboards and of participants' histories on them."""
+    """The routes of leaderboards and their pages."""
     router = APIRouter(route_class=DocumentedRoute)
 
     @router.get("/v1/leaderboards")
@@ -327,30 +323,14 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         reader: CurrentReader, request: Request, query: Annotated[LeaderboardsQuery, Query()]
     ) -> TypedResponse[models.Leaderboards]:
         """List every leaderboard that has an entry, or those of one problem."""
-        seq = await _read_checkpoint(sources.reads)
+        seq = await read_checkpoint(sources.reads)
         problem = None if query.problem is None else query.problem.lower()
-        filters = {"problem": problem, "top": query.top, "at": now()}
+        filters = {"problem": problem, "top": query.top}
         rows = await sources.view(reader).rows("leaderboards", **filters)
         items = convert(rows, list[models.LeaderboardLine])
         return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
 
     _add_leaderboard(router, sources)
-
-    @router.get("/v1/leaderboards/{slug}/{gpu}/records")
-    async def records(
-        request: Request,
-        reader: CurrentReader,
-        slug: str,
-        gpu: str,
-        query: Annotated[RecordsQuery, Query()],
-    ) -> TypedResponse[models.Records]:
-        """The records of a leaderboard, newest first."""
-        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
-        _, board = await find_leaderboard(view, slug, gpu, query.version)
-        items = await _read_records(view, board, query.limit)
-        return json_response(request, models.Records(items=items, as_of=seq), seq)
-
-    _add_histories(router, sources)
     return router
 
 
@@ -374,22 +354,24 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             board, query.limit, require_zone(query.as_of or query.at), query.cursor
         )
         page = await pages.read(page_request)
-        rows, goals = await asyncio.gather(
-            add_roofline_shares(sources.reads, board, page.rows),
-            read_goals(view, board, page_request.at),
+        best_us = find_best_us(page_request, page)
+        goals, records = await asyncio.gather(
+            read_goals(view, board, problem, page_request.at, best_us),
+            read_records(view, board, query.records),
         )
-        versions = await sources.reads.rows("versions", problem=board.problem)
+        versions = problem["leaderboards"]
         body = models.Leaderboard(
             problem=board.problem,
             title=problem["title"],
             problem_version=board.problem_number,
             gpu=board.gpu,
-            items=[_make_entry(view, goals.against(row), problem) for row in rows],
+            items=[_make_entry(view, goals.against(row), problem) for row in page.rows],
             baselines=goals.baselines,
             milestones=goals.milestones,
             other_versions=_make_other_versions(versions, board),
             gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
-            best_us=find_best_us(page_request, page),
+            records=records,
+            best_us=best_us,
             deadline_at=problem["deadline_at"],
             next_cursor=next_cursor(page_request, page),
             as_of=page.as_of,
@@ -400,41 +382,8 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
         return json_response(request, body, page.as_of)
 
 
-def _add_histories(router: APIRouter, sources: ReadSources) -> None:
-    @router.get("/v1/leaderboards/{slug}/{gpu}/history")
-    async def history(
-        request: Request,
-        reader: CurrentReader,
-        slug: str,
-        gpu: str,
-        query: Annotated[HistoryQuery, Query()],
-    ) -> TypedResponse[models.History | models.RecordHistory]:
-        """The score over time: a participant's ranked submissions or, without one, the records."""
-        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
-        _, board = await find_leaderboard(view, slug, gpu, query.version)
-        if query.participant is not None:
-            history = await _read_personal_history(view, query.participant, board, seq)
-            return json_response(request, history, seq)
-        records = models.RecordHistory(
-            problem=board.problem,
-            gpu=board.gpu,
-            problem_version=board.problem_number,
-            items=await _read_records(view, board, RANKED_MAX),
-            as_of=seq,
-        )
-        return json_response(request, records, seq)
-
-    @router.get("/v1/participants/{name}/history", name="history")
-    async def participant_history(
-        reader: CurrentReader, name: str, problem: str, gpu: str, version: Version = None
-    ) -> models.History:
-        """Every ranked submission of a participant on a leaderboard, newest first."""
-        view = sources.view(reader)
-        _, board = await find_leaderboard(view, problem, gpu, version)
-        return await _read_personal_history(view, name, board, sources.progress.seq)
-
-
-async def _read_checkpoint(reads: Reads) -> int:
+async def read_checkpoint(reads: Reads) -> int:
+    """The sequence up to which the read models are folded. Raises Failed."""
     (checkpoint,) = await reads.rows("checkpoint")
     return int(checkpoint["seq"])
 
@@ -444,7 +393,10 @@ def _make_other_versions(rows: list[Row], board: LeaderboardKey) -> list[models.
     return convert([row for row in others if row["gpu"] == board.gpu], list[models.OtherVersion])
 
 
-async def _read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[models.Record]:
+async def read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[models.Record]:
+    """The newest records of a leaderboard, none if the limit is 0. Raises Failed."""
+    if limit == 0:
+        return []
     rows = await view.rows("records", **key_values(board), limit=limit, at=now())
     return convert(rows, list[models.Record])
 
@@ -461,27 +413,6 @@ async def find_leaderboard(
         raise Refused("not_found", f"{slug} has no GPU type {gpu!r}: {known}", "gpu")
     return problem, LeaderboardKey(
         problem["slug"], types[gpu.lower()], version or problem["problem_version"]
-    )
-
-
-async def _read_personal_history(
-    view: ReaderView, name: str, board: LeaderboardKey, seq: int
-) -> models.History:
-    """All ranked submissions of a participant there, newest first. Raises Refused."""
-    participants = await view.rows("participant", name=name)
-    if not participants:
-        raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
-    account = participants[0]["account"]
-    rows = await view.rows("personal", account=account, **board._asdict())
-    where = {"participant_id": account, "problem": board.problem}
-    items = [view.line(add_interval(row) | where) for row in rows]
-    return models.History(
-        participant=participants[0]["name"],
-        problem=board.problem,
-        gpu=board.gpu,
-        problem_version=board.problem_number,
-        items=convert(items, list[models.PersonalRecord]),
-        as_of=seq,
     )
 
 

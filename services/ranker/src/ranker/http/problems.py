@@ -95,6 +95,14 @@ class ManifestCache:
                 self._known.popitem(last=False)
         return self._known[digest]
 
+    async def load_tags(self, row: Row) -> list[str] | None:
+        """The tags of a version; None if it has none, or if its manifest cannot be read."""
+        try:
+            tags: list[str] | None = (await self.load(row["manifest"])).get("tags")
+        except Failed:
+            return None
+        return tags
+
     async def text(self, digest: str) -> bytes:
         """The bytes of a problem's file. Raises Failed."""
         try:
@@ -123,7 +131,11 @@ def problems_router(sources: ReadSources) -> APIRouter:
         # Contests have no events yet: no problem belongs to one.
         page, next_cursor = [], None
         if query.contest is None:
-            page = [_add_state(row, now()) for row in rows[:limit]]
+            tags = await asyncio.gather(*(manifests.load_tags(row) for row in rows[:limit]))
+            page = [
+                _add_state(row, now()) | {"tags": row_tags}
+                for row, row_tags in zip(rows, tags, strict=False)
+            ]
             if len(rows) > limit:
                 last = ProblemCursor(made_at=time.time(), as_of=seq, slug=page[-1]["slug"])
                 next_cursor = encode_cursor(last)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from shared import events
 from shared.api.queues import Parked
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
@@ -18,6 +19,20 @@ RECENT_MAX = 2000
 RECENT_BYTES_MAX = 32 * 1024 * 1024
 # How long a reader waits for the read models to catch up.
 CATCH_UP_S_MAX = 5.0
+# What followers of all leaderboards follow, in the place of a submission.
+LEADERBOARDS = "leaderboards"
+# The types of the events that may change what a leaderboard shows.
+LEADERBOARD_EVENTS = frozenset(
+    kind.__name__
+    for kind in (
+        *(events.SubmissionFinished, events.RecordSet, events.MilestoneReached),
+        *(events.DuelJudged, events.ConfirmationJudged, events.RejudgeApplied),
+        *(events.SubmissionHeld, events.SubmissionReleased, events.SubmissionWithdrawn),
+        *(events.SubmissionDisqualified, events.SubmissionRestored),
+        *(events.AccountBanned, events.AccountUnbanned),
+        *(events.ProblemPublished, events.LeaderboardChanged, events.LeaderboardArchived),
+    )
+)
 # What commands log here is shown with `--progress`.
 command_log = logging.getLogger("ranker.progress")
 
@@ -32,6 +47,7 @@ class ProjectionProgress:
     """Wakes readers who wait for the checkpoint to move, or for a submission's next event.
 
     `announced_seq` is how far the log is folded, decided and announced; `seq` may be further.
+    Followers of `LEADERBOARDS` wait for any event that may change a leaderboard.
     """
 
     seq: int = 0
@@ -70,25 +86,28 @@ class ProjectionProgress:
             self.recent_bytes -= len(dropped.body)
         self.at = batch[-1].envelope.at if batch else self.at
         if self.followers:
-            for event in batch:
-                # This only wakes readers: the fold decides which submission an event belongs to.
-                for signal in self.followers.get(event.envelope.corr, ()):
+            # This only wakes readers: the fold decides which submission an event belongs to.
+            topics = {event.envelope.corr for event in batch}
+            if any(event.envelope.type in LEADERBOARD_EVENTS for event in batch):
+                topics.add(LEADERBOARDS)
+            for topic in topics & self.followers.keys():
+                for signal in self.followers[topic]:
                     signal.set()
 
     @contextmanager
-    def follow(self, submission: str) -> Iterator[asyncio.Event]:
-        """A signal that is set whenever the submission may have changed, inside the block."""
+    def follow(self, topic: str) -> Iterator[asyncio.Event]:
+        """A signal that is set whenever a submission, or `LEADERBOARDS`, may have changed."""
         moved = asyncio.Event()
         if self.is_over:
             moved.set()
-        self.followers.setdefault(submission, set()).add(moved)
+        self.followers.setdefault(topic, set()).add(moved)
         try:
             yield moved
         finally:
-            signals = self.followers[submission]
+            signals = self.followers[topic]
             signals.discard(moved)
             if not signals:
-                del self.followers[submission]
+                del self.followers[topic]
 
     def lag_s(self, at: datetime) -> float:
         """The age of the read models at an instant; 0 if everything is folded."""

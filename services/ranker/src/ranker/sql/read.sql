@@ -7,7 +7,8 @@ select seq from checkpoint where name = 'ranker' limit 1;
 select pg_current_snapshot()::text as snapshot;
 
 -- name: problems
--- The newest version of each problem that the reader can see, or one at a version.
+-- The newest version of each problem that the reader can see, or one at a version. Of one problem,
+-- also the entries of its leaderboards by GPU type and version, newest first.
 select distinct on (problem.slug) problem.slug, problem.number as problem_version,
        problem.digest, problem.title,
        coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
@@ -25,10 +26,23 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        ) as gpus_closed, problem.cases_count, problem.ranking_by, problem.budgets_s,
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
+       problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
        leaderboard.archived_at, (
            select max(known.number) from problem as known where known.slug = problem.slug
-       ) as newest_version
+       ) as newest_version,
+       case when %(slug)s::text is not null then (
+           select coalesce(json_agg(json_build_object(
+                      'gpu', counted.gpu, 'problem_version', counted.problem_number,
+                      'entries_count', counted.entries_count
+                  ) order by counted.problem_number desc, counted.gpu), '[]')
+           from (
+               select gpu, problem_number, sum(entries_count) as entries_count
+               from tie_block
+               where tie_block.problem = problem.slug
+               group by gpu, problem_number
+           ) as counted
+       ) end as leaderboards
 from problem
 left join leaderboard on leaderboard.slug = problem.slug
 where (%(slug)s::text is null or problem.slug = %(slug)s)
@@ -55,32 +69,36 @@ where (%(slug)s::text is null or problem.slug = %(slug)s)
 order by problem.slug, problem.number desc
 limit %(limit)s;
 
--- name: roofs
--- The minimum work of a version's timed cases, and its ranking rule.
-select roofs, ranking_by from problem where slug = %(slug)s and number = %(number)s limit 1;
-
 -- name: newest_version
 -- The newest version of a problem, for an audit.
 select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
 -- Every (problem, GPU type) with an entry that the reader can see, and its fastest entries.
-select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count,
-       board.best_us, board.own_us, coalesce(leaders.leaders, '[]') as leaders
+select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count, (
+           select first_us
+           from tie_group
+           where tie_group.problem = board.problem and tie_group.gpu = board.gpu
+             and tie_group.problem_number = board.problem_number
+           order by first_us, first_number
+           limit 1
+       ) as best_us, (
+           select score_us
+           from entry
+           where entry.problem = board.problem and entry.gpu = board.gpu
+             and entry.problem_number = board.problem_number
+             and entry.account = %(reader)s::text and not entry.is_hidden
+           limit 1
+       ) as own_us, coalesce(leaders.leaders, '[]') as leaders
 from (
-    select problem, problem_number, gpu, count(account) as entries_count,
-           min(score_us) as best_us,
-           min(score_us) filter (where account = %(reader)s::text) as own_us
-    from entry
-    where not exists (
-        select 1 from ban
-        where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
-    )
-      and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
-          select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
+    select problem, problem_number, gpu, sum(entries_count)::bigint as entries_count
+    from tie_block
+    where (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
+          select 1 from leaderboard where slug = tie_block.problem and visibility = 'closed'
       ))
       and (%(problem)s::text is null or problem = %(problem)s)
     group by problem, problem_number, gpu
+    having sum(entries_count) > 0
     order by problem, problem_number desc, gpu
     limit 1000
 ) as board
@@ -100,15 +118,6 @@ left join lateral (
     left join accounts.participant on participant.account = line.account
 ) as leaders on %(top)s > 0
 order by board.problem, board.problem_number desc, board.gpu
-limit 1000;
-
--- name: versions
--- The versions of a problem with entries, newest first, by GPU type.
-select gpu, problem_number as problem_version, sum(entries_count)::bigint as entries_count
-from tie_block
-where problem = %(problem)s
-group by gpu, problem_number
-order by problem_number desc, gpu
 limit 1000;
 
 -- name: ladder
@@ -359,6 +368,15 @@ where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 1000;
 
+-- name: entry_cases
+-- The cases of the runs behind some submissions under one problem version.
+select result.submission, run.cases
+from scored as result
+join run on run.id = result.run
+where result.submission = any(%(submissions)s::text[])
+  and result.problem_number = %(problem_number)s
+limit 100;
+
 -- name: submission
 -- One submission with its newest run, its result under the newest version that it has one under,
 -- and later decisions about it.
@@ -559,9 +577,9 @@ limit 1000;
 
 -- name: records
 -- The records of a leaderboard, newest first; `is_standing` unless invalidated since.
-select record.seq, record.problem_number as problem_version, record.submission,
-       submission.number,
-       record.account as participant_id, participant.name as participant, record.score_us, record.previous_us, record.at,
+select record.seq, record.problem, record.gpu, record.problem_number as problem_version,
+       record.submission, submission.number, record.account as participant_id,
+       participant.name as participant, record.score_us, record.previous_us, record.at,
        moderation.excluded_seq is null and ban.account is null as is_standing
 from record
 join submission on submission.id = record.submission
@@ -571,6 +589,25 @@ left join ban on ban.account = record.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 where record.problem = %(problem)s and record.gpu = %(gpu)s
   and record.problem_number = %(number)s
+order by record.seq desc
+limit %(limit)s;
+
+-- name: recent_records
+-- The newest standing records of all leaderboards that the reader can see.
+select record.seq, record.problem, record.gpu, record.problem_number as problem_version,
+       record.submission, submission.number, record.account as participant_id,
+       participant.name as participant, record.score_us, record.previous_us, record.at,
+       true as is_standing
+from record
+join submission on submission.id = record.submission
+left join accounts.participant on participant.account = record.account
+left join leaderboard on leaderboard.slug = record.problem
+left join moderation on moderation.submission = record.submission
+left join ban on ban.account = record.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where moderation.excluded_seq is null and ban.account is null
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or record.problem = any(%(members_of)s::text[]))
 order by record.seq desc
 limit %(limit)s;
 

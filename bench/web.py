@@ -1,0 +1,179 @@
+"""What the pages of the web site cost, with 1 k and 1 M eligible runs behind them.
+
+`python -m bench.web [--quick | --smoke]`. The rows are those of `bench.query`. 100 readers at once
+open each page again and again, each on a connection of its own. The goal is flat: at most twice the
+p99 for a thousand times as many runs. Beside the times stand the weight of each page, with its
+style sheet and scripts, uncompressed, and the statements of a leaderboard's page.
+"""
+
+import argparse
+import asyncio
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.api import Ask, Row, measured
+from bench.figures import Figure, at_most, report
+from bench.noop_platform import load
+from bench.pipeline_client import Client
+from bench.query import START_S_MAX, publish
+from bench.query_reads import GPU, PROBLEM, SUBMISSION, CountingReads, fill
+from bench.replay_place import Ground
+from ingest.ranker_http import RankerClient
+from ingest.site.leaderboards import LeaderboardAddress, read_leaderboard
+from ingest.site.reads import PageReads
+from ranker.__main__ import SCHEMA
+from shared.postgres import create_pool
+from shared.reader import ANONYMOUS_READER
+from tests.support.waits import eventually
+
+LONG = (1_000, 1_000_000)
+QUICK = (1_000, 100_000)
+SMOKE = (1_000, 10_000)
+READERS, READERS_SMOKE = 100, 10
+FOR_S, FOR_S_SMOKE = 15.0, 1.0
+FLAT_MAX, WEIGHT_KB_MAX, STATEMENTS_MAX = 2.0, 200.0, 3
+BOARD = f"/leaderboards/{PROBLEM}/{GPU}"
+PAGES = {
+    "front page": "/",
+    "leaderboard": BOARD,
+    "cases": f"{BOARD}/cases",
+    "feed": f"{BOARD}/feed.atom",
+    "submission": f"/submissions/{SUBMISSION}",
+}
+LOADED = re.compile(rb'<(?:script src|link rel="stylesheet" href)="([^"]+)"')
+STATEMENTS_NOTE = (
+    "one each for the problem, the entries, what is shown of them, and the records; two more where "
+    "the problem has baselines or milestones"
+)
+
+
+class Measurement(NamedTuple):
+    """What one number of runs makes of the pages."""
+
+    rows: Mapping[str, Row]
+    weights_kb: Mapping[str, float]
+    statements: int
+
+
+def open_page(path: str) -> Ask:
+    """Open a page without what it loads."""
+
+    async def ask(client: Client, _who: str, _turn: int) -> None:
+        answer = await client.get(path)
+        assert answer.status == 200, answer
+
+    return ask
+
+
+async def weigh(url: str, path: str) -> float:
+    """The kilobytes of a page and of what it loads."""
+    async with Client(url) as client:
+        page = (await client.get(path)).body
+        loaded = [await client.get(name.decode()) for name in LOADED.findall(page)]
+    return (len(page) + sum(len(answer.body) for answer in loaded)) / 1000
+
+
+async def count_statements(dsn: str) -> int:
+    """The statements of the page of a leaderboard."""
+    async with create_pool(dsn, 1, 4, SCHEMA) as connections:
+        reads = CountingReads(connections)
+        async with reads.client() as client:
+            page_reads = PageReads(RankerClient(client), ANONYMOUS_READER)
+            await read_leaderboard(page_reads, LeaderboardAddress(PROBLEM, GPU))
+        return reads.statements
+
+
+async def read_pages(
+    url: str, readers: int, for_s: float
+) -> tuple[dict[str, Row], dict[str, float]]:
+    """Open each page again and again."""
+    rows, weights_kb = {}, {}
+    for name, path in PAGES.items():
+        weights_kb[name] = await weigh(url, path)
+        await measured(url, name, open_page(path), readers, for_s / 10)
+        rows[name] = await measured(url, name, open_page(path), readers, for_s)
+    return rows, weights_kb
+
+
+def measure(runs: int, folder: Path, readers: int, for_s: float) -> Measurement:
+    """Each page, with so many runs."""
+    ground = Ground(folder)
+    url = ground.url("ingest")
+
+    async def answers() -> bool:
+        try:
+            async with Client(url) as client:
+                return (await client.get(BOARD)).status == 200
+        except OSError:
+            return False
+
+    try:
+        asyncio.run(publish(ground.nats.url))
+        with ground.service("ranker"), ground.service("ingest"):
+            asyncio.run(eventually(answers, START_S_MAX))
+        asyncio.run(fill(ground.postgres.dsn, runs))
+        statements = asyncio.run(count_statements(ground.postgres.dsn))
+        with ground.service("ranker"), ground.service("ingest"):
+            asyncio.run(eventually(answers, START_S_MAX))
+            rows, weights_kb = asyncio.run(read_pages(url, readers, for_s))
+    finally:
+        ground.stop()
+    return Measurement(rows, weights_kb, statements)
+
+
+def make_figures(first: Measurement, last: Measurement, runs: tuple[int, int]) -> list[Figure]:
+    """How much more the most runs cost than the fewest, and what no machine changes."""
+    figures = []
+    for name, row in last.rows.items():
+        figures += [
+            Figure(name=f"{name}, {runs[1]} runs: p99", measured=row.p99_ms, unit="ms"),
+            Figure(
+                name=f"{name}, {runs[1]} runs over {runs[0]}: p99",
+                measured=row.p99_ms / first.rows[name].p99_ms,
+                goal=at_most(FLAT_MAX),
+            ),
+            Figure(
+                name=f"{name}: weight",
+                measured=last.weights_kb[name],
+                unit="kB",
+                goal=at_most(WEIGHT_KB_MAX),
+                is_held=True,
+            ),
+        ]
+    statements = Figure(
+        name="leaderboard: statements",
+        measured=last.statements,
+        goal=at_most(STATEMENTS_MAX),
+        note=STATEMENTS_NOTE,
+    )
+    return [*figures, statements]
+
+
+def main() -> None:
+    """Measure both numbers of runs on servers of their own."""
+    parser = argparse.ArgumentParser(prog="python -m bench.web", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="not the million")
+    parser.add_argument("--smoke", action="store_true", help="few runs, few readers")
+    options = parser.parse_args()
+    sizes = SMOKE if options.smoke else QUICK if options.quick else LONG
+    readers = READERS_SMOKE if options.smoke else READERS
+    measurements = []
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)
+        for runs in sizes:
+            folder = Path(home, str(runs))
+            folder.mkdir()
+            for_s = FOR_S_SMOKE if options.smoke else FOR_S
+            measurement = measure(runs, folder, readers, for_s)
+            measurements.append(measurement)
+            print(f"{runs} runs, {readers} readers ({load()})")
+            for row in measurement.rows.values():
+                print(row.told())
+    report(make_figures(*measurements, sizes))
+
+
+if __name__ == "__main__":
+    main()
