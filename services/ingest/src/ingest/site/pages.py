@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
+from ingest.site.admin.pages import add_admin_pages
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.problems import add_problem_pages
@@ -81,6 +82,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
     add_leaderboard_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
     add_submission_pages(router, web, ranker)
+    add_admin_pages(app, router, web)
     app.include_router(router)
     _add_missing_page(app, web)
 
