@@ -302,6 +302,15 @@ async def test_invites_are_created_saved_and_revoked(ways: Ways) -> None:
     codes = re.findall(r"\b[a-z2-7]{26}\b", unquote(url))
     assert len(codes) == 3
     assert all(code in created.text.partition("<pre")[2] for code in codes)
+    # A form that is sent twice is carried out once.
+    text = await page_of(ways, "/admin/acts/create-invites", "admin")
+    (form_id,) = re.findall(r'name="form_id" value="([^"]+)"', text)
+    before = await ways.door.log.last()
+    first, second = [
+        await send(ways, "create-invites", form_id=form_id, **fields) for _ in range(2)
+    ]
+    assert len(ways.door.log.since(before)) == 3
+    assert first.text.partition("<pre")[2] == second.text.partition("<pre")[2]
     text = await page_of(ways, "/admin/invites?leaderboard=club", "admin")
     assert all(code in text for code in codes)
     before = await ways.door.log.last()

@@ -1,10 +1,13 @@
 """The web site in a real browser, on a whole platform."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+import httpx
 import pytest
 import pytest_asyncio
 
+from ingest.http.auth import COOKIE
+from tests.ingest.logins import CSRF, PASSWORD
 from tests.support.browser import Browser, Tab, browser, program
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, Running
@@ -49,6 +52,39 @@ async def faults(tab: Tab, url: str) -> list[str]:
     return [f"{url}: {fault}" for fault in await tab.run(script)]
 
 
+async def faults_everywhere(tab: Tab, url: str, paths: Mapping[str, str]) -> list[str]:
+    """The faults of pages at every size, each of which shows a text."""
+    found: list[str] = []
+    for width in (PHONE, DESKTOP):
+        await tab.size(width, 900)
+        for scheme in ("light", "dark"):
+            feature = {"name": "prefers-color-scheme", "value": scheme}
+            await tab.call("Emulation.setEmulatedMedia", features=[feature])
+            for path, text in paths.items():
+                await open_page(tab, f"{url}{path}")
+                assert text in await tab.run(MAIN), path
+                found += await faults(tab, f"{path} at {width}, {scheme}")
+    return found
+
+
+def log_in_admin(platform: Running) -> str:
+    """The session of a new admin; a session has the scopes of the roles at the login."""
+    with httpx.Client(base_url=platform.url, timeout=30) as http:
+        for path in ("/register", "/login"):
+            match = CSRF.search(http.get(path).text)
+            assert match, path
+            form = {"csrf": match[1], "name": "the-admin", "password": PASSWORD}
+            answer = http.post(path, data=form)
+            assert answer.status_code == 303, answer.text
+            secret = answer.cookies[COOKIE]
+            http.cookies.clear()
+            body = {"role": "admin", "reason": "r"}
+            url, headers = "/v1/admin/participants/the-admin/roles", platform.operator
+            answer = http.post(url, json=body, headers=headers)
+            assert answer.status_code in (200, 409), answer.text
+    return secret
+
+
 async def test_every_page_is_readable_without_scripts_at_every_size(
     platform: Running, opened: Browser
 ) -> None:
@@ -70,20 +106,29 @@ async def test_every_page_is_readable_without_scripts_at_every_size(
         "/cli": "Install it",
         "/login": "Log in",
     }
+    operators_paths = {
+        "/admin": "What needs attention",
+        "/admin/overdue": "No submission is overdue",
+        "/admin/held": "No submission is held",
+        "/admin/appeals": "No appeal",
+        "/admin/participants": "a-participant-with-a-long-name32",
+        "/admin/participants/a-participant-with-a-long-name32": "Ways to log in",
+        "/admin/agents": "local",
+        "/admin/intake": "Agents online",
+        "/admin/invites": "Choose a problem",
+        "/admin/dead-letters": "No consumer has given up an event",
+        "/admin/acts/choose-canary?gpu=CPU": "Interval in seconds",
+    }
     found: list[str] = []
     async with opened.tab("about:blank") as tab:
         for domain in ("Log", "Runtime"):
             await tab.call(f"{domain}.enable")
         await tab.call("Emulation.setScriptExecutionDisabled", value=True)
-        for width in (PHONE, DESKTOP):
-            await tab.size(width, 900)
-            for scheme in ("light", "dark"):
-                feature = {"name": "prefers-color-scheme", "value": scheme}
-                await tab.call("Emulation.setEmulatedMedia", features=[feature])
-                for path, text in paths.items():
-                    await open_page(tab, f"{platform.url}{path}")
-                    assert text in await tab.run(MAIN), path
-                    found += await faults(tab, f"{path} at {width}, {scheme}")
+        found += await faults_everywhere(tab, platform.url, paths)
+        secret = log_in_admin(platform)
+        await tab.call("Network.setCookie", name=COOKIE, value=secret, url=platform.url)
+        found += await faults_everywhere(tab, platform.url, operators_paths)
+        await tab.call("Network.deleteCookies", name=COOKIE, url=platform.url)
     # The answer to a page that does not exist is an error for the browser, too.
     found += [line for line in tab.complaints if "/leaderboards/nothing/" not in line]
     assert found == []

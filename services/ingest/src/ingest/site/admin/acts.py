@@ -1,5 +1,6 @@
 """Operators' acts as forms: each form sends one request to the platform's own HTTP API."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +8,13 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
+import msgspec
 from starlette.types import ASGIApp
 
 from ingest.access.callers import Caller, check_scope
 from ingest.accounts.tokens import csrf_token
 from ingest.http.auth import COOKIE, CSRF
+from ingest.http.idempotency import HEADER as IDEMPOTENCY_HEADER
 from ingest.http.request_models import TEXT_LENGTH_MAX
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
@@ -19,6 +22,7 @@ from shared.errors import Refused
 # A value in the path of a request: names, ids, numbers and codes need nothing else.
 IN_PATH = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?\Z")
+FORM_ID_LENGTH_MAX = 64
 WORDS = re.compile(r"[\s,;]+")
 T = TypeVar("T")
 
@@ -50,9 +54,13 @@ class SessionApi:
         url = f"{path}?{urlencode(parameters)}" if parameters else path
         return decode_response(path, await self.send("GET", url), response_type)
 
-    async def send(self, method: str, path: str, body: object = None) -> bytes:
+    async def send(
+        self, method: str, path: str, body: object = None, idempotency_key: str = ""
+    ) -> bytes:
         """Send a request and return the body of its response. Raises `Refused` and `Failed`."""
         headers = {"Cookie": f"{COOKIE}={self.secret}", CSRF: csrf_token(self.secret)}
+        if idempotency_key:
+            headers[IDEMPOTENCY_HEADER] = idempotency_key
         request = httpx.Request(method, f"http://localhost{path}", headers=headers, json=body)
         response = await httpx.ASGITransport(self.app).handle_async_request(request)
         return check_response(path, response.status_code, await response.aread())
@@ -94,6 +102,14 @@ class ActRequest(NamedTuple):
     method: str
     path: str
     body: Mapping[str, object]
+
+    def idempotency_key(self, form_id: str) -> str:
+        """Return the key under which a form is carried out once, however often it is sent.
+
+        The same form with other values is another request.
+        """
+        digest = hashlib.sha256(msgspec.json.encode(self.body)).hexdigest()
+        return f"{form_id[:FORM_ID_LENGTH_MAX]}-{digest}" if form_id else ""
 
 
 @dataclass(frozen=True)

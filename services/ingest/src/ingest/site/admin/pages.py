@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.access.callers import ADMIN, STAFF_SCOPES
 from ingest.http.request_models import NameInPath
+from ingest.login.secrets import new_secret
 from ingest.login.service import Session
 from ingest.login.web import Web
 from ingest.site.admin import catalogue, participants, tables
@@ -244,10 +246,14 @@ class AdminSite:
         values: Mapping[str, str],
         error: Refused | Failed | None = None,
         *,
+        form_id: str = "",
         is_confirmation: bool = False,
     ) -> Response:
-        """Render the form of an act, or the question whether to carry it out."""
-        frame = self.frame(session, act.page_after({}))
+        """Render the form of an act, or the question whether to carry it out.
+
+        `form_id` identifies a form that was sent before.
+        """
+        frame = self.frame(session, act.page.partition("/{")[0])
         return self.web.page(
             request,
             "admin_act.html",
@@ -255,6 +261,7 @@ class AdminSite:
             error,
             act=act,
             path=request.url.path,
+            form_id=form_id or new_secret(),
             values=values,
             error_field=error.field if isinstance(error, Refused) else None,
             is_confirmation=is_confirmation,
@@ -351,14 +358,17 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
         act = _find_act(name)
         check_any_scope(session.caller, act.scopes)
         values = {field.name: form.text(field.name) for field in act.fields}
+        form_id = form.text("form_id")
+        render = partial(site.render_act, request, session, act, values, form_id=form_id)
         try:
-            method, api_route, body = act.request(values)
+            api_request = act.request(values)
             if act.warning and form.text("confirmed") != CONFIRMED:
-                return site.render_act(request, session, act, values, is_confirmation=True)
-            answer = await site.operator(session).api.send(method, api_route, body)
+                return render(is_confirmation=True)
+            key = api_request.idempotency_key(form_id)
+            answer = await site.operator(session).api.send(*api_request, key)
         except (Refused, Failed) as error:
-            return site.render_act(request, session, act, values, error)
-        response = decode_response(api_route, answer, _ActResponse)
+            return render(error)
+        response = decode_response(api_request.path, answer, _ActResponse)
         if response.codes:
             return _render_codes(request, site, session, response, values["expires_at"])
         notice = response.describe(act.done.format(**values))

@@ -214,17 +214,19 @@ async def agent_tables(operator: Operator) -> list[Section]:
 def _agent_row(agent: Agent) -> Row:
     state = "offline" if not agent.is_alive else "free" if agent.is_free else "busy"
     is_restricted = agent.cordoned or agent.drained or agent.quarantined
-    acts = []
-    if agent.revoked is None:
-        names = ["release-agent"] if is_restricted else []
-        names += [] if agent.cordoned else ["cordon"]
-        names += [] if agent.drained else ["drain"]
-        acts = [link_act(name, agent=agent.id) for name in (*names, "revoke-agent")]
+    offers = {
+        "enroll": not agent.is_enrolled,
+        "release-agent": is_restricted,
+        "cordon": not agent.cordoned,
+        "drain": not agent.drained,
+        "revoke-agent": True,
+    }
+    names = [name for name, is_offered in offers.items() if is_offered and agent.revoked is None]
     tone = "good" if agent.standing == "enrolled" else "bad"
     standing = Tag(agent.standing.replace("_", " "), tone)
     reason = agent.standing_reason or agent.quarantine
     cells = (agent.id, agent.gpu, Tag(state), standing, reason, agent.owner or "")
-    return Row(cells, acts)
+    return Row(cells, [link_act(name, agent=agent.id) for name in names])
 
 
 def is_quarantined(agent: Agent) -> bool:
@@ -244,7 +246,7 @@ async def intake_tables(operator: Operator) -> list[Section]:
     act = link_act("pause-intake" if is_open else "resume-intake")
     pools = {pool.gpu: pool for pool in queues.pools}
     gpus = sorted({agent.gpu for agent in agents.items if agent.gpu} | set(pools))
-    columns = ("GPU type", "State", "Waiting", "Agents online")
+    columns = ("GPU type", "State", "Why", "Waiting", "Agents online")
     empty = "No agent is registered and nothing waits, so there is no pool yet."
     return [
         Section("Intake", ("State", "Why"), [Row((state, status.paused or ""), [act])], ""),
@@ -254,13 +256,10 @@ async def intake_tables(operator: Operator) -> list[Section]:
 
 def _pool_row(gpu: str, pool: Pool | None) -> Row:
     reason = pool.paused if pool else None
-    state = Tag(f"paused: {reason}", "bad") if reason else Tag("running", "good")
-    acts = [
-        link_act("resume-pool" if reason else "pause-pool", gpu=gpu),
-        link_act("choose-canary", gpu=gpu),
-        link_act("remove-canary", gpu=gpu),
-    ]
-    return Row((gpu, state, pool.waiting if pool else 0, pool.agents_online if pool else 0), acts)
+    state = Tag("paused", "bad") if reason else Tag("running", "good")
+    waiting, online = (pool.waiting, pool.agents_online) if pool else (0, 0)
+    names = ("resume-pool" if reason else "pause-pool", "choose-canary", "remove-canary")
+    return Row((gpu, state, reason, waiting, online), [link_act(name, gpu=gpu) for name in names])
 
 
 async def dead_letter_tables(operator: Operator) -> list[Section]:
