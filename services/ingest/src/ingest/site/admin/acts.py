@@ -141,7 +141,7 @@ class Act:
             value, place = field.parse(text), f"{{{field.name}}}"
             if place in template:
                 if not IN_PATH.match(text):
-                    message = f"{field.label}: use letters, digits, “-” and “_” alone"
+                    message = f"{field.label}: use only letters, digits, - and _"
                     raise Refused("invalid_request", message, field.name)
                 path = path.replace(place, text)
             elif value is not None:

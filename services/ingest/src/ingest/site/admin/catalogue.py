@@ -132,7 +132,9 @@ PARTICIPANT_ACTS: Mapping[str, Act] = {
         "{name} is banned.",
         (
             NAME,
-            FormField("until_at", "Until (UTC)", "Empty: for ever.", kind="time", is_required=False),
+            FormField(
+                "until_at", "Until (UTC)", "Empty: for ever.", kind="time", is_required=False
+            ),
             REASON,
         ),
         "All of their entries leave the leaderboards, and the ranks behind them change.",
@@ -181,7 +183,9 @@ PARTICIPANT_ACTS: Mapping[str, Act] = {
         PARTICIPANT_PAGE,
         "{participant} is now called {name}.",
         (
-            FormField("participant", "Participant", "The present name, or the account.", length_max=36),
+            FormField(
+                "participant", "Participant", "The present name, or the account.", length_max=36
+            ),
             FormField("name", "New name", "1 to 32 of a-z 0-9 _ -", length_max=32),
             REASON,
         ),
@@ -230,9 +234,21 @@ PARTICIPANT_ACTS: Mapping[str, Act] = {
         INVITES_PAGE,
         "The invites are created.",
         (
-            FormField("leaderboards", "Leaderboards", "Names of problems, separated by spaces.", kind="words", length_max=2000),
+            FormField(
+                "leaderboards",
+                "Leaderboards",
+                "Names of problems, separated by spaces.",
+                kind="words",
+                length_max=2000,
+            ),
             FormField("count", "How many", "At most 10,000.", kind="number", default="1"),
-            FormField("expires_at", "Valid until (UTC)", "Empty: they do not expire.", kind="time", is_required=False),
+            FormField(
+                "expires_at",
+                "Valid until (UTC)",
+                "Empty: they do not expire.",
+                kind="time",
+                is_required=False,
+            ),
             REASON,
         ),
     ),
@@ -295,7 +311,7 @@ PLATFORM_ACTS: Mapping[str, Act] = {
         OPERATE,
         "Enroll an agent",
         "Enroll an agent",
-        "Results that this key signs count. The command “python -m gpu_agent key” prints it on the machine.",
+        "Results that this key signs count. On the machine, `python -m gpu_agent key` prints it.",
         AGENTS_PAGE,
         "The agent {agent} is enrolled.",
         (
@@ -357,9 +373,20 @@ PLATFORM_ACTS: Mapping[str, Act] = {
         "The pool {gpu} has a canary.",
         (
             POOL,
-            FormField("submission", "Number of the submission", "It must have passed on this type.", kind="number"),
+            FormField(
+                "submission",
+                "Number of the submission",
+                "It must have passed on this type.",
+                kind="number",
+            ),
             FormField("every_s", "Interval in seconds", kind="number", default="3600"),
-            FormField("ratio_max", "Largest ratio to its usual time", "A run above it is too slow.", kind="number", default="1.1"),
+            FormField(
+                "ratio_max",
+                "Largest ratio to its usual time",
+                "A run above it is too slow.",
+                kind="number",
+                default="1.1",
+            ),
         ),
     ),
     "remove-canary": Act(
@@ -428,6 +455,6 @@ class ActLink(NamedTuple):
         return " ".join(map(str, self.presets.values()))
 
 
-def link_act(name: str, **presets: object) -> ActLink:
+def link_act(name: str, /, **presets: object) -> ActLink:
     """Return a link to the form of an act."""
     return ActLink(name, presets)

@@ -4,7 +4,6 @@ import asyncio
 import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
@@ -64,10 +63,22 @@ class AttentionCount(NamedTuple):
     read: Callable[[Operator], Awaitable[int]]
 
 
+class ActForm(NamedTuple):
+    """The form of an act, with the texts of its fields.
+
+    `form_id` stays the same until the act is carried out. `is_confirmation` asks whether to do so.
+    """
+
+    act: Act
+    values: Mapping[str, str]
+    form_id: str
+    is_confirmation: bool = False
+
+
 class _ActResponse(msgspec.Struct):
     """A response of any route of an act; `event` is None if nothing had to change."""
 
-    event: str | None | msgspec.UnsetType = msgspec.UNSET
+    event: str | msgspec.UnsetType | None = msgspec.UNSET
     seq: int | None = None
     codes: list[str] = []
     leaderboards: list[str] = []
@@ -201,9 +212,7 @@ PAGES = (
     Page(catalogue.AGENTS_PAGE, "Agents", catalogue.OPERATE, tables.agent_tables),
     Page(catalogue.INTAKE_PAGE, "Intake and pools", catalogue.OPERATE, tables.intake_tables),
     INVITES,
-    Page(
-        catalogue.DEAD_LETTERS_PAGE, "Dead letters", catalogue.OPERATE, tables.dead_letter_tables
-    ),
+    Page(catalogue.DEAD_LETTERS_PAGE, "Dead letters", catalogue.OPERATE, tables.dead_letter_tables),
 )
 
 
@@ -226,7 +235,12 @@ class AdminSite:
         return Operator(session.caller, api, self.web.logins.people)
 
     def render(
-        self, request: Request, session: Session, page: Page, sections: Sequence[Section], **values: Any
+        self,
+        request: Request,
+        session: Session,
+        page: Page,
+        sections: Sequence[Section],
+        **values: Any,
     ) -> Response:
         """Render the tables of a page."""
         common = {
@@ -242,32 +256,17 @@ class AdminSite:
         self,
         request: Request,
         session: Session,
-        act: Act,
-        values: Mapping[str, str],
+        form: ActForm,
         error: Refused | Failed | None = None,
-        *,
-        form_id: str = "",
-        is_confirmation: bool = False,
     ) -> Response:
-        """Render the form of an act, or the question whether to carry it out.
-
-        `form_id` identifies a form that was sent before.
-        """
-        frame = self.frame(session, act.page.partition("/{")[0])
-        return self.web.page(
-            request,
-            "admin_act.html",
-            session,
-            error,
-            act=act,
-            path=request.url.path,
-            form_id=form_id or new_secret(),
-            values=values,
-            error_field=error.field if isinstance(error, Refused) else None,
-            is_confirmation=is_confirmation,
-            back=act.page_after(values),
-            **frame,
-        )
+        """Render the form of an act, or the question whether to carry it out."""
+        values = {
+            "path": request.url.path,
+            "error_field": error.field if isinstance(error, Refused) else None,
+            "back": form.act.page_after(form.values),
+        }
+        values |= form._asdict() | self.frame(session, form.act.page.partition("/{")[0])
+        return self.web.page(request, "admin_act.html", session, error, **values)
 
     def frame(self, session: Session, path: str) -> dict[str, Any]:
         """Return the values of the navigation: the pages that a session may open."""
@@ -313,9 +312,7 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         """A participant."""
         session, operator = await site.open(request, PARTICIPANTS)
         sections = await read_in_time(participants.participant_details(operator, name))
-        return site.render(
-            request, session, PARTICIPANTS, sections, title=name, search=search
-        )
+        return site.render(request, session, PARTICIPANTS, sections, title=name, search=search)
 
 
 def _add_invites(router: APIRouter, site: AdminSite) -> None:
@@ -347,9 +344,10 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
         session = await web.require_session(request, request.url.path)
         act = _find_act(name)
         check_any_scope(session.caller, act.scopes)
-        defaults = {field.name: field.default for field in act.fields}
-        presets = {key: text for key, text in request.query_params.items() if key in defaults}
-        return site.render_act(request, session, act, defaults | presets)
+        values = {
+            field.name: request.query_params.get(field.name, field.default) for field in act.fields
+        }
+        return site.render_act(request, session, ActForm(act, values, new_secret()))
 
     @router.post(path)
     async def carry_out(request: Request, name: str) -> Response:
@@ -358,16 +356,15 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
         act = _find_act(name)
         check_any_scope(session.caller, act.scopes)
         values = {field.name: form.text(field.name) for field in act.fields}
-        form_id = form.text("form_id")
-        render = partial(site.render_act, request, session, act, values, form_id=form_id)
+        sent = ActForm(act, values, form.text("form_id"))
         try:
             api_request = act.request(values)
             if act.warning and form.text("confirmed") != CONFIRMED:
-                return render(is_confirmation=True)
-            key = api_request.idempotency_key(form_id)
+                return site.render_act(request, session, sent._replace(is_confirmation=True))
+            key = api_request.idempotency_key(sent.form_id)
             answer = await site.operator(session).api.send(*api_request, key)
         except (Refused, Failed) as error:
-            return render(error)
+            return site.render_act(request, session, sent, error)
         response = decode_response(api_request.path, answer, _ActResponse)
         if response.codes:
             return _render_codes(request, site, session, response, values["expires_at"])

@@ -33,9 +33,7 @@ async def ban_appeals(operator: Operator) -> Section:
 async def _bans(operator: Operator) -> Section:
     people, at = operator.people, now()
     bans = [
-        (account, ban)
-        for account, ban in people.feed.now().bans.items()
-        if Account(ban).ban_at(at)
+        (account, ban) for account, ban in people.feed.now().bans.items() if Account(ban).ban_at(at)
     ]
     rows = []
     for account, ban in bans[:BANS_MAX]:
@@ -78,8 +76,8 @@ async def participant_details(operator: Operator, name: str) -> list[Section]:
         link_act("grant-role", name=name),
         link_act("revoke-role", name=name),
     ]
-    columns = ("Account", "Roles", "Closed leaderboards", "Ban")
-    sections = [Section("Account", columns, [Row(account, acts)], "")]
+    account_columns = ("Account", "Roles", "Closed leaderboards", "Ban")
+    sections = [Section("Account", account_columns, [Row(account, acts)], "")]
     if participant.ban_appeal:
         sections.append(_ban_appeal(name, participant.ban_appeal))
     identities = [
@@ -93,11 +91,13 @@ async def participant_details(operator: Operator, name: str) -> list[Section]:
         )
         for token in participant.tokens
     ]
-    columns = ("Provider", "Identity", "Linked")
-    sections.append(Section("Ways to log in", columns, identities, "They cannot log in yet."))
-    columns = ("Number", "Name", "Kind", "Scopes", "Expires")
-    sections.append(Section("Tokens", columns, tokens, "They have no token."))
-    return sections
+    identity_columns = ("Provider", "Identity", "Linked")
+    token_columns = ("Number", "Name", "Kind", "Scopes", "Expires")
+    return [
+        *sections,
+        Section("Ways to log in", identity_columns, identities, "They cannot log in yet."),
+        Section("Tokens", token_columns, tokens, "They have no token."),
+    ]
 
 
 def _ban_appeal(name: str, appeal: BanAppeal) -> Section:

@@ -142,7 +142,7 @@ async def overdue_tables(operator: Operator) -> list[Section]:
     columns = ("Submission", "Participant", "Leaderboard", "State", "Since", "Why it is here")
     note = (
         "The scheduler retries by itself and ends every overdue submission. If some stay here, a "
-        "service is stuck: see “A submission is open past its deadline” in the operating guide."
+        "service is stuck: see docs/operating/overdue-submissions.md."
     )
     empty = "No submission is overdue, stuck or waiting for an agent that is not there."
     return [Section("Stuck and overdue", columns, rows, empty, note=note)]
@@ -150,28 +150,28 @@ async def overdue_tables(operator: Operator) -> list[Section]:
 
 async def held_tables(operator: Operator) -> list[Section]:
     """Held submissions with their evidence. Raises `Refused` and `Failed`."""
-    rows = [
-        Row(
-            (
-                Link(f"#{decision.number}", f"/submissions/{decision.number}#why"),
-                link_participant(decision.participant),
-                f"{decision.problem} {decision.problem_version} on {decision.gpu}",
-                decision.rule or decision.code or "",
-                decision.reason or decision.end_reason or "",
-                decision.actor or "the platform’s own rule",
-            ),
-            [
-                link_act("release-submission", number=decision.number),
-                link_act("disqualify", number=decision.number),
-            ],
-        )
-        for decision in await read_decisions(operator.api)
-        if is_held(decision)
-    ]
+    decisions = filter(is_held, await read_decisions(operator.api))
+    rows = [await _held_row(operator, decision) for decision in decisions]
     columns = ("Submission", "Participant", "Leaderboard", "Rule", "Evidence", "Held by")
     acts = [link_act(name) for name in ("hold", "disqualify", "restore")]
     note = "The page of a submission shows its times, cases, events, output and source."
     return [Section("Held submissions", columns, rows, "No submission is held.", acts, note)]
+
+
+async def _held_row(operator: Operator, decision: Decision) -> Row:
+    kind, _, account = (decision.actor or "").partition(":")
+    names = ["release-submission"] + ([] if decision.is_disqualified else ["disqualify"])
+    cells = (
+        Link(f"#{decision.number}", f"/submissions/{decision.number}#why"),
+        link_participant(decision.participant),
+        f"{decision.problem} {decision.problem_version} on {decision.gpu}",
+        decision.rule or decision.code or "",
+        decision.reason or decision.end_reason or "",
+        await operator.people.name_of(account)
+        if kind == "account"
+        else account or "the platform's own rule",
+    )
+    return Row(cells, [link_act(name, number=decision.number) for name in names])
 
 
 async def submission_appeals(operator: Operator) -> Section:
@@ -273,7 +273,13 @@ async def dead_letter_tables(operator: Operator) -> list[Section]:
     )
     rows = [
         Row(
-            (f"{letter.seq} of {letter.stream}", letter.consumer, letter.deliveries, letter.at, letter.reason),
+            (
+                f"{letter.seq} of {letter.stream}",
+                letter.consumer,
+                letter.deliveries,
+                letter.at,
+                letter.reason,
+            ),
             [link_act("redrive", consumer=letter.consumer, seq=letter.seq)],
         )
         for letter in letters.items
@@ -287,5 +293,7 @@ async def dead_letter_tables(operator: Operator) -> list[Section]:
     )
     return [
         Section("Dead letters", columns, rows, "No consumer has given up an event."),
-        Section("Read models", ("Event", "Why it cannot be folded"), parked_rows, "They are not parked."),
+        Section(
+            "Read models", ("Event", "Why it cannot be folded"), parked_rows, "They are not parked."
+        ),
     ]
