@@ -10,16 +10,18 @@ import httpx
 import pytest
 
 from ingest.access.callers import ALLOWED, STAFF_SCOPES
+from ingest.http.auth import COOKIE
 from ingest.login.web import NOTICE_COOKIE
 from ingest.site.admin.acts import FormField
 from ingest.site.admin.catalogue import ACTS
-from ingest.site.admin.pages import PAGES
+from ingest.site.admin.pages import COUNTS, PAGES
 from ingest.site.admin.tables import explain_delay
 from shared import events, subjects
 from shared.api.queues import Pool
 from shared.api.submissions import SubmissionLine
 from shared.errors import Refused
 from shared.events import AgentRegistered, Fact, RunStarted
+from tests.ingest.logins import LoginHarness, open_site_without_ranker
 from tests.ingest.test_access_matrix import CALLERS
 from tests.ingest.test_access_matrix import table as own_table
 from tests.ingest.test_site_pages import STYLED, Run, name_account, page_of
@@ -377,3 +379,19 @@ async def test_a_form_needs_its_token_its_reason_and_a_confirmation(ways: Ways) 
         page = await browser.get(done.headers["location"])
     assert "target is banned." in page.text
     assert f"{NOTICE_COOKIE}=" in page.headers["set-cookie"]
+
+
+@pytest.mark.server
+async def test_the_overview_shows_what_it_can_while_services_are_down(
+    doorway: LoginHarness,
+) -> None:
+    account, _ = await doorway.logins.people.open("olga", "test", "")
+    admin = events.RoleGranted(role="admin", reason="r")
+    await doorway.logins.people.decide(account, admin, "operator:olga")
+    secret = await doorway.logins.sessions.open(account)
+    async with open_site_without_ranker(doorway.logins) as browser:
+        browser.cookies.set(COOKIE, secret)
+        page = await browser.get("/admin")
+        # Appeals against bans do not depend on other services.
+        assert page.text.count("unknown: a service does not respond") == len(COUNTS) - 1
+        assert (await browser.get("/admin/held")).status_code == 503
