@@ -37,12 +37,15 @@ ReadSections = Callable[[Operator], Awaitable[list[Section]]]
 
 
 class Page(NamedTuple):
-    """A page of tables, for callers with one of these scopes."""
+    """A page of tables, for callers with one of these scopes.
+
+    `read` returns the tables; None if they depend on the query.
+    """
 
     path: str
     title: str
     scopes: Sequence[str]
-    read: ReadSections
+    read: ReadSections | None = None
 
 
 class Search(NamedTuple):
@@ -190,14 +193,8 @@ async def _appeals(operator: Operator) -> list[Section]:
     return sections
 
 
-async def _no_sections(_operator: Operator) -> list[Section]:
-    return []
-
-
-PARTICIPANTS = Page(
-    catalogue.PARTICIPANTS_PAGE, "Participants", catalogue.PARTICIPANTS, _no_sections
-)
-INVITES = Page(catalogue.INVITES_PAGE, "Invites", catalogue.INVITES, _no_sections)
+PARTICIPANTS = Page(catalogue.PARTICIPANTS_PAGE, "Participants", catalogue.PARTICIPANTS)
+INVITES = Page(catalogue.INVITES_PAGE, "Invites", catalogue.INVITES)
 PAGES = (
     Page(OVERVIEW_PAGE, "Overview", STAFF, _overview),
     Page(catalogue.OVERDUE_PAGE, "Stuck submissions", catalogue.SUBMISSIONS, tables.overdue_tables),
@@ -278,19 +275,19 @@ def add_admin_pages(app: FastAPI, router: APIRouter, web: Web) -> None:
     """Add the pages of operators."""
     site = AdminSite(app, web)
     for page in PAGES:
-        if page not in (PARTICIPANTS, INVITES):
-            _add_page(router, site, page)
+        if page.read is not None:
+            _add_page(router, site, page, page.read)
     _add_participants(router, site)
     _add_invites(router, site)
     _add_acts(router, site)
 
 
-def _add_page(router: APIRouter, site: AdminSite, page: Page) -> None:
+def _add_page(router: APIRouter, site: AdminSite, page: Page, read: ReadSections) -> None:
     @router.get(page.path)
     async def tables_page(request: Request) -> Response:
         """A page of tables."""
         session, operator = await site.open(request, page)
-        sections = await read_in_time(page.read(operator))
+        sections = await read_in_time(read(operator))
         return site.render(request, session, page, sections)
 
 
@@ -320,18 +317,15 @@ def _add_invites(router: APIRouter, site: AdminSite) -> None:
     async def invites(request: Request, slug: SlugInQuery = "") -> Response:
         """The invites to a leaderboard."""
         session, operator = await site.open(request, INVITES)
-        slug, sections, error = slug.strip().lower(), [], None
-        if slug:
-            try:
-                reading = participants.invite_tables(operator, slug)
-                sections = await read_in_time(reading)
-            except Refused as refused:
-                error = refused
+        slug, error = slug.strip().lower(), None
+        try:
+            sections = await read_in_time(participants.invite_tables(operator, slug))
+        except Refused as refused:
+            error = refused
+            sections = await participants.invite_tables(operator, "")
         search = Search(
             catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
         )
-        if not sections:
-            sections = [participants.NO_LEADERBOARD]
         return site.render(request, session, INVITES, sections, search=search, error=error)
 
 
@@ -367,7 +361,8 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
             return site.render_act(request, session, sent, error)
         response = decode_response(api_request.path, answer, _ActResponse)
         if response.codes:
-            return _render_codes(request, site, session, response, values["expires_at"])
+            ends_at = f"{values['expires_at']}Z" if values["expires_at"] else ""
+            return _render_codes(request, site, session, response, ends_at)
         notice = response.describe(act.done.format(**values))
         return web.redirect(act.page_after(values), notice)
 
@@ -380,14 +375,14 @@ def _find_act(name: str) -> Act:
 
 
 def _render_codes(
-    request: Request, site: AdminSite, session: Session, response: _ActResponse, expires_at: str
+    request: Request, site: AdminSite, session: Session, response: _ActResponse, ends_at: str
 ) -> Response:
     """Render new invite codes, with a link that saves them as a file."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(CODE_COLUMNS)
     leaderboards = " ".join(response.leaderboards)
-    writer.writerows((code, leaderboards, expires_at) for code in response.codes)
+    writer.writerows((code, leaderboards, ends_at) for code in response.codes)
     return site.web.page(
         request,
         "admin_codes.html",

@@ -10,9 +10,6 @@ from shared.clock import now
 
 NAMES_MAX, BANS_MAX, INVITES_MAX = 100, 200, 500
 BAN_APPEAL_ACTS = ("accept-ban-appeal", "reject-ban-appeal")
-NO_LEADERBOARD = Section(
-    "Invites", (), (), "Choose a problem above to see its invites.", [link_act("create-invites")]
-)
 
 
 async def ban_appeals(operator: Operator) -> Section:
@@ -109,7 +106,13 @@ def _ban_appeal(name: str, appeal: BanAppeal) -> Section:
 
 
 async def invite_tables(operator: Operator, slug: str) -> list[Section]:
-    """The invites to a leaderboard. Raises `Refused` and `Failed`."""
+    """The invites to a leaderboard; without one, how to choose it.
+
+    Raises `Refused` and `Failed`.
+    """
+    if not slug:
+        empty, create = "Choose a problem above to see its invites.", [link_act("create-invites")]
+        return [Section("Invites", (), (), empty, create)]
     path = api_path("admin", "leaderboards", slug, "invites")
     invites = (await operator.api.get(path, Invites)).items
     rows = [
