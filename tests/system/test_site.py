@@ -69,6 +69,7 @@ async def faults_everywhere(tab: Tab, url: str, paths: Mapping[str, str]) -> lis
 
 def log_in_admin(platform: Running) -> str:
     """The session of a new admin; a session has the scopes of the roles at the login."""
+    secret = ""
     with httpx.Client(base_url=platform.url, timeout=30) as http:
         for path in ("/register", "/login"):
             match = CSRF.search(http.get(path).text)

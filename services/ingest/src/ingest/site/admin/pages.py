@@ -317,7 +317,8 @@ def _add_invites(router: APIRouter, site: AdminSite) -> None:
     async def invites(request: Request, slug: SlugInQuery = "") -> Response:
         """The invites to a leaderboard."""
         session, operator = await site.open(request, INVITES)
-        slug, error = slug.strip().lower(), None
+        slug = slug.strip().lower()
+        error: Refused | None = None
         try:
             sections = await read_in_time(participants.invite_tables(operator, slug))
         except Refused as refused:
