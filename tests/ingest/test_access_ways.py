@@ -1,5 +1,6 @@
 """Every route of the public client and of the ways in by everybody, against docs/access.md."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -23,6 +24,11 @@ FILE = {"file": ("kernel.py", KERNEL)}
 PAGES = (
     *("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli"),
     *("/leaderboards/", "/problems/", "/submissions/{"),
+)
+# Beside the public client's routes for operators.
+ADMIN_PAGE = re.compile(
+    r"GET /admin(/(overdue|held|appeals|participants.*|agents|intake|invites|dead-letters))?"
+    r"|[A-Z]+ /admin/acts/.*"
 )
 LOGIN = "login"
 # What is sent so that who is let in changes nothing, or nothing that is not there again after.
@@ -65,11 +71,16 @@ async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
         yield opened_ways
 
 
+def is_page(route: str) -> bool:
+    """Whether a route answers a browser."""
+    return route.partition(" ")[2].startswith(PAGES) or bool(ADMIN_PAGE.fullmatch(route))
+
+
 async def asked(ways: Ways, name: str, route: str, headers: Mapping[str, str]) -> httpx.Response:
     """What somebody is answered who shows these headers, or on a page their browser."""
     method, _, path = route.partition(" ")
     filled, sent = ways.fill_path(path), sending(ways, route)
-    if not path.startswith(PAGES):
+    if not is_page(route):
         async with ways.browser(name, headers) as http:
             return await http.request(method, filled, **sent)
     cookies, token = ways.browser_credentials(name)
@@ -159,7 +170,7 @@ async def test_the_table_lists_open_and_closed_leaderboards(ways: Ways) -> None:
 
 
 async def test_the_clients_own_headers_make_no_operators(ways: Ways) -> None:
-    rows = [row for row in ROWS if not row.partition(" ")[2].startswith(PAGES)]
+    rows = [row for row in ROWS if not is_page(row)]
     for route in rows:
         method, is_admins = route.partition(" ")[0], "/admin/" in route
         for header in (CLI_ID, "X-Web-Auth-Id"):

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from shared import events, subjects
 from shared.clock import now
-from tests.support.lives import AGENT, BLOB, Life, live, problem, registration, say
+from tests.support.lives import AGENT, Life, live, problem, registration, say
 from tests.support.reading import Reads
 from tests.support.waits import eventually
 
@@ -91,7 +91,8 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
     (submission,) = await reads.ended(Life("s1"))
     agg = subjects.moderation("s1")
     await say(reads.log, agg, events.SubmissionDisqualified(rule="r7", reason="reads the clock"))
-    await say(reads.log, agg, events.AppealFiled(text=BLOB))
+    text = await reads.blobs.put(b"the clock is\nnot read")
+    await say(reads.log, agg, events.AppealFiled(text=text))
     path = f"submissions/{submission['number']}"
 
     async def decided() -> Any:
@@ -113,6 +114,7 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
         "r7",
         "filed",
     )
+    assert decision["appeal_text"] == "the clock is\nnot read"
     await say(reads.log, agg, events.AppealDecided(is_accepted=True, reason="right"))
 
     async def ranked() -> bool:

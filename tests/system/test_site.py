@@ -1,10 +1,13 @@
 """The web site in a real browser, on a whole platform."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+import httpx
 import pytest
 import pytest_asyncio
 
+from ingest.http.auth import COOKIE
+from tests.ingest.logins import CSRF, PASSWORD
 from tests.support.browser import Browser, Tab, browser, program
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, Running
@@ -40,6 +43,19 @@ PAGES = {
     "/leaderboards/nothing/CPU": "What you can do",
     "/cli": "Install it",
     "/login": "Log in",
+}
+OPERATORS_PAGES = {
+    "/admin": "What needs attention",
+    "/admin/overdue": "No submission is overdue",
+    "/admin/held": "No submission is held",
+    "/admin/appeals": "No appeal",
+    "/admin/participants": LONG_NAME,
+    f"/admin/participants/{LONG_NAME}": "Ways to log in",
+    "/admin/agents": "local",
+    "/admin/intake": "Agents online",
+    "/admin/invites": "Choose a problem",
+    "/admin/dead-letters": "No consumer has given up an event",
+    "/admin/acts/choose-canary?gpu=CPU": "Interval in seconds",
 }
 # Scripts show instants otherwise.
 MAIN = """(() => {
@@ -110,14 +126,8 @@ async def faults(tab: Tab, path: str) -> list[str]:
     return [f"{path}: {fault}" for fault in found]
 
 
-async def test_every_page_is_accessible_and_readable_without_scripts_at_every_size(
-    platform: Running, tab: Tab
-) -> None:
-    add_problem(platform.url, ROOT / "problems" / "vectoradd")
-    with Person(platform.url, LONG_NAME) as person:
-        number = person.submit(HONEST, mode="ranked")
-        person.end(number)
-    pages = {path.format(number=number): text for path, text in PAGES.items()}
+async def open_everywhere(tab: Tab, url: str, pages: Mapping[str, str]) -> list[str]:
+    """The faults of pages at every size; each shows a text, the same without scripts."""
     found: list[str] = []
     texts: dict[str, str] = {}
     for width in (PHONE, DESKTOP):
@@ -126,14 +136,50 @@ async def test_every_page_is_accessible_and_readable_without_scripts_at_every_si
             feature = {"name": "prefers-color-scheme", "value": scheme}
             await tab.call("Emulation.setEmulatedMedia", features=[feature])
             for path, text in pages.items():
-                await open_page(tab, f"{platform.url}{path}")
+                await open_page(tab, f"{url}{path}")
                 texts[path] = await tab.run(MAIN)
                 assert text in texts[path], path
                 found += await faults(tab, f"{path} at {width}, {scheme}")
     await tab.call("Emulation.setScriptExecutionDisabled", value=True)
     for path in pages:
-        await open_page(tab, f"{platform.url}{path}")
+        await open_page(tab, f"{url}{path}")
         assert await tab.run(MAIN) == texts[path], path
+    await tab.call("Emulation.setScriptExecutionDisabled", value=False)
+    return found
+
+
+def log_in_admin(platform: Running) -> str:
+    """The session of a new admin; a session has the scopes of the roles at the login."""
+    secret = ""
+    with httpx.Client(base_url=platform.url, timeout=30) as http:
+        for path in ("/register", "/login"):
+            match = CSRF.search(http.get(path).text)
+            assert match, path
+            form = {"csrf": match[1], "name": "the-admin", "password": PASSWORD}
+            answer = http.post(path, data=form)
+            assert answer.status_code == 303, answer.text
+            secret = answer.cookies[COOKIE]
+            http.cookies.clear()
+            body = {"role": "admin", "reason": "r"}
+            url, headers = "/v1/admin/participants/the-admin/roles", platform.operator
+            answer = http.post(url, json=body, headers=headers)
+            assert answer.status_code in (200, 409), answer.text
+    return secret
+
+
+async def test_every_page_is_accessible_and_readable_without_scripts_at_every_size(
+    platform: Running, tab: Tab
+) -> None:
+    add_problem(platform.url, ROOT / "problems" / "vectoradd")
+    with Person(platform.url, LONG_NAME) as person:
+        number = person.submit(HONEST, mode="ranked")
+        person.end(number)
+    pages = {path.format(number=number): text for path, text in PAGES.items()}
+    found = await open_everywhere(tab, platform.url, pages)
+    session = log_in_admin(platform)
+    await tab.call("Network.setCookie", name=COOKIE, value=session, url=platform.url)
+    found += await open_everywhere(tab, platform.url, OPERATORS_PAGES)
+    await tab.call("Network.deleteCookies", name=COOKIE, url=platform.url)
     # The answer to a page that does not exist is an error for the browser, too.
     found += [line for line in tab.complaints if "/leaderboards/nothing/" not in line]
     assert found == []

@@ -30,6 +30,7 @@ from shared.wire import is_genuine
 ENDED_KEPT_DAYS = 1
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 CREATOR = "creator"
+APPEAL_OPEN = "your appeal is waiting for an answer"
 APPEAL = "`warpboard auth appeal TEXT`, or POST /v1/me/appeal, files an appeal"
 
 
@@ -202,6 +203,10 @@ class Access:
         boards = self.boards.items()
         return [slug for slug, board in boards if board.is_published and not board.is_closed]
 
+    def open_ban_appeals(self) -> list[str]:
+        """Return the accounts whose appeal against a ban has no answer yet."""
+        return [account for account, appeal in self.appeals.items() if appeal == APPEAL_OPEN]
+
     def check_sees(self, caller: Caller, slug: str) -> None:
         """Refuse a caller who may not see a leaderboard."""
         check_problem(caller, slug)
@@ -299,7 +304,7 @@ def _on_account_event(
         case events.AccountUnbanned():
             access.bans.pop(account, None)
         case events.BanAppealFiled():
-            access.appeals[account] = "your appeal is waiting for an answer"
+            access.appeals[account] = APPEAL_OPEN
         case events.BanAppealDecided():
             access.appeals[account] = f"your appeal was answered: {fact.reason}"
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +25,9 @@ from shared.errors import STATUS_BY_CODE, Failed, Refused
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"
 STATE_S = 600
+# A message for the next page, after a form was carried out.
+NOTICE_COOKIE = "warpboard_notice"
+NOTICE_S = 60
 # An appeal of 10,000 characters, of which a form may escape each in 12 bytes.
 FORM_BYTES_MAX = 128 * 1024
 FORM_FIELDS_MAX = 40
@@ -160,11 +163,18 @@ class Web:
         elif error is not None:
             message = "a service behind this page does not respond: try again in a minute"
             status = 503
-        person = session.caller.name if session else ""
-        text = self.templates.get_template(template).render(
-            {"person": person, "error": message, "csrf_token": csrf_token(seed)} | values
-        )
+        notice = unquote(request.cookies.get(NOTICE_COOKIE, ""))
+        common = {
+            "person": session.caller.name if session else "",
+            "is_staff": session is not None and session.caller.is_staff,
+            "error": message,
+            "notice": notice,
+            "csrf_token": csrf_token(seed),
+        }
+        text = self.templates.get_template(template).render(common | values)
         response = HTMLResponse(text, status, HEADERS)
+        if notice:
+            self.clear(response, NOTICE_COOKIE)
         if isinstance(error, Refused) and error.retry_after_s is not None:
             response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         if session is None:
@@ -238,16 +248,21 @@ class Web:
         """Render a page that is shown without a login, too; without one it has no form."""
         common = {
             "person": session.caller.name if session else "",
+            "is_staff": session is not None and session.caller.is_staff,
             "csrf_token": csrf_token(session.secret) if session else "",
             "error": "",
+            "notice": "",
             # Never the name of another host, as `//host` would be.
             "path": "/" + quote(request.url.path.lstrip("/")),
         }
         return self.templates.get_template(template).render(common | values)
 
-    def redirect(self, path: str) -> Response:
-        """Redirect to a page or a provider."""
-        return RedirectResponse(path, 303, HEADERS)
+    def redirect(self, path: str, notice: str = "") -> Response:
+        """Redirect to a page or a provider; the next page shows the notice once."""
+        response = RedirectResponse(path, 303, HEADERS)
+        if notice:
+            self._set_cookie(response, NOTICE_COOKIE, quote(notice), NOTICE_S)
+        return response
 
     async def log_in(self, path: str, account: str) -> Response:
         """Open a session, and redirect to a page with its cookie."""

@@ -13,6 +13,7 @@ from ingest.bootstrap import Ingest
 from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
+from ingest.site.admin.pages import add_admin_pages
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.problems import LANGUAGES, add_problem_pages
@@ -113,6 +114,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_submission_forms(router, submission_page, ranker, commands)
     add_resubmission_page(router, web, commands)
     add_comparison_page(router, web, ranker)
+    add_admin_pages(app, router, web)
     app.include_router(router)
     _add_missing_page(app, web)
 

@@ -22,9 +22,14 @@ OK = 200
 T = TypeVar("T")
 
 
+class _FieldError(msgspec.Struct):
+    field: str
+
+
 class _Refusal(msgspec.Struct):
     code: str
     detail: str
+    errors: list[_FieldError] = []
 
 
 def api_path(*parts: object) -> str:
@@ -36,6 +41,29 @@ def api_path(*parts: object) -> str:
     return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
+def check_response(path: str, status: int, body: bytes) -> bytes:
+    """Return the body of a response of the API. Raises `Refused` and `Failed`."""
+    if status >= BROKEN:
+        raise Failed(f"{path} was answered with {status}")
+    if status < REFUSED:
+        return body
+    try:
+        refusal = msgspec.json.decode(body, type=_Refusal)
+    except msgspec.DecodeError as error:
+        raise Failed(f"{path} was answered with an invalid refusal: {error}") from error
+    field = refusal.errors[0].field if refusal.errors else None
+    raise Refused(refusal.code, refusal.detail, field)
+
+
+def decode_response(path: str, body: bytes, response_type: type[T]) -> T:
+    """Return the body of a response as its type. Raises `Failed`."""
+    try:
+        return msgspec.json.decode(body, type=response_type)
+    except msgspec.DecodeError as error:
+        # During an upgrade, ranker may be of another version.
+        raise Failed(f"{path} was answered with an invalid response: {error}") from error
+
+
 @dataclass(frozen=True)
 class PageReads:
     """The read side for one visitor."""
@@ -45,12 +73,7 @@ class PageReads:
 
     async def read(self, path: str, response_type: type[T], **query: object) -> T:
         """Return a response of the API. Raises `Refused` and `Failed`."""
-        body = await self.read_bytes(path, **query)
-        try:
-            return msgspec.json.decode(body, type=response_type)
-        except msgspec.DecodeError as error:
-            # During an upgrade, ranker may be of another version.
-            raise Failed(f"the read side sent an invalid response: {error}") from error
+        return decode_response(path, await self.read_bytes(path, **query), response_type)
 
     async def read_bytes(self, path: str, **query: object) -> bytes:
         """Return a response as it is, without the parameters that are None.
@@ -59,15 +82,7 @@ class PageReads:
         """
         parameters = {name: value for name, value in query.items() if value is not None}
         response = await self.ranker.read(path, urlencode(parameters), {}, self.reader)
-        if response.status >= BROKEN:
-            raise Failed(f"the read side answered {path} with {response.status}")
-        if response.status < REFUSED:
-            return response.body
-        try:
-            refusal = msgspec.json.decode(response.body, type=_Refusal)
-        except msgspec.DecodeError as error:
-            raise Failed(f"the read side sent an invalid refusal: {error}") from error
-        raise Refused(refusal.code, refusal.detail)
+        return check_response(path, response.status, response.body)
 
     async def read_file(self, path: str, bytes_max: int) -> bytes:
         """Return the beginning of a file. Raises `Failed`, also if the visitor may not read it."""

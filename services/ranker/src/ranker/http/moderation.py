@@ -41,7 +41,8 @@ def moderation_router(sources: ReadSources) -> APIRouter:
 
         With `open` only those that wait for a decision.
         """
-        items = await sources.view(reader).rows("moderation", open=open, limit=limit)
+        rows = await sources.view(reader).rows("moderation", open=open, limit=limit)
+        items = [row | {"appeal_text": await _read_appeal(sources.blobs, row)} for row in rows]
         decisions = convert(items, list[models.Decision])
         return models.Moderation(items=decisions, as_of=sources.progress.seq)
 
@@ -137,6 +138,16 @@ def _add_audit_routes(router: APIRouter, sources: ReadSources) -> None:
         page = items[:limit]
         next_before = page[-1].seq if len(items) > limit else covered_from
         return models.OperatorActs(items=page, next_before=next_before if next_before > 1 else None)
+
+
+async def _read_appeal(blobs: BlobStore, row: dict[str, Any]) -> str | None:
+    """Read the text of an appeal, of which the row has the digest; "" if it is gone."""
+    if row["appeal_text"] is None:
+        return None
+    try:
+        return (await blobs.get(row["appeal_text"])).decode("utf-8", "replace")
+    except BlobNotFound:
+        return ""
 
 
 async def _read_preview(blobs: BlobStore, digest: str | None) -> models.Preview | None:
