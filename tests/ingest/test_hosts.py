@@ -5,7 +5,7 @@ import pytest
 from fastapi import FastAPI
 
 from ingest.http.middleware import AllowedHostsMiddleware
-from ingest.settings import LOOPBACK
+from shared.settings import LOOPBACK
 
 OURS = ("127.0.0.1:8000", "127.0.0.1", "localhost:8000", "LOCALHOST", "[::1]:8000")
 NOT_OURS = ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "[", "a b")
