@@ -29,7 +29,15 @@ PROBLEMS_MAX = 200
 LEADERS_MAX = 3
 SEARCH_CHARS_MAX = 100
 API = "/v1/"
-STATIC = {"site.css": "text/css", "follow.js": "text/javascript"}
+STATIC = {
+    "site.css": "text/css",
+    "follow.js": "text/javascript",
+    "editor.js": "text/javascript",
+    "codemirror/codemirror.css": "text/css",
+    "codemirror/codemirror.js": "text/javascript",
+    "codemirror/python.js": "text/javascript",
+    "codemirror/clike.js": "text/javascript",
+}
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
 

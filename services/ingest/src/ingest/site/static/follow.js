@@ -9,24 +9,39 @@ const EVENTS = [
   "RunCancelled", "progress", "queue", "end",
 ];
 
-let timer = null;
+async function fetchPage(path) {
+  const response = await fetch(path);
+  return response.ok ? new DOMParser().parseFromString(await response.text(), "text/html") : null;
+}
 
-async function refresh() {
-  timer = null;
-  const response = await fetch(location.href);
-  if (!response.ok) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const isOver = page.getElementById("live") === null;
+// Calls `show` with the page of a submission after its events, until the submission is over.
+function followSubmission(path, eventsPath, show) {
+  const events = new EventSource(eventsPath);
+  let timer = null;
+
+  async function refresh() {
+    timer = null;
+    const page = await fetchPage(path);
+    if (page === null || events.readyState === EventSource.CLOSED) return;
+    // `show` may take the elements out of the page.
+    if (page.getElementById("live") === null) events.close();
+    show(page);
+  }
+
+  for (const name of EVENTS) {
+    events.addEventListener(name, () => {
+      timer ??= setTimeout(refresh, REFRESH_MS_MIN);
+    });
+  }
+  return events;
+}
+
+function showWholePage(page) {
   // Until the end, only the state changes: the reader keeps the place and what is open.
-  const id = isOver ? "submission" : "live";
+  const id = page.getElementById("live") === null ? "submission" : "live";
   document.getElementById(id).replaceChildren(...page.getElementById(id).childNodes);
   document.title = page.title;
-  if (isOver) events.close();
 }
 
-const events = new EventSource(document.getElementById("live").dataset.events);
-for (const name of EVENTS) {
-  events.addEventListener(name, () => {
-    timer ??= setTimeout(refresh, REFRESH_MS_MIN);
-  });
-}
+const live = document.getElementById("live");
+if (live !== null) followSubmission(location.href, live.dataset.events, showWholePage);
