@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 from urllib.parse import quote, urlencode
@@ -39,9 +39,9 @@ VIA = "web"
 NAME_CHARS_MAX = 64
 MODE_WORDS: Mapping[str, str] = {
     "test": "checks the public cases",
-    "benchmark": "checks and times the public cases",
-    "profile": "checks the public cases and profiles the timed ones",
-    "ranked": "also checks hidden cases, and ranks the time",
+    "benchmark": "also times them",
+    "profile": "checks and profiles them",
+    "ranked": "checks hidden cases, too, and ranks the time",
 }
 
 Language = Annotated[str, Query(max_length=NAME_CHARS_MAX)]
@@ -146,7 +146,7 @@ async def find_gpus_without_agents(form: EditorForm, reads: PageReads) -> list[s
     return agents.gpus_without_agents(gpus) if agents else []
 
 
-def new_form(reads: EditorReads, requested_gpus: Iterable[str]) -> EditorForm:
+def new_form(reads: EditorReads, requested_gpus: Sequence[str]) -> EditorForm:
     """Return a form with the starter and, unless GPU types are requested, the first with an agent.
 
     A GPU type that the problem does not have is left out.
