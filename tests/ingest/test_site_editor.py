@@ -68,7 +68,7 @@ async def test_a_visitor_can_write_code_and_keeps_it_until_they_log_in(ways: Way
         ("H100", ""),
     ]
     assert 'value="H100" checked' in await page_of(ways, f"{EDITOR}?gpu=H100&gpu=B200")
-    assert "H100 <span class=\"help\">no agent</span>" in text
+    assert 'H100 <span class="help">no agent</span>' in text
     assert f'href="/login?next={EDITOR}"' in text
     assert "data-restores-draft" in text
     assert "data-restores-draft" not in await page_of(ways, f"{EDITOR}?language=python")
@@ -141,7 +141,7 @@ async def test_a_form_submits_as_the_api_does(ways: Ways) -> None:
 
 async def test_a_refused_form_keeps_the_code_beside_the_reason_of_the_api(ways: Ways) -> None:
     before = len(submissions(ways))
-    for fields in (
+    refused: tuple[dict[str, Any], ...] = (
         {"filename": "kernel.txt"},
         {"filename": "kernel.zip"},
         {"mode": "fast"},
@@ -150,7 +150,8 @@ async def test_a_refused_form_keeps_the_code_beside_the_reason_of_the_api(ways: 
         {"code": "#!POPCORN leaderboard another\n"},
         {"code": "#!POPCORN nonsense\n", "gpu": []},
         {"code": "x" * 1_200_000},
-    ):
+    )
+    for fields in refused:
         sent = {"code": CODE} | FIELDS | fields
         api = await ways.door.http.post(
             "/v1/submissions",

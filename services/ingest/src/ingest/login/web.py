@@ -158,8 +158,6 @@ class Web:
         template: str,
         session: Session | None,
         error: Refused | Failed | None = None,
-        *,
-        has_script: bool = False,
         **values: Any,
     ) -> Response:
         """Render a page with its form token; an error is shown above its content."""
@@ -175,8 +173,6 @@ class Web:
             {"person": person, "error": message, "csrf_token": csrf_token(seed)} | values
         )
         response = HTMLResponse(text, status, HEADERS)
-        if has_script:
-            response.headers["Content-Security-Policy"] = SCRIPT_POLICY
         if isinstance(error, Refused) and error.retry_after_s is not None:
             response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         if session is None:

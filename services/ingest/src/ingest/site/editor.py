@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from ingest.access.callers import Caller
 from ingest.http.middleware import SUBMISSION_BYTES_MAX
-from ingest.login.web import FORM_FIELDS_MAX, Web, route_class
+from ingest.login.web import FORM_FIELDS_MAX, SCRIPT_POLICY, Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.formatting import render_markdown
 from ingest.site.reads import (
@@ -191,9 +191,11 @@ class Editor:
             "restores_draft": False,
             "numbers": [],
         }
-        return self.web.page(
-            request, "editor.html", visitor.session, error, has_script=True, **(defaults | values)
+        response = self.web.page(
+            request, "editor.html", visitor.session, error, **(defaults | values)
         )
+        response.headers["Content-Security-Policy"] = SCRIPT_POLICY
+        return response
 
     async def submit(
         self, request: Request, visitor: Visitor, slug: str, form: EditorForm
@@ -236,8 +238,10 @@ def add_editor_pages(app: FastAPI, web: Web, ranker: ReadProxy, intake: Intake) 
         """The editor with a starter; after several submissions at once, with their numbers."""
         visitor = await find_visitor(request, web, ranker)
         reads = await read_in_time(read_editor(visitor.reads, slug, language))
-        values = {"numbers": numbers, "restores_draft": not language}
-        return await editor.show(request, visitor, reads, new_form(reads, gpus), **values)
+        form = new_form(reads, gpus)
+        return await editor.show(
+            request, visitor, reads, form, numbers=numbers, restores_draft=not language
+        )
 
     @router.post(PATH)
     async def submit(request: Request, slug: str) -> Response:

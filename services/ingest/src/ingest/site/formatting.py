@@ -5,11 +5,15 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from threading import Lock
 from xml.etree.ElementTree import tostring
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
 
 from shared.clock import now
 from shared.presentation.outcome import roofline_text, share_text, speedups_text
@@ -49,6 +53,8 @@ MATHML_ATTRIBUTES = frozenset(
         *("rowspacing", "notation"),
     )
 )
+# Pygments prepares a lexer when it is first used, which two threads must not do at once.
+LEXERS_LOCK = Lock()
 # Longer code is shown in one colour.
 HIGHLIGHT_CHARS_MAX = 60_000
 SOURCES_MAX = 128
@@ -100,15 +106,11 @@ def highlight_code(text: str, language: str) -> Markup:
     >>> print(highlight_code("x < 1", "python"))
     <span class="n">x</span> <span class="o">&lt;</span> <span class="mi">1</span>
     """
-    # Only the pages of problems need it.
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import get_lexer_by_name
-
     code = escape_control_characters(text)
     if language not in SUFFIXES or len(code) > HIGHLIGHT_CHARS_MAX:
         return Markup("{}").format(code)
-    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    with LEXERS_LOCK:
+        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     # The formatter escapes the code.
     return Markup(highlight(code, lexer, HtmlFormatter(nowrap=True)).rstrip("\n"))  # noqa: S704
 

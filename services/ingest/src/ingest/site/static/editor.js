@@ -260,7 +260,7 @@ async function followResult(path, parts) {
   }
 }
 
-// Shows the parts of a submission's page; their ids are made unique.
+// Shows the parts of a submission's page; their ids are made unique, and their headings lower.
 function showParts(page, path, parts) {
   const prefix = `submission-${path.split("/").pop()}`;
   const state = page.querySelector('section[aria-labelledby="state"] .result').textContent;
@@ -272,6 +272,12 @@ function showParts(page, path, parts) {
   );
   for (const section of sections) {
     section.setAttribute("aria-labelledby", `${prefix}-${section.getAttribute("aria-labelledby")}`);
+    for (const heading of section.querySelectorAll("h2")) {
+      const lower = document.createElement("h4");
+      lower.id = heading.id;
+      lower.append(...heading.childNodes);
+      heading.replaceWith(lower);
+    }
     section.removeAttribute("id");
     section.removeAttribute("aria-live");
     for (const element of section.querySelectorAll("[id]")) element.id = `${prefix}-${element.id}`;
