@@ -11,7 +11,7 @@ from shared.response_types import iter_routes
 from tests.access.table import YES, cell, matches_route, table
 from tests.ingest.logins import PASSWORD
 from tests.ingest.test_access_matrix import table as own_table
-from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, open_ways
+from tests.ingest.ways import CLI_ID, CLOSED, NO_GPU, OPEN, Ways, open_ways
 from tests.support.door import KERNEL
 from tests.support.holders import bearer, made
 
@@ -53,6 +53,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "POST /v1/auth/device/token": {"device_code": "nothing"},
     "POST /v1/me/identities": {"provider": "github"},
 }
+EDITOR_FORM = {"filename": "k.py", "mode": "test", "gpu": NO_GPU, "confirmed": "yes"}
 FORMS: Mapping[str, Mapping[str, str]] = {
     "POST /login": {"name": "walker", "password": PASSWORD},
     "POST /account/tokens": {"name": "t", "scope": "submit", "days": "7"},
@@ -61,6 +62,8 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "POST /submissions/{mine}": {"action": "note"},
     "POST /submissions/{closed}": {"action": "note"},
     "POST /link": {"cli_id": "{cli_id}"},
+    "POST /problems/copy/submit": EDITOR_FORM,
+    "POST /problems/club/submit": EDITOR_FORM,
     "POST /link/answer": {"cli_id": "{cli_id}", "answer": "no"},
 }
 

@@ -236,15 +236,19 @@ async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways)
     assert "<script>" not in text
     assert "<img" not in text
     assert 'href="javascript' not in text
-    assert '<code class="formula">y_1 &lt; y_2</code>' in text
+    assert "<msub><mi>y</mi><mn>1</mn></msub><mo>&lt;</mo>" in text
     assert "<h3>Copy</h3>" not in text
     assert f"warpboard init stated --url {BASE}" in text
     assert "/v1/problems/stated/files/reference.py?version=2" in text
-    assert "def custom_kernel" in text
+    assert "<summary>Reference: reference.py</summary>" in text
+    assert "<summary>Starter for Python: kernel.py</summary>" in text
+    assert '<span class="nf">custom_kernel</span>' in text
+    assert 'href="/problems/stated/submit"' in text
     assert 'href="/leaderboards/stated/H100"' in text
     assert "seed" not in text.replace("draws new seeds", "")
     old = await page_of(ways, "/problems/stated?version=1")
     assert "This is an older version" in old
+    assert '<option value="1" selected>' in old
     assert "<p>Copy the input.</p>" in old
     async with ways.browser("nobody", {}) as browser:
         for link in set(re.findall(r'href="(/[^"#]*)"', text)):

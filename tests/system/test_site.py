@@ -1,5 +1,6 @@
 """The web site in a real browser, on a whole platform."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 
 import httpx
@@ -37,6 +38,7 @@ PAGES = {
     "/leaderboards/vectoradd/CPU": "No entry yet",
     "/leaderboards/vectoradd/CPU/cases": "No entry has public times",
     "/problems/vectoradd": "Statement",
+    "/problems/vectoradd/submit": "Submit",
     "/submissions/{number}": "Why this rank",
     "/submissions/{number}/compare": "Write the number of a submission",
     "/submissions/{number}/compare?with={number}": "The sources are equal",
@@ -68,7 +70,7 @@ FAULTS = """[
         .filter((name) => !name.startsWith(location.origin)),
     ...(document.documentElement.scrollWidth > innerWidth ? ['wider than the window'] : []),
     ...(document.querySelectorAll('h1').length === 1 ? [] : ['not one h1']),
-    ...[...document.querySelectorAll('input, select')]
+    ...[...document.querySelectorAll('input, select, textarea')]
         .filter((field) => field.type !== 'hidden' && !field.labels.length)
         .map((field) => 'no label: ' + field.name),
 ]"""
@@ -228,4 +230,37 @@ async def test_an_open_leaderboard_shows_a_new_row_within_a_second_of_its_event(
     # Instants are local, with the time in UTC as their title.
     await open_page(tab, f"{platform.url}/")
     assert await tab.run("document.querySelector('time.instant').title.endsWith('UTC')")
+    assert tab.complaints == []
+
+
+async def test_code_written_before_a_login_is_submitted_and_ranked(
+    platform: Running, opened: Browser
+) -> None:
+    editor = "document.querySelector('.CodeMirror').CodeMirror"
+    async with opened.tab("about:blank") as tab:
+        for domain in ("Log", "Runtime"):
+            await tab.call(f"{domain}.enable")
+        await open_page(tab, f"{platform.url}/problems/identity/submit")
+        await tab.run(f"{editor}.setValue({json.dumps(HONEST)})")
+        await tab.run("document.querySelector('input[value=ranked]').click()")
+        await tab.run("document.getElementById('submit').click()")
+        # It asks for a login first; a new account comes back to the same code.
+        await tab.until("document.querySelector('main a[href^=\"/register?next=\"]').click() ?? 1")
+        await tab.until("document.querySelector('form[action=\"/register\"]') !== null")
+        await tab.run("document.getElementById('name').value = 'writer'")
+        await tab.run("document.getElementById('password').value = 'correct horse battery'")
+        await tab.run("document.querySelector('form[action=\"/register\"]').requestSubmit()")
+        await tab.until(f"{editor}.getValue() === {json.dumps(HONEST)}")
+        assert "You are logged in" in await tab.run(MAIN)
+        # The keyboard alone submits.
+        await tab.run(f"{editor}.focus()")
+        for kind in ("rawKeyDown", "keyUp"):
+            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2}
+            await tab.call("Input.dispatchKeyEvent", type=kind, **key)
+        results = "document.getElementById('results')"
+        await tab.until(f"{results}.innerText.includes('Why this rank')")
+        assert "passed" in await tab.run(f"{results}.innerText")
+        assert await faults(tab, "the editor with a result") == []
+        await open_page(tab, f"{platform.url}/leaderboards/identity/CPU")
+        assert "writer" in await tab.run(MAIN)
     assert tab.complaints == []

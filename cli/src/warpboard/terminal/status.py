@@ -5,7 +5,7 @@ from datetime import tzinfo
 
 import click
 
-from shared.api.agents import Agent, Agents
+from shared.api.agents import STANDINGS_AT_WORK, Agent, Agents
 from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
 from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
@@ -264,7 +264,7 @@ def _health(agent: Agent) -> str:
 
 def held_back(agent: Agent) -> str:
     """Return why an agent takes no work; empty if it may."""
-    if agent.standing not in ("", "enrolled", "not_enrolled"):
+    if agent.standing not in STANDINGS_AT_WORK:
         return f"{agent.standing}: {one_line(agent.standing_reason or NO_VALUE)}"
     return f"in quarantine: {one_line(agent.quarantine)}" if agent.quarantine else ""
 

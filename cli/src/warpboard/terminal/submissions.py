@@ -52,7 +52,6 @@ from warpboard.files import read_source, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options, web
 from warpboard.terminal.command_types import api_command, can_ask, confirm
-from warpboard.terminal.status import held_back
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
@@ -203,14 +202,13 @@ async def find_gpus_without_agents(
     """
     try:
         problem = (await api.get(FullProblem, "problems", slug)).value
-        agents = (await api.get(Agents, "agents")).value.items
+        agents = (await api.get(Agents, "agents")).value
     except (Refused, Failed):
         return []
     if not requested and len(directives.gpus or problem.gpus) > 1:
         return []
     chosen = {gpu.lower() for gpu in requested or directives.gpus or problem.gpus}
-    served = {agent.gpu.lower() for agent in agents if agent.is_alive and not held_back(agent)}
-    return [gpu for gpu in problem.gpus if gpu.lower() in chosen - served]
+    return agents.gpus_without_agents(gpu for gpu in problem.gpus if gpu.lower() in chosen)
 
 
 async def _warn_of_wait(context: AppContext, gpus: Sequence[str], *, is_sure: bool) -> bool:

@@ -35,6 +35,7 @@ from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.reruns import duels_router, rejudges_router
+from ingest.site.editor import add_editor_pages
 from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
@@ -114,6 +115,7 @@ def add_routes(
     web = Web(logins)
     add_login_routes(app, web, auth)
     add_public_pages(app, web, ranker, popcorn.ingest)
+    add_editor_pages(app, web, ranker, popcorn.ingest.intake)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)

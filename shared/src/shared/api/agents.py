@@ -1,10 +1,14 @@
 """Agents and the harness codes that they run."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp
+
+# The standings of agents that take jobs.
+STANDINGS_AT_WORK = ("", "enrolled", "not_enrolled")
 
 
 class MissingWall(ApiModel, frozen=True, kw_only=True):
@@ -43,12 +47,22 @@ class Agent(ApiModel, frozen=True, kw_only=True):
     standing: Literal["revoked", "quarantined", "drained", "cordoned", "enrolled", "not_enrolled"]
     standing_reason: str | None
 
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether it is alive, and neither an operator nor its quarantine holds it back."""
+        return self.is_alive and self.standing in STANDINGS_AT_WORK and not self.quarantine
+
 
 class Agents(ApiModel, frozen=True, kw_only=True):
     """Every agent that was ever registered or enrolled."""
 
     items: list[Agent]
     as_of: SequenceNumber
+
+    def gpus_without_agents(self, gpus: Iterable[str]) -> list[str]:
+        """Return those of the GPU types for which no live agent takes jobs."""
+        served = {agent.gpu.lower() for agent in self.items if agent.takes_jobs}
+        return [gpu for gpu in gpus if gpu.lower() not in served]
 
 
 class HarnessUser(ApiModel, frozen=True, kw_only=True):

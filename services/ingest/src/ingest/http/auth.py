@@ -145,6 +145,11 @@ class Authenticator:
                 return ANONYMOUS
             raise
 
+    def has_session(self, request: Request) -> bool:
+        """Return whether a request has the cookie of a live session."""
+        secret = request.cookies.get(COOKIE, "")
+        return bool(secret) and not self.feed.ill() and self.tokens.known(secret) is not None
+
     async def check_credential(self, request: Request) -> None:
         """Refuse a request without a valid credential, as its route would.
 

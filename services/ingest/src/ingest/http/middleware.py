@@ -46,6 +46,9 @@ UPLOADS = (
     ),
 )
 
+# The form of the web site's editor, which answers with a page, also if its body is too long.
+EDITOR = re.compile(r"/problems/[^/]+/submit/?")
+
 FREE = ("/health", "/healthz", "/readyz")
 POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
 # A client that polls every 2 s never has to wait, whatever else it does; this holds for as many
@@ -111,6 +114,11 @@ class BodyLimitMiddleware:
         """Forward a request, or refuse it; Source: the ASGI specification."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
+            return
+        if EDITOR.fullmatch(scope["path"]):
+            has_session = self._auth.has_session(Request(scope))
+            bytes_max = SUBMISSION_BYTES_MAX if has_session else ANONYMOUS_BYTES_MAX
+            await self.app(scope, limit_body(receive, bytes_max), send)
             return
         limits = [limit for path, limit in UPLOADS if path.fullmatch(scope["path"])]
         bytes_max = limits[0] if limits else JSON_BYTES_MAX

@@ -88,27 +88,30 @@ def _add_login(router: APIRouter, web: Web) -> None:
 
 
 def _add_register(router: APIRouter, web: Web) -> None:
-    def register_page(request: Request, name: str = "", error: Refused | None = None) -> Response:
-        values = {"name": name, "length_min": PASSWORD_LENGTH_MIN}
+    def register_page(
+        request: Request, next_path: str, name: str = "", error: Refused | None = None
+    ) -> Response:
+        values = {"next": next_path, "name": name, "length_min": PASSWORD_LENGTH_MIN}
         return web.page(request, "register.html", None, error, **values)
 
     @router.get("/register")
-    async def ask(request: Request) -> Response:
+    async def ask(request: Request, onward: Onward = ACCOUNT) -> Response:
         """Ask for a name and a password."""
         web.logins.sign_in.check_signup()
-        return register_page(request)
+        return register_page(request, local_path(onward))
 
     @router.post("/register")
     async def register(request: Request) -> Response:
         """Create an account and log in."""
         web.logins.sign_in.check_signup()
         form = await web.form(request)
-        name, password = form.text("name").lower(), form.raw("password")
+        name, next_path = form.text("name").lower(), local_path(form.text("next"))
+        password, address = form.raw("password"), client_address(request)
         try:
-            account = await web.logins.sign_in.register(name, password, client_address(request))
+            account = await web.logins.sign_in.register(name, password, address)
         except Refused as refused:
-            return register_page(request, name, refused)
-        return await web.log_in(ACCOUNT, account)
+            return register_page(request, next_path, name, refused)
+        return await web.log_in(next_path, account)
 
 
 def _add_providers(router: APIRouter, web: Web) -> None:

@@ -5,6 +5,7 @@ import hmac
 import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -36,7 +37,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Of pages that follow a stream of events.
+# Of pages with scripts, which follow a stream of events or send a form.
 SCRIPT_POLICY = f"{POLICY}; script-src 'self'; connect-src 'self'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -106,13 +107,18 @@ class Web:
             undefined=StrictUndefined,
             trim_blocks=True,
         )
-        style = files("ingest").joinpath("site/static/site.css").read_bytes()
+        static = files("ingest").joinpath("site/static")
+
+        def static_path(name: str) -> str:
+            """Return the path of a file; browsers that have another version load this one."""
+            digest = hashlib.sha256(static.joinpath(name).read_bytes()).hexdigest()
+            return f"/static/{name}?v={digest[:8]}"
+
         self.templates.globals.update(
             providers=logins.oauth.providers,
             is_signup_on=logins.sign_in.is_signup_on,
             public_url=logins.public_url,
-            # Browsers that have the style sheet of another version load this one.
-            style_path=f"/static/site.css?v={hashlib.sha256(style).hexdigest()[:8]}",
+            static_path=cache(static_path),
         )
 
     async def session(self, request: Request) -> Session | None:
@@ -141,11 +147,14 @@ class Web:
         except ValueError as error:
             raise Refused("invalid_request", "this form cannot be read") from error
         form = Form(fields)
-        seed = session.secret if session else request.cookies.get(FORM_COOKIE, "")
-        sent_token = form.text("csrf").encode()
-        if not seed or not hmac.compare_digest(sent_token, csrf_token(seed).encode()):
+        if not self.is_own_form(request, session, form.text("csrf")):
             raise Refused("bad_csrf", "this page was out of date: go back, reload it and try again")
         return form
+
+    def is_own_form(self, request: Request, session: Session | None, sent_token: str) -> bool:
+        """Return whether a form comes from a page that this browser loaded in this session."""
+        seed = session.secret if session else request.cookies.get(FORM_COOKIE, "")
+        return bool(seed) and hmac.compare_digest(sent_token.encode(), csrf_token(seed).encode())
 
     def page(
         self,

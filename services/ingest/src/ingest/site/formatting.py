@@ -1,10 +1,12 @@
-"""How the pages show values: filters of the templates, statements in Markdown, and sources."""
+"""How the pages show values: the filters of the templates, statements, formulas and sources."""
 
+import html
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import ClassVar
+from xml.etree.ElementTree import tostring
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -35,6 +37,22 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 MARKDOWN_CHARS_MAX = 100_000
 STATEMENTS_MAX = 64
 FORMULA = re.compile(r"\$\$(?P<display>[^$]+)\$\$|\$(?P<inline>[^$\n]+)\$")
+# A longer formula is shown as its source, and so is one that defines macros: each use of a macro
+# could double the size of the formula.
+FORMULA_CHARS_MAX = 2000
+MACROS = re.compile(r"\\(newcommand|def|newenvironment|DeclareMathOperator)\b")
+UPRIGHT = re.compile(r"\\(?:text|operatorname\*?)\s*\{([^{}]*)\}")
+SPACE = re.compile(r"\\[,:; ]")
+# What MathML needs for its layout: no links, no styles and no colours.
+MATHML_ATTRIBUTES = frozenset(
+    (
+        *("display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence"),
+        *("form", "separator", "movablelimits", "largeop", "symmetric", "minsize", "maxsize"),
+        *("accent", "accentunder", "linethickness", "width", "height", "depth", "voffset"),
+        *("lspace", "rspace", "columnalign", "columnlines", "columnspacing", "rowlines"),
+        *("rowspacing", "notation"),
+    )
+)
 # Longer code is shown in one colour.
 HIGHLIGHT_CHARS_MAX = 60_000
 SOURCES_MAX = 128
@@ -83,11 +101,21 @@ def gap_text(time_us: float, best_us: float | None) -> str:
     return f"{ratio:.3g}x" if ratio >= 2 else f"{100 * (ratio - 1):+.2g} %"
 
 
+def language_title(language: str) -> str:
+    """Return how a language, or an author's own name for a starter, is shown.
+
+    >>> language_title("cpp"), language_title("Triton")
+    ('C++', 'Triton')
+    """
+    return {"python": "Python", "cpp": "C++", "cuda": "CUDA"}.get(language, language)
+
+
 FILTERS: Mapping[str, Callable[..., object]] = {
     "about": about_text,
     "count": count_text,
     "gap": gap_text,
     "interval_text": interval_text,
+    "language": language_title,
     "numbers": numbers_text,
     "one_line": one_line,
     "plain": escape_control_characters,
@@ -103,15 +131,48 @@ FILTERS: Mapping[str, Callable[..., object]] = {
 }
 
 
+def render_formula(source: str, *, is_display: bool) -> Markup:
+    r"""Return a LaTeX formula as MathML, or its source if it cannot be read.
+
+    >>> print(render_formula("x < 1", is_display=False))
+    <math display="inline"><mrow><mi>x</mi><mo>&lt;</mo><mn>1</mn></mrow></math>
+    >>> print(render_formula(r"\frac{", is_display=False))
+    <code class="formula">\frac{</code>
+    """
+    # It reads its table of symbols when it is imported.
+    from latex2mathml.converter import convert_to_element
+
+    shown_source = Markup('<code class="formula">{}</code>').format(source)
+    if len(source) > FORMULA_CHARS_MAX or MACROS.search(source):
+        return shown_source
+    latex = UPRIGHT.sub(_make_upright, source)
+    try:
+        formula = convert_to_element(latex, display="block" if is_display else "inline")
+    except Exception:  # noqa: BLE001  (the library has no common type for what it cannot read)
+        return shown_source
+    for element in formula.iter():
+        # The library writes symbols as HTML entities into the texts, which are escaped below.
+        element.text = html.unescape(element.text or "")
+        for name in element.attrib.keys() - MATHML_ATTRIBUTES:
+            del element.attrib[name]
+    return Markup(tostring(formula, encoding="unicode"))  # noqa: S704
+
+
+def _make_upright(match: re.Match[str]) -> str:
+    r"""Return `\text` without the commands that the library shows as they are."""
+    text = SPACE.sub(" ", match[1]).replace(r"\_", "_")
+    return rf"\text{{{text}}}"
+
+
 def _parse_formula(state: StateInline, silent: bool) -> bool:
-    """Show a formula as its source; without this rule, Markdown would change it."""
+    """Show a formula; without this rule, Markdown would change it."""
     match = FORMULA.match(state.src, state.pos)
     if match is None:
         return False
     if not silent:
-        token = state.push("code_inline", "code", 0)
-        token.content = (match["display"] or match["inline"]).strip()
-        token.attrSet("class", "formula")
+        source = match["display"] or match["inline"]
+        formula = render_formula(source.strip(), is_display=match["display"] is not None)
+        state.push("html_inline", "", 0).content = formula
     state.pos = match.end()
     return True
 
@@ -120,15 +181,16 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
 def render_markdown(text: str) -> Markup:
     r"""Return a statement as safe HTML; its title, if it begins with one, is left out.
 
-    >>> print(render_markdown("# Title\n## Part\n<b> [a](javascript:x) $a_1 < b_1$"))
+    >>> print(render_markdown("# Title\n## Part\n<b> [a](javascript:x) $\\frac{$"))
     <h4>Part</h4>
-    <p>&lt;b&gt; [a](javascript:x) <code class="formula">a_1 &lt; b_1</code></p>
+    <p>&lt;b&gt; [a](javascript:x) <code class="formula">\frac{</code></p>
     <BLANKLINE>
     """
     if len(text) > MARKDOWN_CHARS_MAX:
         return Markup("<pre>{}</pre>").format(text)
     # Raw HTML is shown as text, and an image would be a request to another host.
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    options = {"html": False, "highlight": lambda code, name, _: highlight_code(code, name)}
+    parser = MarkdownIt("commonmark", options).enable("table").disable("image")
     parser.inline.ruler.before("escape", "formula", _parse_formula)
     tokens = parser.parse(text)
     if tokens and (tokens[0].type, tokens[0].tag) == ("heading_open", "h1"):

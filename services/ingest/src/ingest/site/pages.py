@@ -16,7 +16,7 @@ from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
-from ingest.site.problems import LANGUAGES, add_problem_pages
+from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.submission_forms import add_resubmission_page, add_submission_forms
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
@@ -35,7 +35,13 @@ SEARCH_CHARS_MAX = 100
 API = "/v1/"
 STATIC = {
     "site.css": "text/css",
-    **dict.fromkeys(("board.js", "copy.js", "follow.js", "times.js"), "text/javascript"),
+    **dict.fromkeys(
+        ("board.js", "copy.js", "editor.js", "follow.js", "times.js"), "text/javascript"
+    ),
+    "codemirror/codemirror.css": "text/css",
+    "codemirror/codemirror.js": "text/javascript",
+    "codemirror/python.js": "text/javascript",
+    "codemirror/clike.js": "text/javascript",
 }
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
@@ -156,7 +162,6 @@ def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "gpus": _options(gpu, (problem.gpus for problem in visible_problems)),
             "languages": _options(language, (problem.languages for problem in visible_problems)),
             "tags": _options(tag, (problem.tags or () for problem in visible_problems)),
-            "language_names": LANGUAGES,
             "titles": {problem.slug: problem.title for problem in visible_problems},
             "records": overview.records,
             # Those with entries come first; otherwise they are in the order of their names.

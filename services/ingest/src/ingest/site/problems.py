@@ -1,47 +1,70 @@
-"""The page of a problem: statement, cases, how it is measured, how to start, and its versions."""
+"""The page of a problem: statement, code, cases, how it is measured, and its versions."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
 
 from ingest.login.web import Web
 from ingest.ports import ReadProxy
-from ingest.site.formatting import render_markdown
+from ingest.site.formatting import highlight_code, language_title, render_markdown
 from ingest.site.leaderboards import parse_version
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from shared.api.leaderboards import Leaderboards
 from shared.api.problems import FullProblem, ProblemCase
+from shared.problems.sources import REFERENCE
+from shared.problems.submission_file import SUFFIXES, suffix
 
-STARTER_CHARS_MAX = 20_000
+FILE_CHARS_MAX = 20_000
 VALUE_CHARS_MAX = 60
 # Older versions are reached by their number.
 VERSIONS_LISTED_MAX = 20
-LANGUAGES = {"python": "Python", "cpp": "C++", "cuda": "CUDA"}
+LANGUAGE_BY_SUFFIX = {end: language for language, end in SUFFIXES.items()}
+
+
+class CodeFile(NamedTuple):
+    """A file of a problem, with its code as safe HTML."""
+
+    title: str
+    name: str
+    url: str
+    code: Markup
 
 
 class ProblemReads(NamedTuple):
-    """A problem, its leaderboards, and the file to start from."""
+    """A problem, its leaderboards, and the code of its reference and starters."""
 
     problem: FullProblem
     leaderboards: Leaderboards | None
-    starter: str
+    files: Sequence[CodeFile]
 
 
 async def read_problem(reads: PageReads, slug: str, version: int | None) -> ProblemReads:
     """Read a problem. Raises `Refused` and `Failed`."""
-    path = api_path("problems", slug)
     problem, leaderboards = await asyncio.gather(
-        reads.read(path, FullProblem, version=version),
+        reads.read(api_path("problems", slug), FullProblem, version=version),
         read_if_possible(reads.read(api_path("leaderboards"), Leaderboards, problem=slug)),
     )
-    if not problem.starts:
-        return ProblemReads(problem, leaderboards, "")
-    template = api_path("problems", problem.slug, "templates", problem.starts[0].language)
-    starter = await read_if_possible(reads.read_bytes(template, version=version))
-    text = (starter or b"").decode("utf-8", "replace")[:STARTER_CHARS_MAX]
-    return ProblemReads(problem, leaderboards, text)
+
+    async def read_code(title: str, name: str, url: str) -> CodeFile | None:
+        data = await read_if_possible(reads.read_bytes(url, version=version))
+        if data is None:
+            return None
+        text = data.decode("utf-8", "replace")[:FILE_CHARS_MAX]
+        language = LANGUAGE_BY_SUFFIX[suffix(name)]
+        return CodeFile(title, name, url, await asyncio.to_thread(highlight_code, text, language))
+
+    references = (file for file in problem.files if file.name == REFERENCE)
+    files = await asyncio.gather(
+        *(read_code("Reference", file.name, file.url) for file in references),
+        *(
+            read_code(f"Starter for {language_title(start.language)}", start.name, start.url)
+            for start in problem.starts
+        ),
+    )
+    return ProblemReads(problem, leaderboards, [file for file in files if file])
 
 
 def argument_names(cases: Sequence[ProblemCase]) -> list[str]:
@@ -62,20 +85,18 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         """A problem in its newest or another version."""
         requested = parse_version(request.query_params.get("version", ""))
         visitor = await find_visitor(request, web, ranker)
-        problem, leaderboards, starter = await read_in_time(
+        problem, leaderboards, files = await read_in_time(
             read_problem(visitor.reads, slug, requested)
         )
         cases, version = problem.rules.cases, problem.problem_version
         lines = leaderboards.items if leaderboards else []
-        oldest = max(1, problem.newest_version - VERSIONS_LISTED_MAX + 1)
+        oldest = max(1, min(version, problem.newest_version - VERSIONS_LISTED_MAX + 1))
         values: dict[str, Any] = {
             "problem": problem,
-            "statement": render_markdown(problem.statement),
+            "statement": await asyncio.to_thread(render_markdown, problem.statement),
             # The leaderboards of this version that have entries.
             "lines": {line.gpu: line for line in lines if line.problem_version == version},
-            "starter": starter,
-            "languages": [LANGUAGES.get(name, name) for name in problem.languages],
-            "language_names": LANGUAGES,
+            "files": files,
             "case_groups": [
                 ("Tests, which are checked", cases.tests, argument_names(cases.tests)),
                 ("Benchmarks, which are timed", cases.benchmarks, argument_names(cases.benchmarks)),

@@ -11,28 +11,57 @@ const EVENTS = [
   "RunCancelled", "progress", "queue", "end",
 ];
 
-let timer = null;
-
-function refreshIn(delayMs) {
-  timer ??= setTimeout(refresh, delayMs);
+async function fetchPage(path) {
+  const response = await fetch(path);
+  return response.ok ? new DOMParser().parseFromString(await response.text(), "text/html") : null;
 }
 
-async function refresh() {
-  timer = null;
-  const response = await fetch(location.href).catch(() => null);
-  if (response?.ok) {
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    document.title = page.title;
-    if (page.getElementById("live") === null) {
-      events.close();
-      const content = page.getElementById("submission");
-      document.getElementById("submission").replaceChildren(...content.childNodes);
-      document.dispatchEvent(new Event("page-replaced"));
-      return;
-    }
-    update(document.getElementById("live"), page.getElementById("live"));
+// Calls `show` with the page of a submission after its events, until the submission is over.
+function followSubmission(path, eventsPath, show) {
+  const events = new EventSource(eventsPath);
+  let timer = null;
+  let isOver = false;
+
+  function refreshIn(delayMs) {
+    timer ??= setTimeout(refresh, delayMs);
   }
-  if (events.readyState === EventSource.CLOSED) refreshIn(POLL_MS);
+
+  async function refresh() {
+    timer = null;
+    const page = await fetchPage(path).catch(() => null);
+    if (isOver) return;
+    if (page !== null) {
+      // `show` may take the elements out of the page.
+      isOver = page.getElementById("live") === null;
+      if (isOver) events.close();
+      show(page);
+    }
+    if (!isOver && events.readyState === EventSource.CLOSED) refreshIn(POLL_MS);
+  }
+
+  for (const name of EVENTS) events.addEventListener(name, () => refreshIn(REFRESH_MS_MIN));
+  // The browser connects again by itself, unless the server refused the stream.
+  events.addEventListener("error", () => {
+    if (events.readyState === EventSource.CLOSED) refreshIn(POLL_MS);
+  });
+  return {
+    close() {
+      isOver = true;
+      events.close();
+    },
+  };
+}
+
+function showWholePage(page) {
+  document.title = page.title;
+  const next = page.getElementById("live");
+  if (next !== null) {
+    update(document.getElementById("live"), next);
+    return;
+  }
+  const content = page.getElementById("submission");
+  document.getElementById("submission").replaceChildren(...content.childNodes);
+  document.dispatchEvent(new Event("page-replaced"));
 }
 
 // Until the end, only the state changes: what is equal stays, with the focus and what is selected.
@@ -51,9 +80,5 @@ function update(current, next) {
   });
 }
 
-const events = new EventSource(document.getElementById("live").dataset.events);
-for (const name of EVENTS) events.addEventListener(name, () => refreshIn(REFRESH_MS_MIN));
-// The browser connects again by itself, unless the server refused the stream.
-events.addEventListener("error", () => {
-  if (events.readyState === EventSource.CLOSED) refreshIn(POLL_MS);
-});
+const live = document.getElementById("live");
+if (live !== null) followSubmission(location.href, live.dataset.events, showWholePage);

@@ -1,0 +1,265 @@
+"""The editor of a problem: a form that submits code, and works without scripts."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from ingest.access.callers import Caller
+from ingest.http.middleware import SUBMISSION_BYTES_MAX
+from ingest.login.web import FORM_FIELDS_MAX, SCRIPT_POLICY, Web, route_class
+from ingest.ports import ReadProxy
+from ingest.site.formatting import render_markdown
+from ingest.site.reads import (
+    PageReads,
+    Visitor,
+    api_path,
+    find_visitor,
+    read_if_possible,
+    read_in_time,
+)
+from ingest.submissions.intake import GPUS_MAX, Intake, Upload
+from shared.api.agents import Agents
+from shared.api.problems import FullProblem, Start
+from shared.api.submissions import SubmissionReceipts, SubmissionRequest
+from shared.clock import new_id
+from shared.errors import Failed, Refused
+from shared.events import MODES
+from shared.problems.submission_file import SUFFIXES, read_directives
+
+PATH = "/problems/{slug}/submit"
+VIA = "web"
+NAME_CHARS_MAX = 64
+MODE_WORDS: Mapping[str, str] = {
+    "test": "checks the public cases",
+    "benchmark": "also times them",
+    "profile": "checks and profiles them",
+    "ranked": "checks hidden cases, too, and ranks the time",
+}
+
+Language = Annotated[str, Query(max_length=NAME_CHARS_MAX)]
+Gpus = Annotated[Sequence[str], Query(alias="gpu", max_length=GPUS_MAX)]
+Numbers = Annotated[Sequence[int], Query(alias="submission", max_length=GPUS_MAX)]
+
+
+class EditorForm(NamedTuple):
+    """What the form contains: the code in the text field, or a chosen file that replaces it.
+
+    `key` makes a form that is sent twice one submission. `is_confirmed` means that it may wait for
+    an agent.
+    """
+
+    name: str
+    code: str
+    mode: str
+    gpus: Sequence[str]
+    key: str
+    csrf: str = ""
+    is_confirmed: bool = False
+    file: bytes | None = None
+
+    @property
+    def source(self) -> bytes:
+        """Return the source to submit."""
+        return self.code.encode() if self.file is None else self.file
+
+    @property
+    def idempotency_key(self) -> str:
+        """Return a key of this form with this content: other content is another submission."""
+        text = "\n".join([self.key or new_id(), self.mode, self.name, *self.gpus])
+        return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
+
+    def submission(self, slug: str) -> SubmissionRequest:
+        """Return the request of `POST /v1/submissions` that this form makes."""
+        return SubmissionRequest(self.name, self.source, slug, self.mode, tuple(self.gpus))
+
+
+class EditorReads(NamedTuple):
+    """A problem, the agents, and the code of the starter; the last two only if possible."""
+
+    problem: FullProblem
+    agents: Agents | None
+    start: Start | None
+    starter: bytes
+
+
+async def read_editor(reads: PageReads, slug: str, language: str) -> EditorReads:
+    """Read what the editor shows. Raises `Refused` and `Failed`."""
+    problem, agents = await asyncio.gather(
+        reads.read(api_path("problems", slug), FullProblem),
+        read_if_possible(reads.read(api_path("agents"), Agents)),
+    )
+    starts = [start for start in problem.starts if start.language == language]
+    start = next(iter(starts or problem.starts), None)
+    starter = await read_if_possible(reads.read_bytes(start.url)) if start else None
+    return EditorReads(problem, agents, start, starter or b"")
+
+
+async def read_form(request: Request) -> EditorForm:
+    """Read the form. Raises `Refused` if it cannot be read."""
+    limits = {"max_files": 1, "max_fields": FORM_FIELDS_MAX}
+    try:
+        async with request.form(**limits, max_part_size=SUBMISSION_BYTES_MAX) as fields:
+            return await _parse_form(fields)
+    except HTTPException as error:
+        if error.status_code == 413:
+            message = f"the form is too large: {error.detail}; without a login, it may have 16 KiB"
+            raise Refused("request_too_large", message) from error
+        raise Refused("invalid_request", f"this form cannot be read: {error.detail}") from error
+
+
+async def _parse_form(fields: FormData) -> EditorForm:
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    # Browsers send the lines of a text field with CRLF.
+    name, code = texts.get("filename", ""), texts.get("code", "").replace("\r\n", "\n")
+    upload, file = fields.get("file"), None
+    if isinstance(upload, UploadFile) and upload.filename:
+        name, file = upload.filename, await upload.read()
+        with contextlib.suppress(UnicodeDecodeError):
+            code = file.decode()
+    return EditorForm(
+        name=name.strip(),
+        code=code,
+        file=file,
+        mode=texts.get("mode", ""),
+        gpus=[gpu for gpu in fields.getlist("gpu") if isinstance(gpu, str)],
+        key=texts.get("key", ""),
+        csrf=texts.get("csrf", ""),
+        is_confirmed=bool(texts.get("confirmed")),
+    )
+
+
+async def find_gpus_without_agents(form: EditorForm, reads: PageReads) -> list[str]:
+    """Return the chosen GPU types for which no live agent takes jobs, [] if that is unknown.
+
+    Raises `Refused` for a wrong directive.
+    """
+    gpus = form.gpus or read_directives(form.code).gpus
+    agents = await read_if_possible(read_in_time(reads.read(api_path("agents"), Agents)))
+    return agents.gpus_without_agents(gpus) if agents else []
+
+
+def new_form(reads: EditorReads, requested_gpus: Sequence[str]) -> EditorForm:
+    """Return a form with the starter and, unless GPU types are requested, the first with an agent.
+
+    A GPU type that the problem does not have is left out.
+    """
+    problem, agents = reads.problem, reads.agents
+    idle = agents.gpus_without_agents(problem.gpus) if agents else []
+    gpus = [gpu for gpu in problem.gpus if gpu in requested_gpus]
+    gpus = gpus or [gpu for gpu in problem.gpus if gpu not in idle][:1] or problem.gpus[:1]
+    name = reads.start.name if reads.start else "kernel.py"
+    return EditorForm(name, reads.starter.decode("utf-8", "replace"), MODES[0], gpus, new_id())
+
+
+@dataclass(frozen=True)
+class Editor:
+    """Shows the editor, and submits its form."""
+
+    web: Web
+    intake: Intake
+
+    async def show(
+        self,
+        request: Request,
+        visitor: Visitor,
+        reads: EditorReads,
+        form: EditorForm,
+        error: Refused | Failed | None = None,
+        **values: object,
+    ) -> Response:
+        """Return the page with a form, and an error beside it."""
+        problem, agents = reads.problem, reads.agents
+        defaults: dict[str, object] = {
+            "problem": problem,
+            "path": PATH.format(slug=quote(problem.slug)),
+            "statement": await asyncio.to_thread(render_markdown, problem.statement),
+            "form": form,
+            "modes": MODE_WORDS,
+            "suffixes": ",".join(SUFFIXES.values()),
+            "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
+            # The GPU types to confirm: no agent takes jobs for them.
+            "unconfirmed_gpus": [],
+            # Whether a draft in the browser may replace the code.
+            "restores_draft": False,
+            "numbers": [],
+        }
+        response = self.web.page(
+            request, "editor.html", visitor.session, error, **(defaults | values)
+        )
+        response.headers["Content-Security-Policy"] = SCRIPT_POLICY
+        return response
+
+    async def submit(
+        self, request: Request, visitor: Visitor, slug: str, form: EditorForm
+    ) -> Response:
+        """Submit the code, and redirect to the result; if it is refused, show the reason."""
+        unconfirmed_gpus: Sequence[str] = ()
+        refusal: Refused | Failed | None = None
+        try:
+            caller = self._check_sender(request, visitor, form)
+            if not form.is_confirmed:
+                unconfirmed_gpus = await find_gpus_without_agents(form, visitor.reads)
+            if not unconfirmed_gpus:
+                upload = Upload(caller, form.submission(slug), VIA, form.idempotency_key)
+                return self.web.redirect(_result_path(slug, await self.intake.submit(upload)))
+        except (Refused, Failed) as error:
+            refusal = error
+        reads = await read_in_time(read_editor(visitor.reads, slug, ""))
+        return await self.show(
+            request, visitor, reads, form, refusal, unconfirmed_gpus=unconfirmed_gpus
+        )
+
+    def _check_sender(self, request: Request, visitor: Visitor, form: EditorForm) -> Caller:
+        """Return who sent a form from one of our pages. Raises `Refused`."""
+        if not self.web.is_own_form(request, visitor.session, form.csrf):
+            raise Refused("bad_csrf", "this page was out of date: submit again")
+        if visitor.session is None:
+            raise Refused("missing_credential", "you are not logged in: log in to submit")
+        return visitor.session.caller
+
+
+def add_editor_pages(app: FastAPI, web: Web, ranker: ReadProxy, intake: Intake) -> None:
+    """Add the editor, and the submission of its form."""
+    router = APIRouter(route_class=route_class(web), include_in_schema=False)
+    editor = Editor(web, intake)
+
+    @router.get(PATH)
+    async def show(
+        request: Request, slug: str, language: Language = "", gpus: Gpus = (), numbers: Numbers = ()
+    ) -> Response:
+        """The editor with a starter; after several submissions at once, with their numbers."""
+        visitor = await find_visitor(request, web, ranker)
+        reads = await read_in_time(read_editor(visitor.reads, slug, language))
+        form = new_form(reads, gpus)
+        return await editor.show(
+            request, visitor, reads, form, numbers=numbers, restores_draft=not language
+        )
+
+    @router.post(PATH)
+    async def submit(request: Request, slug: str) -> Response:
+        """Submit the code of the form."""
+        visitor = await find_visitor(request, web, ranker)
+        form = await read_form(request)
+        if not request.cookies:
+            # Browsers send our cookies with all forms but those of other sites.
+            raise Refused("bad_csrf", "this form is not from this site, or cookies are turned off")
+        return await editor.submit(request, visitor, slug, form)
+
+    app.include_router(router)
+
+
+def _result_path(slug: str, receipts: SubmissionReceipts) -> str:
+    """Return the page of the submission; of several, the editor with their numbers."""
+    numbers = [receipt.number for receipt in receipts.submissions]
+    if len(numbers) == 1:
+        return f"/submissions/{numbers[0]}"
+    query = urlencode([("submission", number) for number in numbers])
+    return f"{PATH.format(slug=quote(slug))}?{query}"

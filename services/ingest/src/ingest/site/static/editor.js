@@ -1,0 +1,289 @@
+// The editor: highlights code, keeps a draft, loads files, and shows results beside the code.
+// Without scripts, its form is an ordinary one.
+"use strict";
+
+const DRAFT_DELAY_MS = 500;
+const PARTS = ["state", "why", "cases", "log", "files"];
+const MODES_BY_SUFFIX = { py: "python", cpp: "text/x-c++src", cu: "text/x-c++src" };
+
+const form = document.getElementById("editor");
+const messages = document.getElementById("messages");
+const fileName = document.getElementById("filename");
+const fileField = document.getElementById("file");
+const submitButton = document.getElementById("submit");
+const draftKey = `warpboard-draft:${form.dataset.problem}`;
+const editor = CodeMirror.fromTextArea(document.getElementById("code"), {
+  lineNumbers: true,
+  indentUnit: 4,
+  inputStyle: "contenteditable",
+  screenReaderLabel: "Code",
+  dragDrop: false,
+});
+let starter = editor.getValue();
+let isWaitingForLogin = false;
+let followed = [];
+
+// Keys
+
+const TAB_KEYS = {
+  Tab: (editor) => editor.execCommand(editor.somethingSelected() ? "indentMore" : "insertSoftTab"),
+  "Shift-Tab": "indentLess",
+};
+const keys = {
+  "Ctrl-Enter": () => form.requestSubmit(submitButton),
+  "Cmd-Enter": () => form.requestSubmit(submitButton),
+  // The next Tab leaves the editor, which would keep the keyboard otherwise.
+  Esc: (editor) => editor.setOption("extraKeys", { ...keys, Tab: false, "Shift-Tab": false }),
+};
+editor.setOption("extraKeys", { ...keys, ...TAB_KEYS });
+editor.on("focus", () => editor.setOption("extraKeys", { ...keys, ...TAB_KEYS }));
+
+// The language follows from the file name.
+
+function setLanguage() {
+  editor.setOption("mode", MODES_BY_SUFFIX[fileName.value.split(".").pop()] ?? "python");
+}
+
+function loadCode(name, code) {
+  fileName.value = name;
+  setLanguage();
+  editor.setValue(code);
+}
+
+fileName.addEventListener("input", setLanguage);
+setLanguage();
+
+// The draft
+
+function checkedValues(name) {
+  return [...form.querySelectorAll(`input[name="${name}"]:checked`)].map((field) => field.value);
+}
+
+function saveDraft() {
+  const draft = {
+    name: fileName.value,
+    code: editor.getValue(),
+    modes: checkedValues("mode"),
+    gpus: checkedValues("gpu"),
+    isWaitingForLogin,
+  };
+  try {
+    if (draft.code === starter && !isWaitingForLogin) localStorage.removeItem(draftKey);
+    else localStorage.setItem(draftKey, JSON.stringify(draft));
+  } catch {
+    // The browser stores nothing: the code is only on this page.
+  }
+}
+
+function restoreDraft() {
+  let draft = null;
+  try {
+    draft = JSON.parse(localStorage.getItem(draftKey));
+  } catch {
+    return;
+  }
+  if (draft === null) return;
+  loadCode(draft.name, draft.code);
+  editor.clearHistory();
+  for (const field of form.querySelectorAll('input[name="mode"], input[name="gpu"]')) {
+    field.checked = [...draft.modes, ...draft.gpus].includes(field.value);
+  }
+  if (draft.isWaitingForLogin && !form.dataset.login) {
+    showMessage("notice", "You are logged in. Your code is below: submit it when you are ready.");
+  }
+}
+
+if ("restoresDraft" in form.dataset) restoreDraft();
+
+let draftTimer = null;
+function saveDraftSoon() {
+  clearTimeout(draftTimer);
+  draftTimer = setTimeout(saveDraft, DRAFT_DELAY_MS);
+}
+editor.on("change", saveDraftSoon);
+form.addEventListener("input", saveDraftSoon);
+addEventListener("pagehide", saveDraft);
+
+// Starters and files
+
+function isChanged() {
+  return editor.getValue() !== starter && editor.getValue().trim() !== "";
+}
+
+for (const link of document.querySelectorAll("a[data-starter]")) {
+  link.addEventListener("click", async (event) => {
+    event.preventDefault();
+    if (isChanged() && !confirm("Replace your code with the starter?")) return;
+    const response = await fetch(link.dataset.starter).catch(() => null);
+    if (!response?.ok) {
+      showMessage("error", "The starter cannot be loaded: try again in a minute.");
+      return;
+    }
+    starter = await response.text();
+    loadCode(link.dataset.name, starter);
+    editor.focus();
+  });
+}
+
+async function loadFile(file) {
+  if (file.size > Number(form.dataset.bytesMax)) {
+    const most = Number(form.dataset.bytesMax).toLocaleString("en");
+    showMessage("error", `${file.name} is too large: this problem takes at most ${most} bytes.`);
+    return;
+  }
+  try {
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    loadCode(file.name, decoder.decode(await file.arrayBuffer()));
+    messages.replaceChildren();
+  } catch {
+    showMessage("error", `${file.name} is not UTF-8 text: choose the one source file.`);
+  }
+}
+
+fileField.addEventListener("change", async () => {
+  if (fileField.files.length) await loadFile(fileField.files[0]);
+  // Its content is in the editor.
+  fileField.value = "";
+});
+form.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  form.classList.add("dropping");
+});
+form.addEventListener("dragleave", () => form.classList.remove("dropping"));
+form.addEventListener("drop", async (event) => {
+  event.preventDefault();
+  form.classList.remove("dropping");
+  if (event.dataTransfer.files.length) await loadFile(event.dataTransfer.files[0]);
+});
+document.querySelector("[data-scripted]").hidden = false;
+
+// Submitting
+
+function showMessage(kind, text) {
+  const message = document.createElement("p");
+  message.className = kind;
+  message.setAttribute("role", kind === "error" ? "alert" : "status");
+  message.textContent = text;
+  messages.replaceChildren(message);
+  messages.scrollIntoView({ block: "nearest" });
+}
+
+function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+async function sendForm(button) {
+  const fields = new FormData(form);
+  fields.delete("file");
+  if (button?.name) fields.append(button.name, button.value);
+  const response = await fetch(form.action, { method: "POST", body: fields });
+  const text = await response.text();
+  if (response.headers.get("content-type")?.startsWith("application/json")) {
+    showMessage("error", JSON.parse(text).detail);
+    return;
+  }
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const answer = page.getElementById("messages");
+  if (response.redirected) {
+    form.elements.key.value = newKey();
+    messages.replaceChildren();
+    const { pathname } = new URL(response.url);
+    const links = [...(answer?.querySelectorAll('a[href^="/submissions/"]') ?? [])];
+    showResults(
+      pathname === form.getAttribute("action")
+        ? links.map((link) => link.getAttribute("href")) : [pathname],
+    );
+  } else if (answer) {
+    form.elements.csrf.value = page.querySelector('#editor input[name="csrf"]').value;
+    messages.replaceChildren(...answer.childNodes);
+    messages.scrollIntoView({ block: "nearest" });
+  } else {
+    showMessage("error", page.querySelector(".error")?.textContent ?? "It does not work: try again.");
+  }
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  editor.save();
+  isWaitingForLogin = "login" in form.dataset;
+  saveDraft();
+  if (isWaitingForLogin) {
+    location.assign(form.dataset.login);
+    return;
+  }
+  submitButton.disabled = true;
+  showMessage("notice", "Sending …");
+  try {
+    await sendForm(event.submitter);
+  } catch {
+    showMessage("error", "The platform does not respond. Your code is kept: submit again.");
+  } finally {
+    submitButton.disabled = false;
+  }
+});
+
+// Results
+
+function showResults(paths) {
+  for (const events of followed) events.close();
+  followed = [];
+  const results = document.getElementById("results");
+  results.replaceChildren();
+  document.getElementById("result").hidden = false;
+  for (const path of paths) {
+    const heading = document.createElement("h3");
+    const link = document.createElement("a");
+    link.href = path;
+    link.textContent = `Submission ${path.split("/").pop()}`;
+    heading.append(link);
+    const parts = document.createElement("div");
+    parts.className = "submission";
+    results.append(heading, parts);
+    followResult(path, parts);
+  }
+  document.getElementById("result").scrollIntoView({ block: "nearest" });
+}
+
+async function followResult(path, parts) {
+  const page = await fetchPage(path).catch(() => null);
+  if (page === null) {
+    parts.textContent = "The result cannot be shown here: open its page.";
+    return;
+  }
+  const live = page.getElementById("live");
+  showParts(page, path, parts);
+  if (live !== null) {
+    followed.push(
+      followSubmission(path, live.dataset.events, (page) => showParts(page, path, parts)),
+    );
+  }
+}
+
+// Shows the parts of a submission's page; their ids are made unique, and their headings lower.
+function showParts(page, path, parts) {
+  const prefix = `submission-${path.split("/").pop()}`;
+  const state = page.querySelector('section[aria-labelledby="state"] .result').textContent;
+  const announcement = `${page.querySelector("h1").textContent}: ${state.trim()}`;
+  const status = document.getElementById("announcement");
+  if (status.textContent !== announcement) status.textContent = announcement;
+  const sections = PARTS.flatMap(
+    (name) => [...page.querySelectorAll(`section[aria-labelledby="${name}"]`)],
+  );
+  for (const section of sections) {
+    section.setAttribute("aria-labelledby", `${prefix}-${section.getAttribute("aria-labelledby")}`);
+    for (const heading of section.querySelectorAll("h2")) {
+      const lower = document.createElement("h4");
+      lower.id = heading.id;
+      lower.append(...heading.childNodes);
+      heading.replaceWith(lower);
+    }
+    section.removeAttribute("id");
+    section.removeAttribute("aria-live");
+    for (const element of section.querySelectorAll("[id]")) element.id = `${prefix}-${element.id}`;
+    for (const link of section.querySelectorAll('a[href^="#"]')) {
+      link.href = path + link.getAttribute("href");
+    }
+  }
+  parts.replaceChildren(...sections);
+}
