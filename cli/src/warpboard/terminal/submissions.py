@@ -32,7 +32,12 @@ from shared.presentation.outcome import (
     roofline_text,
     speedups_text,
 )
-from shared.presentation.report_parts import stage_lines, submission_progress, system_lines
+from shared.presentation.report_parts import (
+    held_back_text,
+    stage_lines,
+    submission_progress,
+    system_lines,
+)
 from shared.presentation.units import (
     NO_VALUE,
     instant_text,
@@ -52,7 +57,6 @@ from warpboard.files import read_source, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, can_ask, confirm
-from warpboard.terminal.status import held_back
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
@@ -193,7 +197,7 @@ async def find_gpus_without_agents(
     if not requested and len(directives.gpus or problem.gpus) > 1:
         return []
     chosen = {gpu.lower() for gpu in requested or directives.gpus or problem.gpus}
-    served = {agent.gpu.lower() for agent in agents if agent.is_alive and not held_back(agent)}
+    served = {agent.gpu.lower() for agent in agents if agent.is_alive and not held_back_text(agent)}
     return [gpu for gpu in problem.gpus if gpu.lower() in chosen - served]
 
 
@@ -262,9 +266,7 @@ def exit_code(submission: FullSubmission) -> int:
 @api_command(
     "submission list --problem matmul",
     parameters=(
-        click.option(
-            "--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem."
-        ),
+        *options.SUBMISSION_FILTERS,
         click.option("--tag", metavar="TAG", help="Only yours with this tag."),
         click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
         click.option(
@@ -275,18 +277,17 @@ def exit_code(submission: FullSubmission) -> int:
     access=options.VIEWER,
 )
 async def list_submissions(
-    context: AppContext, api: Api, problem: str | None, tag: str | None, limit: int, *, is_all: bool
+    context: AppContext, api: Api, limit: int, *, is_all: bool, **filters: str | None
 ) -> int:
     """List your newest submissions."""
-    if is_all and tag:
+    filters = {name: text or None for name, text in filters.items()}
+    if is_all and filters["tag"]:
         raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
     answer: Response[NewestSubmissions] | Response[OwnSubmissions]
     if is_all:
-        answer = await api.get(NewestSubmissions, "submissions", problem=problem, limit=limit)
+        answer = await api.get(NewestSubmissions, "submissions", **filters, limit=limit)
     else:
-        answer = await api.get(
-            *(OwnSubmissions, "me", "submissions"), problem=problem, tag=tag or None, limit=limit
-        )
+        answer = await api.get(OwnSubmissions, "me", "submissions", **filters, limit=limit)
     return context.show(answer.document, [submission_table(answer.value.items)])
 
 

@@ -10,6 +10,7 @@ from ranker.http.downloads import downloads_router
 from ranker.http.events import events_router
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
+from ranker.http.participants import participants_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
 from ranker.http.submissions import submissions_router
@@ -25,6 +26,7 @@ ROUTERS = (
     comparison_router,
     problems_router,
     leaderboards_router,
+    participants_router,
     goals_router,
     moderation_router,
     queues_router,

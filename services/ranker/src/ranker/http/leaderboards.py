@@ -28,7 +28,6 @@ from ranker.http.responses import (
     Cursor,
     ProblemVersion,
     QueryParams,
-    Version,
     decode_cursor,
     encode_cursor,
     expired_cursor,
@@ -319,7 +318,7 @@ class HistoryQuery(QueryParams):
 
 
 def leaderboards_router(sources: ReadSources) -> APIRouter:
-    """The routes of leaderboards and of participants' histories on them."""
+    """The routes of leaderboards, their records and histories."""
     router = APIRouter(route_class=DocumentedRoute)
 
     @router.get("/v1/leaderboards")
@@ -327,7 +326,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         reader: CurrentReader, request: Request, query: Annotated[LeaderboardsQuery, Query()]
     ) -> TypedResponse[models.Leaderboards]:
         """List every leaderboard that has an entry, or those of one problem."""
-        seq = await _read_checkpoint(sources.reads)
+        seq = await read_checkpoint(sources.reads)
         problem = None if query.problem is None else query.problem.lower()
         filters = {"problem": problem, "top": query.top, "at": now()}
         rows = await sources.view(reader).rows("leaderboards", **filters)
@@ -396,7 +395,7 @@ def _add_records(router: APIRouter, sources: ReadSources) -> None:
         query: Annotated[RecordsQuery, Query()],
     ) -> TypedResponse[models.Records]:
         """The records of a leaderboard, newest first."""
-        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         items = await _read_records(view, board, query.limit)
         return json_response(request, models.Records(items=items, as_of=seq), seq)
@@ -412,10 +411,10 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         query: Annotated[HistoryQuery, Query()],
     ) -> TypedResponse[models.History | models.RecordHistory]:
         """The score over time: a participant's ranked submissions or, without one, the records."""
-        view, seq = sources.view(reader), await _read_checkpoint(sources.reads)
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         if query.participant is not None:
-            history = await _read_personal_history(view, query.participant, board, seq)
+            history = await read_personal_history(view, query.participant, board, seq)
             return json_response(request, history, seq)
         records = models.RecordHistory(
             problem=board.problem,
@@ -426,17 +425,9 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         )
         return json_response(request, records, seq)
 
-    @router.get("/v1/participants/{name}/history", name="history")
-    async def participant_history(
-        reader: CurrentReader, name: str, problem: str, gpu: str, version: Version = None
-    ) -> models.History:
-        """Every ranked submission of a participant on a leaderboard, newest first."""
-        view = sources.view(reader)
-        _, board = await find_leaderboard(view, problem, gpu, version)
-        return await _read_personal_history(view, name, board, sources.progress.seq)
 
-
-async def _read_checkpoint(reads: Reads) -> int:
+async def read_checkpoint(reads: Reads) -> int:
+    """The last event that the read models have folded. Raises Failed."""
     (checkpoint,) = await reads.rows("checkpoint")
     return int(checkpoint["seq"])
 
@@ -466,19 +457,24 @@ async def find_leaderboard(
     )
 
 
-async def _read_personal_history(
+async def find_participant(view: ReaderView, name: str) -> tuple[str, str]:
+    """The account and the current name of a participant, by any of their names. Raises Refused."""
+    rows = await view.rows("participant", name=name)
+    if not rows:
+        raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
+    return rows[0]["account"], rows[0]["name"]
+
+
+async def read_personal_history(
     view: ReaderView, name: str, board: LeaderboardKey, seq: int
 ) -> models.History:
     """All ranked submissions of a participant there, newest first. Raises Refused."""
-    participants = await view.rows("participant", name=name)
-    if not participants:
-        raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
-    account = participants[0]["account"]
+    account, current_name = await find_participant(view, name)
     rows = await view.rows("personal", account=account, **board._asdict())
     where = {"participant_id": account, "problem": board.problem}
     items = [view.line(add_interval(row) | where) for row in rows]
     return models.History(
-        participant=participants[0]["name"],
+        participant=current_name,
         problem=board.problem,
         gpu=board.gpu,
         problem_version=board.problem_number,
