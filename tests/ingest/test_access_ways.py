@@ -22,7 +22,8 @@ FILE = {"file": ("kernel.py", KERNEL)}
 # Pages know a browser; everything else, a program by its headers.
 PAGES = (
     *("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli"),
-    *("/leaderboards/", "/problems/", "/submissions/{"),
+    *("/leaderboards/", "/problems/", "/submissions/{", "/people/", "/me/"),
+    *("/contests", "/deadlines.ics", "/queue", "/agents"),
 )
 LOGIN = "login"
 # What is sent so that who is let in changes nothing, or nothing that is not there again after.

@@ -36,6 +36,7 @@ from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.rejudges import rejudges_router
+from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
@@ -115,6 +116,7 @@ def add_routes(
     web = Web(logins)
     add_login_routes(app, web, auth)
     add_public_pages(app, web, ranker)
+    add_notification_pages(app, web, popcorn.ingest.preferences, webhooks)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)

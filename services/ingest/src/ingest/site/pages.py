@@ -12,8 +12,11 @@ from starlette.exceptions import HTTPException
 from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
+from ingest.site.contests import add_contest_pages
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
+from ingest.site.people import add_people_pages
+from ingest.site.platform import add_platform_pages
 from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.submissions import add_submission_pages
@@ -29,7 +32,12 @@ PROBLEMS_MAX = 200
 LEADERS_MAX = 3
 SEARCH_CHARS_MAX = 100
 API = "/v1/"
-STATIC = {"site.css": "text/css", "follow.js": "text/javascript"}
+STATIC = {
+    "site.css": "text/css",
+    "deadlines.js": "text/javascript",
+    "follow.js": "text/javascript",
+    "refresh.js": "text/javascript",
+}
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
 
@@ -78,7 +86,10 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy) -> None:
     _add_home(router, web, ranker)
     _add_files(router)
     add_client_pages(router, web)
+    add_contest_pages(router, web, ranker)
     add_leaderboard_pages(router, web, ranker)
+    add_people_pages(router, web, ranker)
+    add_platform_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
     add_submission_pages(router, web, ranker)
     app.include_router(router)
