@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 import pytest_asyncio
 
 from tests.support.browser import Browser, Tab, browser, program
-from tests.support.people import HONEST, Person, add_problem
+from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
+from tests.support.waits import until
 
 pytestmark = [
     pytest.mark.long,
@@ -106,3 +108,35 @@ async def test_the_page_of_a_submission_follows_it(platform: Running, opened: Br
             assert "Why this rank" in await tab.run(MAIN)
             assert await faults(tab, "the page that was followed") == []
         assert tab.complaints == []
+
+
+async def test_scripts_refresh_the_queue_and_count_down_to_deadlines(
+    platform: Running, opened: Browser
+) -> None:
+    add_problem(platform.url, ROOT / "problems" / "vectoradd")
+    settings = f"{platform.url}/v1/admin/leaderboards/vectoradd"
+
+    def set_deadline(deadline_at: str | None) -> None:
+        body = {"deadline_at": deadline_at, "reason": "a test"}
+        answer = httpx.put(settings, json=body, headers=headers_of("author"), timeout=30)
+        assert answer.status_code == 200, answer.text
+
+    set_deadline("2999-01-02T03:04:00Z")
+    try:
+        contests = f"{platform.url}/contests"
+        until(lambda: "/problems/vectoradd" in httpx.get(contests, timeout=30).text)
+        async with opened.tab("about:blank") as tab:
+            for domain in ("Log", "Runtime"):
+                await tab.call(f"{domain}.enable")
+            await open_page(tab, contests)
+            await tab.until("document.querySelector('.left').innerText.startsWith('in 3')")
+            await tab.until("document.querySelector('.local').innerText.includes('2999')")
+            for path in ("/queue", "/agents"):
+                await open_page(tab, f"{platform.url}{path}")
+                # The part that is refreshed is replaced whole.
+                await tab.run("document.querySelector('#refreshed *').dataset.isOld = 'yes'")
+                await tab.until("document.querySelector('[data-is-old]') === null")
+                assert await faults(tab, path) == []
+        assert tab.complaints == []
+    finally:
+        set_deadline(None)
