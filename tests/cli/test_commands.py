@@ -292,8 +292,11 @@ def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
     empty = respond_in_turn((200, {"items": []}))
     _, (mine,) = run_against(empty, "submission", "list", "--problem", "matmul")
     _, (all_,) = run_against(empty, "submission", "list", "--all", "--limit", 3)
+    filters = ("--gpu", "CPU", "--mode", "ranked", "--state", "open")
+    _, (filtered,) = run_against(empty, "submission", "list", *filters)
     assert mine.path == "/v1/me/submissions?problem=matmul&limit=50"
     assert all_.path == "/v1/submissions?limit=3"
+    assert filtered.path == "/v1/me/submissions?gpu=CPU&mode=ranked&state=open&limit=50"
 
 
 def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:

@@ -18,6 +18,7 @@ THERE: Mapping[str, tuple[str, ...]] = {
     "leaderboard": ("identity", "club"),
     "problem": ("identity",),
     "participant": ("ada",),
+    "/v1/participants/{name} name": ("ada",),
     "/v1/participants/{name}/history name": ("ada",),
     "/v1/admin/participants/{name} name": ("ada",),
     "/v1/problems/{slug}/files/{name} name": ("reference.py", "task.yml"),

@@ -23,7 +23,8 @@ FILE = {"file": ("kernel.py", KERNEL)}
 # Pages know a browser; everything else, a program by its headers.
 PAGES = (
     *("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli"),
-    *("/leaderboards/", "/problems/", "/submissions/{"),
+    *("/leaderboards/", "/problems/", "/submissions/{", "/people/", "/me/"),
+    *("/contests", "/deadlines.ics", "/queue", "/agents"),
 )
 # Beside the public client's routes for operators.
 ADMIN_PAGE = re.compile(

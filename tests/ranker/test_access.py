@@ -71,7 +71,11 @@ async def test_a_closed_board_is_there_for_members_and_staff_alone(reads: Reads)
     for headers in (as_(None), as_("grace"), as_("ada")):
         assert [await status(reads, page, headers) for page in pages] == [404] * len(pages)
         assert [await items(reads, item, headers) for item in LISTS] == [[]] * len(LISTS)
+        profile = (await reads.http.get("/v1/participants/Ada", headers=headers)).json()
+        assert (profile["entries"], profile["records"]) == ([], [])
     assert all([await items(reads, item, as_("grace", "identity")) for item in LISTS])
+    answer = await reads.http.get("/v1/participants/Ada", headers=as_("grace", "identity"))
+    assert len(answer.json()["entries"]) == 1
     assert await status(reads, f"submissions/{number}", as_("grace", "identity")) == 200
 
 

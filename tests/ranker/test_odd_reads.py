@@ -25,8 +25,8 @@ QUERIES = {
     "leaderboards/identity/CPU/records": ("version", "limit"),
     "leaderboards/identity/CPU/history": ("participant", "version"),
     "participants/Ada/history": ("problem", "gpu", "version"),
-    "submissions": ("problem", "participant", "state", "mode", "before", "limit"),
-    "me/submissions": ("problem", "state", "tag", "cursor", "limit"),
+    "submissions": ("problem", "participant", "gpu", "state", "mode", "before", "limit"),
+    "me/submissions": ("problem", "gpu", "mode", "state", "tag", "cursor", "limit"),
     "submissions/{number}": ("after", "source"),
     "compare": ("a", "b"),
     "moderation": ("open", "limit"),
@@ -41,7 +41,8 @@ PATHS = (
         "leaderboards/identity/{}",
     ),
     *("submissions/{}", "submissions/{}/cases", "submissions/{}/events", "submissions/{}/files/x"),
-    *("queue/{}", "rejudges/{}", "participants/{}/history?problem=identity&gpu=CPU"),
+    *("queue/{}", "rejudges/{}", "participants/{}"),
+    "participants/{}/history?problem=identity&gpu=CPU",
 )
 WELL = {200, 304, 400, 401, 403, 404, 410, 422}
 # The life's problem has no manifest, and its history no archive.

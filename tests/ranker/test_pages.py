@@ -48,9 +48,39 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
         assert len((await reads.get(f"submissions?participant={name}"))["items"]) == len(lives)
 
 
+async def test_a_participant_has_places_and_records(reads: Reads) -> None:
+    for life in (Life("a", time_us=100), Life("b", "grace", 50), Life("c", time_us=90)):
+        await reads.ended(life)
+    await reads.named("grace", "Grace")
+
+    async def records() -> list[Any]:
+        items: list[Any] = (await reads.get(f"{BOARD}/records"))["items"]
+        return items if len(items) == 2 else []
+
+    await eventually(records)
+    ada, grace = [await reads.get(f"participants/{name}") for name in ("Ada", "Grace")]
+    ((entry,), (record,)) = ada["entries"], ada["records"]
+    assert (entry["rank"], entry["is_tied"], entry["entries_count"]) == (2, False, 2)
+    assert (entry["score_us"], entry["best_us"], entry["title"]) == (90, 50, "Identity")
+    assert (record["score_us"], record["previous_us"], record["is_standing"]) == (100, None, True)
+    assert [entry["rank"] for entry in grace["entries"]] == [1]
+    assert [record["previous_us"] for record in grace["records"]] == [100]
+    await say(reads.log, subjects.account("grace"), events.AccountBanned(reason="spam"))
+
+    async def is_first() -> bool:
+        (entry,) = (await reads.get("participants/Ada"))["entries"]
+        return bool((entry["rank"], entry["entries_count"]) == (1, 1))
+
+    await eventually(is_first)
+    banned = await reads.get("participants/Grace")
+    assert banned["entries"] == []
+    assert not banned["records"][0]["is_standing"]
+
+
 @pytest.mark.parametrize(
     "path",
     [
+        "participants/Nobody",
         "participants/Nobody/history?problem=identity&gpu=CPU",
         "participants/Ada/history?problem=nope&gpu=CPU",
         "participants/Ada/history?problem=identity&gpu=H200",

@@ -10,8 +10,9 @@ import pytest_asyncio
 from ingest.http.auth import COOKIE
 from tests.ingest.logins import CSRF, PASSWORD
 from tests.support.browser import Browser, Tab, browser, program
-from tests.support.people import HONEST, Person, add_problem
+from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
+from tests.support.waits import until
 
 pytestmark = [
     pytest.mark.long,
@@ -42,6 +43,10 @@ PAGES = {
     "/submissions/{number}": "Why this rank",
     "/submissions/{number}/compare": "Write the number of a submission",
     "/submissions/{number}/compare?with={number}": "The sources are equal",
+    f"/people/{LONG_NAME}": "Ranked submissions",
+    "/contests": "Active contests",
+    "/queue": "GPU types",
+    "/agents": "Isolation",
     "/leaderboards/nothing/CPU": "What you can do",
     "/cli": "Install it",
     "/login": "Log in",
@@ -264,3 +269,35 @@ async def test_code_written_before_a_login_is_submitted_and_ranked(
         await open_page(tab, f"{platform.url}/leaderboards/identity/CPU")
         assert "writer" in await tab.run(MAIN)
     assert tab.complaints == []
+
+
+async def test_scripts_refresh_the_queue_and_count_down_to_deadlines(
+    platform: Running, opened: Browser
+) -> None:
+    add_problem(platform.url, ROOT / "problems" / "vectoradd")
+    settings = f"{platform.url}/v1/admin/leaderboards/vectoradd"
+
+    def set_deadline(deadline_at: str | None) -> None:
+        body = {"deadline_at": deadline_at, "reason": "a test"}
+        answer = httpx.put(settings, json=body, headers=headers_of("author"), timeout=30)
+        assert answer.status_code == 200, answer.text
+
+    set_deadline("2999-01-02T03:04:00Z")
+    try:
+        contests = f"{platform.url}/contests"
+        until(lambda: "/problems/vectoradd" in httpx.get(contests, timeout=30).text)
+        async with opened.tab("about:blank") as tab:
+            for domain in ("Log", "Runtime"):
+                await tab.call(f"{domain}.enable")
+            await open_page(tab, contests)
+            await tab.until("document.querySelector('.left').innerText.startsWith('in 3')")
+            await tab.until("document.querySelector('time.instant').innerText.includes('2999')")
+            for path in ("/queue", "/agents"):
+                await open_page(tab, f"{platform.url}{path}")
+                # The part that is refreshed is replaced whole.
+                await tab.run("document.querySelector('#refreshed *').dataset.isOld = 'yes'")
+                await tab.until("document.querySelector('[data-is-old]') === null")
+                assert await faults(tab, path) == []
+        assert tab.complaints == []
+    finally:
+        set_deadline(None)

@@ -13,6 +13,7 @@ from click import Path as PathType
 from click.shell_completion import CompletionItem
 
 from shared.api.problems import Problems
+from shared.api.submissions import LISTED_STATES
 from shared.errors import Failed, Refused
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.terminal.program import JSON, create_context
@@ -218,3 +219,16 @@ def mode(default: str) -> Decorator:
         show_default=True,
         help="The mode of the run.",
     )
+
+
+SUBMISSION_FILTERS = (
+    click.option("--problem", type=SLUG, metavar="SLUG", help="Only those for a problem."),
+    click.option("--gpu", metavar="TYPE", help="Only this GPU type."),
+    click.option("--mode", type=Choice(MODES), help="Only this mode."),
+    click.option(
+        "--state",
+        type=Choice(LISTED_STATES),
+        metavar="STATE",
+        help="Only in this state, such as open, or with this outcome, such as failed.",
+    ),
+)

@@ -5,13 +5,14 @@ from datetime import tzinfo
 
 import click
 
-from shared.api.agents import STANDINGS_AT_WORK, Agent, Agents
+from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
 from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
 from shared.errors import Refused
-from shared.presentation.units import NO_VALUE, about_text, count_text, one_line
+from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
+from shared.presentation.units import about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
@@ -88,7 +89,7 @@ def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent])
         if pool.paused is not None:
             yield f"pool {pool.gpu} is paused: {one_line(pool.paused)}"
     for agent in agents:
-        if why := held_back(agent):
+        if why := held_back_text(agent):
             yield f"agent {agent.id} is {why}"
     if queues.parked is not None:
         error = one_line(queues.parked.error)
@@ -129,11 +130,6 @@ async def queue(context: AppContext, api: Api, gpu: str | None, *, is_all: bool)
     ]
     note = hidden_pools_text(hidden_count)
     return context.show(document, [pool_table(pools), *forecasts], note)
-
-
-def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
-    """Return the pools that have agents or waiting submissions, or that an operator paused."""
-    return [pool for pool in pools if pool.agents_online or pool.waiting or pool.paused is not None]
 
 
 def hidden_pools_text(count: int) -> str:
@@ -247,26 +243,11 @@ def agent_table(registered: Sequence[Agent]) -> Table:
             "isolation": agent.level or None,
             "tier": agent.tier or None,
             "modes": agent.modes,
-            "state": _health(agent),
+            "state": agent_state_text(agent),
         }
         for agent in registered
     ]
     return make_table("agents", rows, extra=("modes", "tier", "isolation"))
-
-
-def _health(agent: Agent) -> str:
-    held = held_back(agent)
-    if not agent.is_alive:
-        return f"silent, {held}" if held else "silent"
-    unknown = ", not enrolled" if agent.standing == "not_enrolled" else ""
-    return held or ("free" if agent.is_free else "busy") + unknown
-
-
-def held_back(agent: Agent) -> str:
-    """Return why an agent takes no work; empty if it may."""
-    if agent.standing not in STANDINGS_AT_WORK:
-        return f"{agent.standing}: {one_line(agent.standing_reason or NO_VALUE)}"
-    return f"in quarantine: {one_line(agent.quarantine)}" if agent.quarantine else ""
 
 
 def queue_table(counts: Sequence[Depth], zone: tzinfo | None = None) -> Table:

@@ -32,7 +32,11 @@ from shared.presentation.outcome import (
     roofline_text,
     speedups_text,
 )
-from shared.presentation.report_parts import stage_lines, submission_progress, system_lines
+from shared.presentation.report_parts import (
+    stage_lines,
+    submission_progress,
+    system_lines,
+)
 from shared.presentation.units import (
     NO_VALUE,
     instant_text,
@@ -276,9 +280,7 @@ def exit_code(submission: FullSubmission) -> int:
 @api_command(
     "submission list --problem matmul",
     parameters=(
-        click.option(
-            "--problem", type=options.SLUG, metavar="SLUG", help="Only those for a problem."
-        ),
+        *options.SUBMISSION_FILTERS,
         click.option("--tag", metavar="TAG", help="Only yours with this tag."),
         click.option("--all", "is_all", is_flag=True, help="List everybody's that you may see."),
         click.option(
@@ -289,18 +291,17 @@ def exit_code(submission: FullSubmission) -> int:
     access=options.VIEWER,
 )
 async def list_submissions(
-    context: AppContext, api: Api, problem: str | None, tag: str | None, limit: int, *, is_all: bool
+    context: AppContext, api: Api, limit: int, *, is_all: bool, **filters: str | None
 ) -> int:
     """List your newest submissions."""
-    if is_all and tag:
+    filters = {name: text or None for name, text in filters.items()}
+    if is_all and filters["tag"]:
         raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
     answer: Response[NewestSubmissions] | Response[OwnSubmissions]
     if is_all:
-        answer = await api.get(NewestSubmissions, "submissions", problem=problem, limit=limit)
+        answer = await api.get(NewestSubmissions, "submissions", **filters, limit=limit)
     else:
-        answer = await api.get(
-            *(OwnSubmissions, "me", "submissions"), problem=problem, tag=tag or None, limit=limit
-        )
+        answer = await api.get(OwnSubmissions, "me", "submissions", **filters, limit=limit)
     return context.show(answer.document, [submission_table(answer.value.items)])
 
 

@@ -36,6 +36,7 @@ from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.reruns import duels_router, rejudges_router
 from ingest.site.editor import add_editor_pages
+from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
@@ -116,6 +117,7 @@ def add_routes(
     add_login_routes(app, web, auth)
     add_public_pages(app, web, ranker, popcorn.ingest)
     add_editor_pages(app, web, ranker, popcorn.ingest.intake)
+    add_notification_pages(app, web, popcorn.ingest.preferences, webhooks)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)

@@ -184,6 +184,45 @@ class LeaderboardChange(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
 
 
+class ParticipantEntry(ApiModel, frozen=True, kw_only=True):
+    """The place of a participant on a leaderboard, under the newest version that ranks them."""
+
+    problem: str
+    title: str
+    problem_version: int
+    gpu: str
+    rank: int
+    is_tied: bool
+    entries_count: int
+    number: SubmissionNumber
+    score_us: Microseconds
+    best_us: Microseconds
+    received_at: Timestamp
+
+
+class ParticipantRecord(ApiModel, frozen=True, kw_only=True):
+    """A record that a participant set; `is_standing` unless it was invalidated since."""
+
+    problem: str
+    problem_version: int
+    gpu: str
+    number: SubmissionNumber
+    score_us: Microseconds
+    previous_us: Microseconds | None
+    at: Timestamp
+    is_standing: bool
+
+
+class PublicParticipant(ApiModel, frozen=True, kw_only=True):
+    """A participant with their places and records on the leaderboards that the reader can see."""
+
+    participant_id: str
+    participant: str
+    entries: list[ParticipantEntry]
+    records: Annotated[list[ParticipantRecord], Meta(description="Newest first.")]
+    as_of: SequenceNumber
+
+
 class PersonalRecord(ApiModel, frozen=True, kw_only=True):
     """A ranked submission of a participant with its result; its name is shown to the owner."""
 

@@ -1,6 +1,6 @@
 """Submissions: receipts, lists, details, timelines, and histories of events by public names."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -24,6 +24,8 @@ from shared.api.queues import Parked, Queue, QueueSnapshot
 
 State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
+# What lists of submissions can be filtered by; `open` is any state but finished.
+LISTED_STATES: tuple[str, ...] = ("open", *get_args(State), *get_args(Outcome))
 Owner = Literal["scheduler", "gpu-agent", "ranker"]
 Code = Annotated[str, Meta(description="Why it ended this way, for programs.")]
 ResultVersion = Annotated[

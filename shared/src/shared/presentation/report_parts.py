@@ -1,11 +1,12 @@
-"""The parts of a report on a submission, as lines: progress, stages, cases, times, the system."""
+"""The parts of a report on a submission, as lines, and the states of queues and agents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from shared.api.agents import STANDINGS_AT_WORK, Agent
 from shared.api.cases import Case
-from shared.api.queues import Queue
+from shared.api.queues import Pool, Queue
 from shared.api.submissions import FullSubmission, Progress
 from shared.presentation.outcome import (
     AnyRun,
@@ -298,3 +299,24 @@ def _start_estimate(queue: Queue) -> str:
     is_later = late not in (NO_VALUE, "at once", median)
     late_text = f" (9 times of 10 within {late})" if is_later else ""
     return f"; begins {'in about ' if median != 'at once' else ''}{median}{late_text}"
+
+
+def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
+    """Return the pools that have agents or waiting submissions, or that an operator paused."""
+    return [pool for pool in pools if pool.agents_online or pool.waiting or pool.paused is not None]
+
+
+def agent_state_text(agent: Agent) -> str:
+    """Describe whether an agent is free, and what holds it back."""
+    held = held_back_text(agent)
+    if not agent.is_alive:
+        return f"silent, {held}" if held else "silent"
+    unknown = ", not enrolled" if agent.standing == "not_enrolled" else ""
+    return held or ("free" if agent.is_free else "busy") + unknown
+
+
+def held_back_text(agent: Agent) -> str:
+    """Return why an agent takes no work; empty if it may."""
+    if agent.standing not in STANDINGS_AT_WORK:
+        return f"{agent.standing}: {one_line(agent.standing_reason or NO_VALUE)}"
+    return f"in quarantine: {one_line(agent.quarantine)}" if agent.quarantine else ""

@@ -33,9 +33,22 @@ from shared.response_types import DocumentedRoute
 DISCORD = "discord"
 
 
+class PreferencesRequest(RequestModel):
+    """Preferences to change; those that are not sent stay as they are."""
+
+    overtaken: DeliveryChannel | None = None
+    run_finished: DeliveryChannel | None = None
+    deadline_near: DeliveryChannel | None = None
+    ranked_line: OnOff | None = None
+    threads: ThreadChoice | None = None
+
+
 @dataclass(frozen=True)
 class PreferenceCommands:
-    """What participants and the Discord edge read. Methods may raise `Refused` and `Failed`."""
+    """The preferences of participants, and what the Discord edge reads.
+
+    Methods may raise `Refused` and `Failed`.
+    """
 
     ports: Ports
     decisions: Decisions
@@ -45,6 +58,14 @@ class PreferenceCommands:
         """Return the preferences of an account; None is a participant without one."""
         self.feed.now()
         return msgspec.convert(self.feed.choices.of(account or ""), Preferences)
+
+    async def choose(self, caller: Caller, changes: PreferencesRequest) -> Preferences:
+        """Change the caller's preferences and return all of them."""
+        check_unlimited(caller)
+        command = changes.model_dump(exclude_none=True)
+        agg = subjects.account(caller.id)
+        await self.decisions.make(agg, rules.preferences, command, caller.actor)
+        return self.of(caller.id)
 
     async def load_participant(self, account: str) -> DiscordParticipant:
         """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
@@ -97,16 +118,6 @@ class PreferenceCommands:
         return summary
 
 
-class PreferencesRequest(RequestModel):
-    """Preferences to change; those that are not sent stay as they are."""
-
-    overtaken: DeliveryChannel | None = None
-    run_finished: DeliveryChannel | None = None
-    deadline_near: DeliveryChannel | None = None
-    ranked_line: OnOff | None = None
-    threads: ThreadChoice | None = None
-
-
 def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> APIRouter:
     """The routes for participants' own preferences, and those for the Discord edge."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
@@ -121,10 +132,7 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
     @router.put("/me/preferences")
     async def choose(body: PreferencesRequest, caller: TokenManager) -> Preferences:
         """Change preferences: direct message, the submission's thread, or off."""
-        check_unlimited(caller)
-        agg, changes = subjects.account(caller.id), body.model_dump(exclude_none=True)
-        await preferences.decisions.make(agg, rules.preferences, changes, caller.actor)
-        return preferences.of(caller.id)
+        return await preferences.choose(caller, body)
 
     @router.get("/edge/participants", dependencies=edge)
     async def interested(wish: Annotated[NoticeKind, Query()]) -> DiscordParticipants:

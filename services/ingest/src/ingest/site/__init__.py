@@ -1,1 +1,1 @@
-"""The web site: the pages of leaderboards, problems and submissions, and what all pages share."""
+"""The web site: the pages of leaderboards, problems, submissions, people and the platform."""

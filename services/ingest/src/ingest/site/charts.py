@@ -5,12 +5,13 @@ from datetime import datetime
 from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
-from math import ceil, floor, log, log10
+from math import ceil, floor, inf, log, log10
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.api.baselines import Baseline
 from shared.api.leaderboards import Record
+from shared.api.submissions import SubmissionLine
 from shared.presentation.run_files import CaseSamples, counts, slow
 
 if TYPE_CHECKING:
@@ -171,8 +172,6 @@ def draw_records(
     records = newest_first[:RECORDS_MAX][::-1]
     if len(records) < 2:
         return None
-    first_at, last_at = records[0].at, records[-1].at
-    span_s = (last_at - first_at).total_seconds()
     scores_us = [record.score_us for record in records]
     near = [
         (baseline.name, baseline.score_us)
@@ -183,38 +182,85 @@ def draw_records(
     ]
     scale = make_scale([*scores_us, *(score_us for _, score_us in near)])
 
-    def find_x(index: int, at: datetime) -> float:
-        # Records of one instant are in their order.
-        share = (at - first_at).total_seconds() / span_s if span_s else index / (len(records) - 1)
-        return round(2 + 94 * share, 2)
-
-    def find_y(time_us: float) -> float:
-        return round(100 - scale.position(time_us), 2)
-
+    xs = _spread_over_time([record.at for record in records])
     points = [
-        RecordPoint(find_x(index, record.at), find_y(record.score_us), record)
-        for index, record in enumerate(records)
+        RecordPoint(x, _find_height(scale, record.score_us), record)
+        for x, record in zip(xs, records, strict=True)
     ]
     return RecordChart(
         points=points,
-        steps=_draw_steps(points),
-        marks=[LabelledLine(find_y(mark), mark) for mark in axis_marks(scale)],
-        baselines=[LabelledLine(find_y(score_us), name) for name, score_us in near],
-        first_at=first_at,
-        last_at=last_at,
+        steps=_draw_steps([(point.x, point.y) for point in points if point.record.is_standing]),
+        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
+        baselines=[LabelledLine(_find_height(scale, score_us), name) for name, score_us in near],
+        first_at=records[0].at,
+        last_at=records[-1].at,
     )
 
 
-def _draw_steps(points: Sequence[RecordPoint]) -> list[Segment]:
-    """Return the staircase through the standing records."""
-    standing = [point for point in points if point.record.is_standing]
+class ScorePoint(NamedTuple):
+    """A ranked submission in a chart; `is_best` if it was its participant's best so far."""
+
+    x: float
+    y: float
+    submission: SubmissionLine
+    is_best: bool
+
+
+class ProgressChart(NamedTuple):
+    """The scores of a participant on a leaderboard over time, and a staircase through the best."""
+
+    points: Sequence[ScorePoint]
+    steps: Sequence[Segment]
+    marks: Sequence[LabelledLine]
+
+
+def draw_progress(newest_first: Sequence[SubmissionLine]) -> ProgressChart | None:
+    """Return the chart of a participant's submissions, None if fewer than two have a score."""
+    scored = [
+        (submission.score_us, submission)
+        for submission in newest_first[::-1]
+        if submission.score_us is not None and submission.score_us > 0
+    ]
+    if len(scored) < 2:
+        return None
+    scale = make_scale(score_us for score_us, _ in scored)
+    xs = _spread_over_time([submission.received_at for _, submission in scored])
+    points: list[ScorePoint] = []
+    best_us = inf
+    for x, (score_us, submission) in zip(xs, scored, strict=True):
+        is_best = submission.is_eligible and score_us < best_us
+        best_us = score_us if is_best else best_us
+        points.append(ScorePoint(x, _find_height(scale, score_us), submission, is_best))
+    return ProgressChart(
+        points=points,
+        steps=_draw_steps([(point.x, point.y) for point in points if point.is_best]),
+        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
+    )
+
+
+def _spread_over_time(instants: Sequence[datetime]) -> list[float]:
+    """Return the horizontal positions of instants, oldest first; equal ones keep their order."""
+    first_at, span_s = instants[0], (instants[-1] - instants[0]).total_seconds()
+    shares = (
+        (at - first_at).total_seconds() / span_s if span_s else index / (len(instants) - 1)
+        for index, at in enumerate(instants)
+    )
+    return [round(2 + 94 * share, 2) for share in shares]
+
+
+def _find_height(scale: LogScale, time_us: float) -> float:
+    return round(100 - scale.position(time_us), 2)
+
+
+def _draw_steps(points: Sequence[tuple[float, float]]) -> list[Segment]:
+    """Return the staircase through positions, oldest first."""
     steps = []
-    for point, following in pairwise(standing):
-        steps.append(Segment(point.x, point.y, following.x, point.y))
-        steps.append(Segment(following.x, point.y, following.x, following.y))
-    if standing:
-        last = standing[-1]
-        steps.append(Segment(last.x, last.y, 100.0, last.y))
+    for (x, y), (following_x, following_y) in pairwise(points):
+        steps.append(Segment(x, y, following_x, y))
+        steps.append(Segment(following_x, y, following_x, following_y))
+    if points:
+        last_x, last_y = points[-1]
+        steps.append(Segment(last_x, last_y, 100.0, last_y))
     return steps
 
 

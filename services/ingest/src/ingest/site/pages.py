@@ -14,8 +14,11 @@ from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
+from ingest.site.contests import add_contest_pages
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages
+from ingest.site.people import add_people_pages
+from ingest.site.platform import add_platform_pages
 from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.submission_forms import add_resubmission_page, add_submission_forms
@@ -36,7 +39,8 @@ API = "/v1/"
 STATIC = {
     "site.css": "text/css",
     **dict.fromkeys(
-        ("board.js", "copy.js", "editor.js", "follow.js", "times.js"), "text/javascript"
+        ("board.js", "copy.js", "editor.js", "follow.js", "refresh.js", "times.js"),
+        "text/javascript",
     ),
     "codemirror/codemirror.css": "text/css",
     "codemirror/codemirror.js": "text/javascript",
@@ -113,7 +117,10 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     _add_home(router, web, ranker)
     _add_files(router)
     add_client_pages(router, web)
+    add_contest_pages(router, web, ranker)
     add_leaderboard_pages(router, web, ranker)
+    add_people_pages(router, web, ranker)
+    add_platform_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
     submission_page = SubmissionPage(web)
     add_submission_page(router, submission_page, ranker)

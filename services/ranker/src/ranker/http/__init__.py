@@ -11,6 +11,7 @@ from ranker.http.events import events_router
 from ranker.http.histories import histories_router
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
+from ranker.http.participants import participants_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
 from ranker.http.submissions import submissions_router
@@ -27,6 +28,7 @@ ROUTERS = (
     problems_router,
     leaderboards_router,
     histories_router,
+    participants_router,
     goals_router,
     moderation_router,
     queues_router,

@@ -6,9 +6,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import convert
 from pydantic import Field
 
-from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import add_interval
-from ranker.http.access import CurrentReader, ReaderView, ReadSources, timed_cases
+from ranker.http.access import CurrentReader, ReadSources, timed_cases
 from ranker.http.leaderboards import (
     RecordsQuery,
     find_leaderboard,
@@ -16,17 +14,16 @@ from ranker.http.leaderboards import (
     read_checkpoint,
     read_records,
 )
+from ranker.http.participants import read_personal_history
 from ranker.http.responses import (
     LIMIT_MAX,
     ProblemVersion,
     QueryParams,
-    Version,
     json_response,
 )
 from ranker.service.leaderboard import RANKED_MAX, read_top
 from shared.api import leaderboards as models
 from shared.clock import now
-from shared.errors import Refused
 from shared.response_types import DocumentedRoute, TypedResponse
 
 ENTRIES_MAX = 50
@@ -98,7 +95,7 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
         view, seq = sources.view(reader), await read_checkpoint(sources.reads)
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         if query.participant is not None:
-            history = await _read_personal_history(view, query.participant, board, seq)
+            history = await read_personal_history(view, query.participant, board, seq)
             return json_response(request, history, seq)
         records = models.RecordHistory(
             problem=board.problem,
@@ -108,15 +105,6 @@ def _add_histories(router: APIRouter, sources: ReadSources) -> None:
             as_of=seq,
         )
         return json_response(request, records, seq)
-
-    @router.get("/v1/participants/{name}/history", name="history")
-    async def participant_history(
-        reader: CurrentReader, name: str, problem: str, gpu: str, version: Version = None
-    ) -> models.History:
-        """Every ranked submission of a participant on a leaderboard, newest first."""
-        view = sources.view(reader)
-        _, board = await find_leaderboard(view, problem, gpu, version)
-        return await _read_personal_history(view, name, board, sources.progress.seq)
 
 
 def _add_cases(router: APIRouter, sources: ReadSources) -> None:
@@ -152,24 +140,3 @@ def _add_cases(router: APIRouter, sources: ReadSources) -> None:
             as_of=seq,
         )
         return json_response(request, body, seq)
-
-
-async def _read_personal_history(
-    view: ReaderView, name: str, board: LeaderboardKey, seq: int
-) -> models.History:
-    """All ranked submissions of a participant there, newest first. Raises Refused."""
-    participants = await view.rows("participant", name=name)
-    if not participants:
-        raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
-    account = participants[0]["account"]
-    rows = await view.rows("personal", account=account, **board._asdict())
-    where = {"participant_id": account, "problem": board.problem}
-    items = [view.line(add_interval(row) | where) for row in rows]
-    return models.History(
-        participant=participants[0]["name"],
-        problem=board.problem,
-        gpu=board.gpu,
-        problem_version=board.problem_number,
-        items=convert(items, list[models.PersonalRecord]),
-        as_of=seq,
-    )

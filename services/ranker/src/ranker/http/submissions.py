@@ -69,6 +69,7 @@ class NewestQuery(QueryParams):
 
     problem: str | None = None
     participant: str | None = None
+    gpu: str | None = None
     state: str | None = None
     mode: str | None = None
     before: Annotated[int, Field(ge=1, le=NUMBER_MAX)] | None = None
@@ -79,6 +80,8 @@ class OwnSubmissionsQuery(PageParams):
     """Which of the reader's own submissions to list."""
 
     problem: str | None = None
+    gpu: str | None = None
+    mode: str | None = None
     state: str | None = None
     tag: str | None = None
 
@@ -176,7 +179,10 @@ def _add_submission(router: APIRouter, sources: ReadSources) -> None:
 
 
 async def _list_lines(view: ReaderView, **values: object) -> list[models.SubmissionLine]:
-    names = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
+    names = (
+        *("problem", "participant", "account", "gpu", "state", "mode", "tag"),
+        *("before", "limit"),
+    )
     filters = {name: values.get(name) for name in names}
     if isinstance(filters["problem"], str):
         filters["problem"] = filters["problem"].lower()

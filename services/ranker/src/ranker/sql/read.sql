@@ -511,6 +511,7 @@ where submission.baseline = '' and (%(problem)s::text is null or submission.prob
       and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
   ))
   and (%(mode)s::text is null or submission.mode = %(mode)s)
+  and (%(gpu)s::text is null or lower(submission.gpu) = lower(%(gpu)s))
   and (%(tag)s::text is null or submission_note.tag = %(tag)s)
   and (%(state)s::text is null or submission.state = %(state)s
        or (%(state)s = 'open' and submission.state <> 'finished')
@@ -532,6 +533,50 @@ where name = %(name)s or account = (
     select account from accounts.former_name where name = %(name)s limit 1
 )
 limit 1;
+
+-- name: participant_entries
+-- The entry of a participant on each leaderboard that the reader can see, under the newest version
+-- under which there is one.
+select entry.problem, problem.title, entry.problem_number as problem_version, entry.gpu,
+       entry.number, entry.score_us, entry.received_at, (
+           select coalesce(sum(tie_block.entries_count), 0)::bigint
+           from tie_block
+           where tie_block.problem = entry.problem and tie_block.gpu = entry.gpu
+             and tie_block.problem_number = entry.problem_number
+       ) as entries_count
+from (
+    select distinct on (problem, gpu) problem, gpu, problem_number, number, score_us, received_at
+    from entry
+    where account = %(account)s and not is_hidden
+    order by problem, gpu, problem_number desc
+) as entry
+join problem on problem.slug = entry.problem and problem.number = entry.problem_number
+left join leaderboard on leaderboard.slug = entry.problem
+where coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+   or entry.problem = any(%(members_of)s::text[])
+order by entry.problem, entry.gpu
+limit %(limit)s;
+
+-- name: participant_records
+-- The records of a participant on the leaderboards that have an entry of theirs and that the reader
+-- can see, newest first; `is_standing` unless invalidated since.
+select record.problem, record.problem_number as problem_version, record.gpu, submission.number,
+       record.score_us, record.previous_us, record.at,
+       moderation.excluded_seq is null and ban.account is null as is_standing
+from record
+join submission on submission.id = record.submission
+left join leaderboard on leaderboard.slug = record.problem
+left join moderation on moderation.submission = record.submission
+left join ban on ban.account = record.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where record.account = %(account)s
+  and (record.problem, record.gpu, record.problem_number) in (
+      select problem, gpu, problem_number from entry where account = %(account)s
+  )
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or record.problem = any(%(members_of)s::text[]))
+order by record.seq desc
+limit %(limit)s;
 
 -- name: own_best
 -- The best score of another source that a participant had before one of their submissions.

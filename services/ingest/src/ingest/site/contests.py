@@ -1,0 +1,150 @@
+"""The page of the contests: problems with a deadline; and a calendar of the deadlines."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from fastapi import APIRouter, Request, Response
+
+from ingest.login.web import HEADERS, Web
+from ingest.ports import ReadProxy
+from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
+from shared.api.leaderboards import LeaderboardLine, Leaderboards
+from shared.api.problems import Problem, Problems
+from shared.clock import now
+from shared.presentation.units import one_line
+
+PROBLEMS_PER_PAGE, PAGES_MAX = 200, 5
+LEADERS_MAX = 3
+TITLE_CHARS_MAX = 200
+# RFC 5545, section 3.1: octets of a line, without its end.
+LINE_BYTES_MAX = 75
+CALENDAR_TIME = "%Y%m%dT%H%M%SZ"
+
+
+class Contest(NamedTuple):
+    """A problem whose leaderboards have a deadline, and those that have entries, by GPU type."""
+
+    problem: Problem
+    deadline_at: datetime
+    lines: dict[str, LeaderboardLine]
+
+
+async def read_problems(reads: PageReads) -> list[tuple[Problem, datetime]]:
+    """Return the problems with a deadline, and it, soonest first. Raises `Failed`."""
+    dated: list[tuple[Problem, datetime]] = []
+    cursor = None
+    for _ in range(PAGES_MAX):
+        path = api_path("problems")
+        page = await reads.read(path, Problems, limit=PROBLEMS_PER_PAGE, cursor=cursor)
+        dated += [
+            (problem, problem.deadline_at)
+            for problem in page.items
+            if problem.deadline_at is not None
+        ]
+        if (cursor := page.next_cursor) is None:
+            break
+    return sorted(dated, key=lambda pair: (pair[1], pair[0].slug))
+
+
+async def read_contests(reads: PageReads) -> list[Contest]:
+    """Return the contests with their fastest entries, soonest deadline first. Raises `Failed`."""
+    dated, leaderboards = await asyncio.gather(
+        read_problems(reads),
+        read_if_possible(reads.read(api_path("leaderboards"), Leaderboards, top=LEADERS_MAX)),
+    )
+    lines: dict[tuple[str, int], dict[str, LeaderboardLine]] = {}
+    for line in leaderboards.items if leaderboards else ():
+        lines.setdefault((line.problem, line.problem_version), {})[line.gpu] = line
+    return [
+        Contest(problem, deadline_at, lines.get((problem.slug, problem.problem_version), {}))
+        for problem, deadline_at in dated
+    ]
+
+
+def render_calendar(
+    deadlines: Sequence[tuple[Problem, datetime]], public_url: str, at: datetime
+) -> str:
+    """Return deadlines as iCalendar, made at an instant. Source: RFC 5545."""
+    lines = [
+        "BEGIN:VCALENDAR",
+        "VERSION:2.0",
+        "PRODID:-//Warpboard//Deadlines//EN",
+        "X-WR-CALNAME:Warpboard deadlines",
+    ]
+    for problem, deadline_at in deadlines:
+        lines += _event_lines(problem, deadline_at, public_url, at)
+    return "".join(f"{fold_line(line)}\r\n" for line in (*lines, "END:VCALENDAR"))
+
+
+def _event_lines(
+    problem: Problem, deadline_at: datetime, public_url: str, at: datetime
+) -> Iterator[str]:
+    """Yield an event without a duration: the instant after which nothing is accepted."""
+    title = one_line(problem.title, TITLE_CHARS_MAX)
+    page = f"{public_url}/problems/{quote(problem.slug, safe='')}"
+    description = f"GPU types: {', '.join(problem.gpus) or 'none'}.\n{page}"
+    yield "BEGIN:VEVENT"
+    yield f"UID:deadline-{problem.slug}@{urlsplit(public_url).hostname}"
+    yield f"DTSTAMP:{at.strftime(CALENDAR_TIME)}"
+    yield f"DTSTART:{deadline_at.astimezone(UTC).strftime(CALENDAR_TIME)}"
+    yield f"SUMMARY:{escape_text(f'Deadline: {title}')}"
+    yield f"DESCRIPTION:{escape_text(description)}"
+    yield f"URL:{page}"
+    yield "TRANSP:TRANSPARENT"
+    yield "END:VEVENT"
+
+
+def escape_text(text: str) -> str:
+    r"""Escape a text of iCalendar.
+
+    >>> print(escape_text("a;b,c\\d\ne"))
+    a\;b\,c\\d\ne
+    """
+    for plain, escaped in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\n", "\\n")):
+        text = text.replace(plain, escaped)
+    return text
+
+
+def fold_line(line: str) -> str:
+    r"""Fold a long line of iCalendar, never within a character.
+
+    >>> [len(part.encode()) for part in fold_line("é" * 80).split("\r\n")]
+    [74, 75, 13]
+    """
+    parts, size = [""], 0
+    for character in line:
+        character_bytes = len(character.encode())
+        if size + character_bytes > LINE_BYTES_MAX:
+            parts.append(" ")
+            size = 1
+        parts[-1] += character
+        size += character_bytes
+    return "\r\n".join(parts)
+
+
+def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    """Add the page of the contests, and the calendar."""
+
+    @router.get("/contests")
+    @router.head("/contests")
+    async def contests(request: Request) -> Response:
+        """Every leaderboard with a deadline: its phases and its fastest entries."""
+        visitor = await find_visitor(request, web, ranker)
+        known = await read_in_time(read_contests(visitor.reads))
+        values: dict[str, Any] = {
+            "active": [contest for contest in known if not contest.problem.is_over],
+            "ended": [contest for contest in reversed(known) if contest.problem.is_over],
+        }
+        return web.public_page(request, "contests.html", visitor.session, has_script=True, **values)
+
+    @router.get("/deadlines.ics")
+    @router.head("/deadlines.ics")
+    async def calendar(request: Request) -> Response:
+        """The deadlines that the visitor can see; calendar programs send no cookie."""
+        visitor = await find_visitor(request, web, ranker)
+        deadlines = await read_in_time(read_problems(visitor.reads))
+        text = render_calendar(deadlines, web.logins.public_url, now())
+        return Response(text, headers=HEADERS, media_type="text/calendar")

@@ -1,0 +1,283 @@
+"""The pages of participants, queue, agents, contests and notifications, over a real read side."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec import structs
+
+from ingest.site import people
+from shared import events, subjects
+from tests.ingest.test_site_pages import Run, name_account, page_of, run
+from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
+from tests.support.door import FILES, report_of
+from tests.support.holders import submit
+from tests.support.lives import AGENT, Life, problem, registration, say
+from tests.support.waits import eventually
+
+pytestmark = pytest.mark.server
+
+ODD_NAME = "<img src=x>"
+TITLE = "Sort; count, and \\ é" + "é" * 60
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with open_ways(postgres_dsn) as opened_ways:
+        await say(opened_ways.door.log, subjects.problem("identity"), problem(2))
+        yield opened_ways
+
+
+async def page_with(ways: Ways, path: str, text: str, name: str = "nobody") -> str:
+    """Return a page once it has a text, because the read side follows the log."""
+
+    async def read() -> str:
+        page = await page_of(ways, path, name)
+        return page if text in page else ""
+
+    return await eventually(read)
+
+
+async def send(ways: Ways, name: str, path: str, **fields: str | list[str]) -> tuple[int, str]:
+    """Send a form of a page, and return the status and the text of the answer."""
+    headers, csrf = ways.browser_credentials(name)
+    async with ways.browser(name, headers) as browser:
+        answer = await browser.post(path, data={"csrf": csrf} | fields)
+    return answer.status_code, answer.text
+
+
+async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> None:
+    owner = ways.people["owner"].account
+    await name_account(ways, "p1", "<script>alert(1)</script>")
+    await name_account(ways, "p2", ODD_NAME)
+    await run(ways, Run("first", owner, 200.0))
+    # A record is announced after the result.
+    await page_with(ways, "/people/owner", "Records")
+    numbers = await run(
+        ways,
+        Run("other", "p1", 100.0),
+        Run("odd", "p2", 300.0),
+        Run("slower", owner, 250.0),
+        Run("better", owner, 150.0),
+        Run("wrong", owner, verdict="wrong_answer"),
+        Run("quick", owner, mode="test"),
+    )
+    headers = ways.people["owner"].headers
+    answer = await submit(ways.door, headers, problem=CLOSED, mode="ranked")
+    closed = answer.json()["submissions"][0]["number"]
+    text = await page_of(ways, "/people/owner")
+    assert '<strong class="figure">2</strong> of 3' in text
+    assert "+50 %" in text
+    # Two of the three scores were the best when they came.
+    assert (text.count('class="standing"'), text.count('class="undone"')) == (2, 1)
+    assert "3 scores of owner on identity, CPU: the first 200 µs, the newest 150 µs." in text
+    assert "wrong answer" in text
+    # A stranger sees neither other modes, closed leaderboards nor milestones.
+    assert f"/submissions/{numbers['quick']}" not in text
+    assert (CLOSED in text, ">you<" in text, "Milestones" in text) == (False, False, False)
+    own = await page_with(ways, "/people/owner", f"/submissions/{closed}", "owner")
+    assert ">you<" in own
+    assert "Only you see this part." in own
+    assert f"/submissions/{closed}" in await page_of(ways, "/people/owner", "member")
+    # Names are links, and an odd one is never markup.
+    board = await page_of(ways, "/leaderboards/identity/CPU")
+    assert 'href="/people/owner">owner</a>' in board
+    assert 'href="/people/%3Cimg%20src%3Dx%3E">&lt;img src=x&gt;</a>' in board
+    odd = await page_of(ways, "/people/%3Cimg%20src%3Dx%3E")
+    assert "<h1>&lt;img src=x&gt;</h1>" in odd
+    assert "<img" not in odd
+    missing = await page_of(ways, "/people/%3Cscript%3E", status=404)
+    assert "<script" not in missing + board
+    # Someone who was renamed is found by the former name.
+    await ways.logins.people.rename("walker", "strider", "operator:o")
+    async with ways.browser("nobody", {}) as browser:
+        moved = await browser.get("/people/walker")
+        assert (moved.status_code, moved.headers["location"]) == (303, "/people/strider")
+        assert "On no leaderboard that you can see" in (await browser.get("/people/strider")).text
+
+
+async def test_own_submissions_are_filtered_and_paged(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = ways.people["owner"].headers
+    answer = await submit(ways.door, headers, tag="tiles", note="a <b>note</b>", gpu="H100")
+    tagged = str(answer.json()["submissions"][0]["number"])
+    text = await page_with(ways, "/me/submissions", f">#{tagged}<", "owner")
+    mine, closed = ways.names["mine"], ways.names["closed"]
+    assert "a &lt;b&gt;note&lt;/b&gt;" in text
+
+    async def listed(query: str, name: str = "owner") -> list[str]:
+        page = await page_of(ways, f"/me/submissions?{query}", name)
+        return re.findall(r'scope="row"><a href="/submissions/([0-9]+)">', page)
+
+    assert await listed("") == [tagged, closed, mine]
+    assert await listed("tag=tiles") == await listed("gpu=h100") == [tagged]
+    assert await listed(f"problem={CLOSED}&mode=test&state=open") == [closed]
+    assert await listed("mode=ranked") == await listed("state=passed") == []
+    assert "No submission matches" in await page_of(ways, "/me/submissions?mode=ranked", "owner")
+    assert "You have not submitted anything yet" in await page_of(ways, "/me/submissions", "member")
+    assert (await page_of(ways, "/me/submissions?mode=test", "owner")).count(" selected>test<") == 1
+    await page_of(ways, "/me/submissions?cursor=nonsense", "owner", status=400)
+    monkeypatch.setattr(people, "OWN_SUBMISSIONS_PER_PAGE", 2)
+    first = await page_of(ways, "/me/submissions?state=open", "owner")
+    match = re.search(r'href="(/me/submissions\?state=open&amp;cursor=[^"]+)" rel="next"', first)
+    assert match
+    last = await page_of(ways, match[1].replace("&amp;", "&"), "owner")
+    assert f">#{mine}<" in last
+    assert 'rel="next"' not in last
+    async with ways.browser("nobody", {}) as browser:
+        assert (await browser.get("/me/submissions")).headers[
+            "location"
+        ] == "/login?next=/me/submissions"
+
+
+async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> None:
+    log, live = ways.door.log, ways.reads.live
+    agent = subjects.agent(AGENT)
+    walls = [events.Missing(wall="uid", reason="not <root>", mend="run as root")]
+    await say(log, agent, structs.replace(registration(), missing=walls))
+    await say(log, agent, events.AgentQuarantined(reason="canary drifted: 9 %", failures=0))
+    live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": True}
+    waiting = Life("waiting", ways.people["owner"].account)
+    for agg, fact in waiting.facts()[:2]:
+        await say(log, agg, fact, waiting.id)
+    live.queues["CPU"] = {
+        "gpu": "CPU",
+        "free": 0,
+        "busy": 1,
+        "run_s": {"p50": 3.0, "p90": 9.0},
+        "jobs": [["another", 1, 3.0, 9.0, ""], [waiting.id, 2, 6.0, 18.0, "<turns>"]],
+    }
+    text = await page_with(ways, "/queue", ">owner</a>")
+    assert "of another participant" in text
+    assert "6 s" in text
+    assert "&lt;turns&gt;" in text
+    number = re.findall(r'href="/submissions/([0-9]+)"', text)
+    # The unfinished ranked submission is public; its place in the forecast is its owner's.
+    assert len(number) == 1
+    own = await page_of(ways, "/queue", "owner")
+    assert own.count(f'href="/submissions/{number[0]}"') == 2
+    text = await page_with(ways, "/agents", "quarantined")
+    assert ">quarantined<" in text
+    assert "canary drifted: 9 %" in text
+    assert "uid is missing: not &lt;root&gt;; run as root" in text
+    async with ways.browser("nobody", {}) as browser:
+        for path in ("/queue", "/queue?all=1", "/agents"):
+            page = await browser.get(path)
+            assert (
+                "script-src 'self'; connect-src 'self'" in page.headers["content-security-policy"]
+            )
+            assert '<noscript><meta http-equiv="refresh"' in page.text
+            assert page.text.count("data-refresh-s") == 1
+            (script,) = re.findall(r'<script src="([^"]+)" defer>', page.text)
+            assert (await browser.get(script)).status_code == 200
+    live.agents.clear()
+    assert ">silent, quarantined<" in await page_of(ways, "/agents")
+
+
+def read_calendar(data: bytes) -> list[dict[str, str]]:
+    """Return the events of a calendar, unfolded and unescaped. Source: RFC 5545."""
+    lines = data.decode().replace("\r\n ", "").split("\r\n")
+    assert (lines[0], lines[-2], lines[-1]) == ("BEGIN:VCALENDAR", "END:VCALENDAR", "")
+    entries: list[dict[str, str]] = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if line == "BEGIN:VEVENT":
+            entries.append({})
+        elif entries:
+            entries[-1].setdefault(
+                name, re.sub(r"\\(.)", lambda match: match[1].replace("n", "\n"), value)
+            )
+    return entries
+
+
+async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> None:
+    author = ways.people["author"].headers
+    title = json.dumps(TITLE, ensure_ascii=False)
+    files = FILES | {"warpboard.yml": f"title: {title}\n".encode()}
+    for slug, visibility, deadline in (
+        ("titled", "public", "2999-01-02T03:04:00Z"),
+        ("secret", "closed", "2999-01-03T00:00:00+01:00"),
+    ):
+        data = {
+            "slug": slug,
+            "deadline": deadline,
+            "visibility": visibility,
+            "report": report_of(files, slug),
+        }
+        parts = [("files", (name, text)) for name, text in files.items()]
+        answer = await ways.door.http.post("/v1/problems", data=data, files=parts, headers=author)
+        assert answer.status_code == 201, answer.text
+    await page_with(ways, "/contests", "/problems/secret", "author")
+    text = await page_of(ways, "/contests")
+    assert 'data-at="2999-01-02T03:04:00+00:00"' in text
+    assert 'href="/deadlines.ics"' in text
+    assert "/problems/secret" not in text
+    assert f"/problems/{OPEN}" not in text
+    headers, _ = ways.browser_credentials("author")
+    async with ways.browser("author", headers) as browser:
+        calendar = await browser.get("/deadlines.ics")
+        assert calendar.headers["content-type"] == "text/calendar; charset=utf-8"
+    data_bytes = calendar.content
+    assert b"\n" not in data_bytes.replace(b"\r\n", b"")
+    assert all(len(line) <= 75 for line in data_bytes.split(b"\r\n"))
+    titled, secret = read_calendar(data_bytes)
+    assert titled["SUMMARY"] == f"Deadline: {TITLE}"
+    assert titled["DESCRIPTION"] == f"GPU types: CPU, H100.\n{titled['URL']}"
+    assert (titled["DTSTART"], secret["DTSTART"]) == ("29990102T030400Z", "29990102T230000Z")
+    assert re.fullmatch(r"\d{8}T\d{6}Z", titled["DTSTAMP"])
+    assert titled["UID"] != secret["UID"]
+    # A calendar program sends no cookie, and so sees what is public.
+    async with ways.browser("nobody", {}) as browser:
+        assert len(read_calendar((await browser.get("/deadlines.ics")).content)) == 1
+
+
+async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> None:
+    path = "/account/notifications"
+    text = await page_of(ways, path, "owner")
+    assert "no Discord identity yet" in text
+    status, _ = await send(ways, "owner", f"{path}/discord", overtaken="dm", threads="per_problem")
+    assert status == 303
+    text = await page_of(ways, path, "owner")
+    assert '<option value="dm" selected>' in text
+    assert '<option value="per_problem" selected>' in text
+    status, text = await send(ways, "owner", f"{path}/discord", overtaken="pigeon")
+    assert status == 422
+    assert "Overtaken: Input should be" in text
+    webhooks = f"{path}/webhooks"
+    for fields, message in (
+        ({"url": "https://example.org/<b>"}, "choose at least one event"),
+        ({"url": "http://example.org/hook", "event": "submission.ended"}, "expected https://"),
+        ({"url": "https://example.org/hook", "event": "nothing"}, "events: input should be"),
+        (
+            {"url": "https://example.org/hook", "event": "submission.ended", "secret": "short"},
+            "secret: string",
+        ),
+    ):
+        status, text = await send(ways, "owner", webhooks, **fields)
+        assert status in (400, 422), message
+        assert message in text.lower()
+        assert "<details open>" in text
+        assert "<b>" not in text
+    right = {"url": "https://example.org/hook", "problems": f"{OPEN}, {CLOSED}"}
+    status, text = await send(ways, "owner", webhooks, **right, event=["submission.ended"])
+    assert status == 200
+    match = re.search(r">(wbhook_[A-Za-z0-9_-]+)<", text)
+    assert match
+    text = await page_of(ways, path, "owner")
+    assert match[1] not in text
+    (link,) = re.findall(r'href="(/account/notifications/webhooks/[^"]+)"', text)
+    assert "None yet" in await page_of(ways, link, "owner")
+    assert (await send(ways, "owner", f"{link}/test"))[0] == 303
+    assert "<code>test</code>" in await page_of(ways, link, "owner")
+    # It is its owner's, and nothing happens without the token of a form.
+    await page_of(ways, link, "participant", status=404)
+    assert (await send(ways, "participant", f"{link}/remove"))[0] == 404
+    headers, _ = ways.browser_credentials("owner")
+    async with ways.browser("owner", headers) as browser:
+        assert (await browser.post(f"{link}/remove", data={"csrf": "x"})).status_code == 403
+    async with ways.browser("nobody", {}) as browser:
+        assert (await browser.get(link)).headers["location"] == f"/login?next={link}"
+    assert (await send(ways, "owner", f"{link}/remove"))[0] == 303
+    assert "None yet" in await page_of(ways, path, "owner")
