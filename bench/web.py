@@ -172,7 +172,8 @@ def main() -> None:
             print(f"{runs} runs, {readers} readers ({load()})")
             for row in measurement.rows.values():
                 print(row.told())
-    report(make_figures(*measurements, sizes))
+    first, last = measurements
+    report(make_figures(first, last, sizes))
 
 
 if __name__ == "__main__":
