@@ -68,7 +68,7 @@ async def test_every_page_is_readable_without_scripts_at_every_size(
         "/problems/vectoradd": "Statement",
         f"/submissions/{number}": "Why this rank",
         f"/submissions/{number}/compare": "Write the number of a submission",
-        f"/submissions/{number}/compare?with={number}": "The sources are equal",
+        f"/submissions/{number}/compare?with={number}": "You cannot see both sources",
         "/leaderboards/nothing/CPU": "What you can do",
         "/cli": "Install it",
         "/login": "Log in",
