@@ -42,7 +42,7 @@ PAGES = {
     "/problems/vectoradd/submit": "Submit",
     "/submissions/{number}": "Why this rank",
     "/submissions/{number}/compare": "Write the number of a submission",
-    "/submissions/{number}/compare?with={number}": "The sources are equal",
+    "/submissions/{number}/compare?with={number}": "You cannot see both sources",
     f"/people/{LONG_NAME}": "Ranked submissions",
     "/contests": "Active contests",
     "/queue": "GPU types",
