@@ -242,7 +242,7 @@ async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways)
     assert "/v1/problems/stated/files/reference.py?version=2" in text
     assert "<summary>Reference: reference.py</summary>" in text
     assert "<summary>Starter for Python: kernel.py</summary>" in text
-    assert '<span class="nf">custom_kernel</span>' in text
+    assert '<span class="name">custom_kernel</span>' in text
     assert 'href="/problems/stated/submit"' in text
     assert 'href="/leaderboards/stated/H100"' in text
     assert "seed" not in text.replace("draws new seeds", "")

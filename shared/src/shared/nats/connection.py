@@ -401,8 +401,8 @@ async def _limit(connecting: Coroutine[Any, Any, None], within_s: float) -> None
     """
     task = asyncio.create_task(connecting)
     try:
-        done, _ = await asyncio.wait({task}, timeout=within_s)
-        if not done:
+        await asyncio.wait({task}, timeout=within_s)
+        if not task.done():
             raise TimeoutError
         task.result()
     finally:

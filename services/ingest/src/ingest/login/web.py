@@ -29,8 +29,9 @@ STATE_S = 600
 # A message for the next page, after a form was carried out.
 NOTICE_COOKIE = "warpboard_notice"
 NOTICE_S = 60
-# An appeal of 10,000 characters, of which a form may escape each in 12 bytes.
-FORM_BYTES_MAX = 128 * 1024
+FORM_BYTES_MAX = 16 * 1024
+# After a login: an appeal of 10,000 characters, of which a form may escape each in 12 bytes.
+FORM_BYTES_MAX_LOGGED_IN = 128 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -141,7 +142,8 @@ class Web:
 
     async def form(self, request: Request, session: Session | None = None) -> Form:
         """Return one of our forms. Raises `Refused` if it is from another site or too large."""
-        body = await read_body(request, FORM_BYTES_MAX)
+        bytes_max = FORM_BYTES_MAX_LOGGED_IN if session else FORM_BYTES_MAX
+        body = await read_body(request, bytes_max)
         try:
             fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX)
         except ValueError as error:
