@@ -1,6 +1,7 @@
 """The page of a submission: its charts, its forms, and the comparison with another one."""
 
 import gzip
+import html
 import json
 import re
 from collections.abc import AsyncIterator
@@ -9,10 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
+from ingest.site.formatting import highlight_code
 from shared import events
 from shared.events import Artefact, Blob
+from shared.presentation.units import escape_control_characters
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways, open_ways
 from tests.support.lives import BLOB, Life
@@ -116,6 +121,12 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert "log in</a> to choose from yours" in await page_of(ways, path)
     assert "such as 12" in await page_of(ways, f"{path}?with=x", status=422)
     await page_of(ways, f"{path}?with={ways.names['mine']}", status=404)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=300), st.sampled_from(["python", "cuda"]))
+def test_highlighting_adds_colours_and_changes_no_text(text: str, language: str) -> None:
+    shown = re.sub(r'<span class="[a-z]+">|</span>', "", highlight_code(text, language))
+    assert html.unescape(shown) == escape_control_characters(text)
 
 
 async def test_the_forms_of_an_owner_act_as_the_api_does(ways: Ways, owner: Owner) -> None:
