@@ -6,11 +6,12 @@ const REFRESH_MS_MIN = 500;
 const POLL_MS = 10000;
 
 const board = document.getElementById("board");
+const parts = [board, document.getElementById("trend")];
 let events = null;
 let timer = null;
 let refreshedAt = -REFRESH_MS_MIN;
 // As it was sent: static/times.js changes how instants are shown.
-let shown = board.innerHTML;
+const shown = new Map(parts.map((part) => [part, part.innerHTML]));
 
 function listNumbers(element) {
   return [...element.querySelectorAll("tr[data-number]")].map((row) => row.dataset.number);
@@ -22,23 +23,30 @@ async function refresh() {
   const response = await fetch(location.href);
   if (!response.ok) return;
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const update = page.getElementById("board");
-  if (update === null || update.innerHTML === shown) return;
-  shown = update.innerHTML;
-  replaceBoard(update);
+  const before = listNumbers(board);
+  for (const part of parts) {
+    const update = page.getElementById(part.id);
+    if (update === null || update.innerHTML === shown.get(part)) continue;
+    shown.set(part, update.innerHTML);
+    replacePart(part, update);
+  }
+  showNews(before);
 }
 
-function replaceBoard(update) {
-  const before = listNumbers(board);
-  const known = new Set(before);
-  const opened = [...board.querySelectorAll("details")].map((details) => details.open);
-  const focused = board.contains(document.activeElement) ? document.activeElement : null;
-  board.replaceChildren(...update.childNodes);
-  board.querySelectorAll("details").forEach((details, index) => { details.open = opened[index] });
+// Readers keep their focus and what they opened.
+function replacePart(part, update) {
+  const opened = [...part.querySelectorAll("details")].map((details) => details.open);
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  part.replaceChildren(...update.childNodes);
+  part.querySelectorAll("details").forEach((details, index) => { details.open = opened[index] });
   if (focused?.hasAttribute("href")) {
     const href = CSS.escape(focused.getAttribute("href"));
-    board.querySelector(`a[href="${href}"]`)?.focus();
+    part.querySelector(`a[href="${href}"]`)?.focus();
   }
+}
+
+function showNews(before) {
+  const known = new Set(before);
   for (const row of board.querySelectorAll("tr[data-number]")) {
     row.classList.toggle("new", !known.has(row.dataset.number));
   }
