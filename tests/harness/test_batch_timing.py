@@ -118,7 +118,7 @@ def doubled(memory: Any) -> Any:
 @pytest.mark.parametrize("answered", [3, 2])
 def test_every_set_of_a_batch_is_sent_answered_and_judged(torch: Any, answered: int) -> None:
     author = Judge(lambda seed: torch.full((1024,), float(seed)), lambda data: data * 2)
-    short = ShortCase(CASE, probe_shape(author, CASE, KEY), iter((8, 9)), 5.0, 1.0)
+    short = ShortCase(CASE, probe_shape(author, CASE, KEY), iter((20, 30)), 5.0, 1.0)
     team: Any = Doubling(answered)
     court: Any = JudgeContext(author, CpuDevice(is_frozen=True), Warmer())  # type: ignore[arg-type]
     with Batch(court, team, short, 3) as team.batch:
@@ -128,7 +128,7 @@ def test_every_set_of_a_batch_is_sent_answered_and_judged(torch: Any, answered: 
             with pytest.raises(CaseFailed) as failed:
                 team.batch.call(7, 1e9)
             assert failed.value.message == "rank 2: the output was never written"
-    assert team.first_inputs == [7.0, 8.0, 9.0]
+    assert team.first_inputs == [7.0, 20.0, 30.0]
     layout, order = team.messages
     assert (layout[:1], order[:1]) == (protocol.CASE, protocol.GO)
     assert json.loads(layout[1:])["sets"] == 3
