@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ingest.access.callers import check_scope, check_unlimited
 from ingest.accounts.tokens import csrf_token
 from ingest.http.auth import COOKIE, client_address
+from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.login.rules import SESSION_S
 from ingest.login.secrets import new_secret
 from ingest.login.service import Logins, Session
@@ -25,8 +26,6 @@ from shared.errors import STATUS_BY_CODE, Failed, Refused
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"
 STATE_S = 600
-# An appeal of 10,000 characters, of which a form may escape each in 12 bytes.
-FORM_BYTES_MAX = 128 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -132,7 +131,7 @@ class Web:
 
     async def form(self, request: Request, session: Session | None = None) -> Form:
         """Return one of our forms. Raises `Refused` if it is from another site or too large."""
-        body = await read_body(request, FORM_BYTES_MAX)
+        body = await read_body(request, JSON_BYTES_MAX if session else ANONYMOUS_BYTES_MAX)
         try:
             fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX)
         except ValueError as error:
