@@ -4,8 +4,9 @@
 WARPBOARD_POPCORN_CLI=FILE python -m docs.sets --run [--seconds=60] [--minutes=120]`: each variable
 names a checkout, of which nothing is copied, or the binary of the public client. What no variable
 names is left out, and the page says so. A submission takes so many seconds at most; after so many
-minutes no further problem is begun. docs/public-sets.json and the page are written at the end, as
-a whole: no row of an earlier run is kept.
+minutes no further problem is begun. Each set may use an equal share of the time that is left when
+it begins, so that a slow set leaves time for the next. docs/public-sets.json and the page are
+written at the end, as a whole: no row of an earlier run is kept.
 
 Without `--run` the page alone is written again. Where this file or `set_runs.py` was changed since
 the run, the page publishes no figures. `--only PART` runs the problems whose path has that part,
@@ -15,12 +16,13 @@ and writes nothing.
 import argparse
 import asyncio
 import hashlib
+import itertools
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -155,8 +157,11 @@ async def _run(request: Request, minutes: float) -> Published:
     commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain")
     sets = {}
     async with LocalHarness().warm() as harness:
+        waiting = [source for source in SOURCES if os.environ.get(source.variable)]
         for source in SOURCES:
-            sets[source.title] = await _set(harness, source, request)
+            share = replace(request, ends_at=_share_end(request.ends_at, len(waiting)))
+            sets[source.title] = await _set(harness, source, share)
+            waiting = [other for other in waiting if other is not source]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1024**3
     return Published(
         at=at,
@@ -169,6 +174,12 @@ async def _run(request: Request, minutes: float) -> Published:
         took_s=round(time.monotonic() - began),
         sets=sets,
     )
+
+
+def _share_end(ends_at: float, set_count: int) -> float:
+    """Return when the first of so many sets must begin no further problem."""
+    now = time.monotonic()
+    return now + (ends_at - now) / max(set_count, 1)
 
 
 async def _set(harness: LocalHarness, source: Source, request: Request) -> PublicSet:
@@ -207,7 +218,10 @@ async def _run_kernels(harness: LocalHarness, root: Path, request: Request) -> d
 
 
 async def _run_models(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:
-    paths = [path for level in range(1, 5) for path in list_kernelbench(root, level)]
+    levels = [list_kernelbench(root, level) for level in range(1, 5)]
+    # One of each level in turn, so that a run that ends early has some of all levels.
+    turns = itertools.zip_longest(*levels)
+    paths = [path for turn in turns for path in turn if path is not None]
     return await _run_problems(harness, root, paths, request)
 
 
@@ -311,10 +325,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
+# The short sets first: what they leave of their share goes to the long ones.
 SOURCES = (
-    Source("Reference kernels", "WARPBOARD_REFERENCE_KERNELS", _run_kernels),
     Source("Known exploits", "WARPBOARD_PYGPUBENCH", _run_exploits),
     Source("The public client", "WARPBOARD_POPCORN_CLI", _run_client),
+    Source("Reference kernels", "WARPBOARD_REFERENCE_KERNELS", _run_kernels),
     Source("KernelBench", "WARPBOARD_KERNELBENCH", _run_models),
 )
 

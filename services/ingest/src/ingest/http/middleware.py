@@ -29,7 +29,7 @@ _SLASHES = re.compile(r"/{2,}")
 KIB = 1024
 # Enough to log in, which needs no credential.
 ANONYMOUS_BYTES_MAX = 16 * KIB
-# An appeal of 10,000 characters, of which JSON may escape each in 12 bytes.
+# An appeal of 10,000 characters, of which JSON or a form may escape each in 12 bytes.
 JSON_BYTES_MAX = 128 * KIB
 SUBMISSION_BYTES_MAX = 4 * KIB * KIB
 PROBLEM_BYTES_MAX = 16 * KIB * KIB

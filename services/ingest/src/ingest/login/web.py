@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ingest.access.callers import check_scope, check_unlimited
 from ingest.accounts.tokens import csrf_token
 from ingest.http.auth import COOKIE, client_address
+from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.login.rules import SESSION_S
 from ingest.login.secrets import new_secret
 from ingest.login.service import Logins, Session
@@ -29,9 +30,6 @@ STATE_S = 600
 # A message for the next page, after a form was carried out.
 NOTICE_COOKIE = "warpboard_notice"
 NOTICE_S = 60
-FORM_BYTES_MAX = 16 * 1024
-# After a login: an appeal of 10,000 characters, of which a form may escape each in 12 bytes.
-FORM_BYTES_MAX_LOGGED_IN = 128 * 1024
 FORM_FIELDS_MAX = 40
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -142,8 +140,7 @@ class Web:
 
     async def form(self, request: Request, session: Session | None = None) -> Form:
         """Return one of our forms. Raises `Refused` if it is from another site or too large."""
-        bytes_max = FORM_BYTES_MAX_LOGGED_IN if session else FORM_BYTES_MAX
-        body = await read_body(request, bytes_max)
+        body = await read_body(request, JSON_BYTES_MAX if session else ANONYMOUS_BYTES_MAX)
         try:
             fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX)
         except ValueError as error:
