@@ -67,7 +67,7 @@ OPERATORS_PAGES = {
 # Scripts show instants otherwise.
 MAIN = """(() => {
     const main = document.querySelector('main').cloneNode(true);
-    main.querySelectorAll('time, [data-until], noscript').forEach((part) => part.remove());
+    main.querySelectorAll('time, [data-until], noscript, .CodeMirror').forEach((part) => part.remove());
     return main.textContent.replace(/\\s+/g, ' ').trim();
 })()"""
 FAULTS = """[
