@@ -82,5 +82,7 @@ def test_code_is_highlighted_and_escaped() -> None:
         assert "\x1b" not in page.texts
         assert "</code><script>alert(1)</script>" in page.texts
     assert '<span class="keyword">def</span>' in highlight_code("def f(): pass", "python")
-    assert '<span class="keyword">__global__</span>' in highlight_code("__global__ void f();", "cuda")
+    assert '<span class="keyword">__global__</span>' in highlight_code(
+        "__global__ void f();", "cuda"
+    )
     assert '<span class="keyword">def</span>' in render_markdown("```python\ndef f(): pass\n```")
