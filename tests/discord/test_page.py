@@ -174,5 +174,5 @@ async def test_roles_modals_and_errors_work_on_the_page(
         await use(tab, "leaderboard announce", forum=forum)
         await look_at(tab, "📋 central")
         await says(tab, "sort_v2")
-        await tab.run("document.querySelector('.post').click()")
+        await tab.until("document.querySelector('.post').click() ?? true")
         await says(tab, "it is open")
