@@ -69,7 +69,7 @@ async def act(submissions: Submissions, number: int, caller: Caller, form: Form)
 
 
 async def wait_until_folded(reads: PageReads, seq: int) -> None:
-    """Wait until the pages show an event, which ranker needs milliseconds for; or for a while."""
+    """Wait until the pages show an event, which takes milliseconds, but for a limited time."""
     # ranker answers a read of a number once it has folded everything before it.
     reading = reads.read(api_path("submissions", seq), FullSubmission)
     await read_if_possible(read_in_time(reading))
