@@ -12,12 +12,14 @@ from shared.errors import Failed
 from shared.postgres import (
     CheckpointConflict,
     advance_checkpoint,
+    borrow_connection,
     connect,
     create_pool,
     load_statements,
     migrate,
 )
 from tests.support.servers import drop_schema
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
@@ -148,6 +150,30 @@ async def test_a_pool_gives_connections_with_limits(postgres_dsn: str) -> None:
     ):
         row = await (await connection.execute(b"show statement_timeout")).fetchone()
     assert row == ("10s",)
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_borrower_that_is_cancelled_as_it_gets_a_connection_ends(
+    postgres_dsn: str, steps: int
+) -> None:
+    async with create_pool(postgres_dsn, 1, 1) as connections:
+
+        async def borrow_for_ever() -> None:
+            while True:
+                async with borrow_connection(connections, "a test"):
+                    await asyncio.sleep(0)
+
+        async with borrow_connection(connections, "a test"):
+            borrower = asyncio.create_task(borrow_for_ever())
+            await eventually(lambda: connections.get_stats().get("requests_waiting"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        borrower.cancel()
+        ended, _ = await asyncio.wait({borrower}, timeout=1.0)
+        while not borrower.done():
+            borrower.cancel()
+            await asyncio.sleep(0.01)
+    assert ended, "it dropped its cancellation"
 
 
 async def test_no_postgres_is_failed_not_a_foreign_error(tmp_path: Path) -> None:

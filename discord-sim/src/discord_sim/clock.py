@@ -46,7 +46,8 @@ class Clock:
         while (left_s := at - self.now()) > 0:
             is_stopped = self._stopped_at is not None
             try:
-                await asyncio.wait_for(self._turned.wait(), None if is_stopped else left_s)
+                async with asyncio.timeout(None if is_stopped else left_s):
+                    await self._turned.wait()
             except TimeoutError:
                 continue
 

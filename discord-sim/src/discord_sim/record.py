@@ -51,7 +51,8 @@ class Record:
         """Wait until a condition is true, and return whether it came true in time."""
         async with self._changed:
             try:
-                return await asyncio.wait_for(self._changed.wait_for(is_true), within_s)
+                async with asyncio.timeout(within_s):
+                    return await self._changed.wait_for(is_true)
             except TimeoutError:
                 return False
 

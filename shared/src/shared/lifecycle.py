@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -183,6 +183,20 @@ class Lifecycle:
             self._heartbeat_at = time.monotonic()
             await asyncio.sleep(HEARTBEAT_S)
             late(time.monotonic() - self._heartbeat_at - HEARTBEAT_S)
+
+
+@contextmanager
+def keep_cancellation() -> Iterator[None]:
+    """Raise CancelledError at the end, if the block dropped a cancellation of its task.
+
+    In Python 3.11 `asyncio.wait_for` drops one that arrives together with the awaited result, and
+    the clients of NATS and Postgres use it. Such a task would never end.
+    """
+    task = asyncio.current_task()
+    cancelled = task.cancelling() if task else 0
+    yield
+    if task is not None and task.cancelling() > cancelled:
+        raise asyncio.CancelledError
 
 
 async def run_until_first(*loops: Coroutine[Any, Any, object]) -> None:

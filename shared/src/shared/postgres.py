@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from shared.errors import Failed
+from shared.lifecycle import keep_cancellation
 from shared.outages import HealthReporter, warn_rarely
 
 CONNECT_S_MAX = 5
@@ -135,7 +136,9 @@ async def borrow_connection(
     A connection found read-only is closed: its session may stay so when the server is not.
     """
     with translate_outages(what, told):
-        async with pool.connection(timeout=within_s) as connection:
+        async with AsyncExitStack() as borrowed:
+            with keep_cancellation():
+                connection = await borrowed.enter_async_context(pool.connection(timeout=within_s))
             try:
                 yield connection
             except ReadOnlySqlTransaction:

@@ -154,4 +154,5 @@ async def _end_process(process: Process) -> None:
         with suppress(ProcessLookupError):
             process.send_signal(number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), END_S_MAX)
+            async with asyncio.timeout(END_S_MAX):
+                await process.wait()

@@ -20,6 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.errors import Failed
+from shared.lifecycle import keep_cancellation
 
 ATTEMPT_S_MAX = 2.0
 PAUSE_S = 0.05
@@ -127,17 +128,9 @@ _decode_message = msgspec.json.Decoder(_MessageResponse).decode
 async def request(
     nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
 ) -> Msg:
-    """Return the answer to one message, within 2 s; errors: TimeoutError and the client's own.
-
-    The client waits with `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that
-    arrives together with the answer: the cancelled task would continue for ever.
-    """
-    task = asyncio.current_task()
-    cancelled = task.cancelling() if task else 0
-    message = await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
-    if task is not None and task.cancelling() > cancelled:
-        raise asyncio.CancelledError
-    return message
+    """Return the answer to one message, within 2 s; errors: TimeoutError and the client's own."""
+    with keep_cancellation():
+        return await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
 
 
 async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:

@@ -243,7 +243,8 @@ class _StatusReply:
                     await self._changed.wait()
                     self._changed.clear()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._all_over.wait(), EDIT_EVERY_S)
+                        async with asyncio.timeout(EDIT_EVERY_S):
+                            await self._all_over.wait()
         except TimeoutError:
             await self._show(ENDS if self._room else ENDS_ALONE)
 
