@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import httpx
 import pytest
@@ -23,46 +24,59 @@ QUICK = HttpLimits(head_s=0.5, body_s=0.5, body_bytes_per_s_min=10_000)
 
 
 class Client:
-    """A connection to a server that a test writes to byte by byte."""
+    """A connection to a server that a test writes to byte by byte.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    It reads from the socket itself: asyncio's streams forget a response that they have, once the
+    server resets the connection after it.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = b""
 
     async def send(self, data: bytes) -> None:
-        """Send a piece."""
-        self.writer.write(data)
-        await self.writer.drain()
+        """Send a piece, unless the server has closed the connection."""
+        with suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_sendall(self.connection, data)
 
     async def answer(self) -> tuple[int, bytes]:
         """Return the status and body of a response; 0 if the connection closes without one."""
-        async with asyncio.timeout(30):
-            try:
-                head = await self.reader.readuntil(b"\r\n\r\n")
-            except (asyncio.IncompleteReadError, ConnectionError):
+        while b"\r\n\r\n" not in self.received:
+            if not await self._receive():
                 return 0, b""
-            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-            return int(head[9:12]), await self.reader.readexactly(int(length))
+        head, _, self.received = self.received.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(self.received) < length:
+            assert await self._receive(), "the connection ended within a body"
+        body, self.received = self.received[:length], self.received[length:]
+        return int(head[9:12]), body
 
     async def is_closed(self) -> bool:
         """Return whether the server closes the connection without another byte."""
+        return not self.received and not await self._receive()
+
+    async def _receive(self) -> bool:
+        """Receive more, within 30 s; False if the connection is closed."""
         async with asyncio.timeout(30):
             try:
-                return await self.reader.read(1) == b""
+                data = await asyncio.get_running_loop().sock_recv(self.connection, 65_536)
             except ConnectionError:
-                return True
+                return False
+        self.received += data
+        return bool(data)
 
 
 @asynccontextmanager
 async def connected(url: str, *pieces: bytes) -> AsyncIterator[Client]:
     """Connect a client that has sent some bytes."""
     address = httpx.URL(url)
-    client = Client(*await asyncio.open_connection(address.host, address.port))
-    try:
+    with socket.socket() as connection:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, (address.host, address.port))
+        client = Client(connection)
         for piece in pieces:
             await client.send(piece)
         yield client
-    finally:
-        client.writer.close()
 
 
 def echo() -> FastAPI:
@@ -108,6 +122,19 @@ async def test_half_sent_heads_are_ended_and_others_are_served_meanwhile() -> No
         assert {status for status, _ in answers} == {408}
         assert json.loads(answers[0][1])["code"] == "request_timeout"
         assert all([await client.is_closed() for client in clients])
+
+
+async def test_a_response_before_a_reset_is_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        async with connected(f"http://127.0.0.1:{port}", HALF_HEAD) as client:
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+            # Closed with unread data: a reset.
+            await asyncio.sleep(0.05)
+            assert await client.answer() == (503, b"")
+            assert await client.is_closed()
 
 
 async def test_a_connection_without_a_byte_is_closed() -> None:
