@@ -1,10 +1,12 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
+import asyncio
 import gc
 import importlib
+import io
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for path, limit_s in limits_s.items()
     }
     items.sort(key=lambda item: order[item.path])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what each task of asyncio waits for when a test exceeds its time limit."""
+    report = yield
+    if call.excinfo is not None and "from pytest-timeout" in str(call.excinfo.value):
+        text = io.StringIO()
+        for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]
+            if not task.done():
+                task.print_stack(file=text)
+        report.sections.append(("asyncio tasks", text.getvalue()))
+    return report
 
 
 def pytest_collection_finish() -> None:
