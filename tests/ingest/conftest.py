@@ -1,4 +1,4 @@
-"""Fixtures: doors with and without believed names, and logins."""
+"""Fixtures: doors with and without believed names, logins, and the whole application."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from ingest.http.document import read_paths
 from tests.ingest.logins import LoginHarness, open_logins
+from tests.ingest.ways import Ways, open_ways
 from tests.support.documents import Document, watch
 from tests.support.door import Door, opened
 from tests.support.holders import role, token
@@ -82,6 +83,13 @@ async def shared_strict(documents: list[Document]) -> AsyncIterator[Door]:
     """A strict door shared by all tests of a file that change nothing."""
     async with open_strict_door(documents) as door:
         yield door
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    """The whole application with every kind of caller."""
+    async with open_ways(postgres_dsn) as opened_ways:
+        yield opened_ways
 
 
 @pytest.fixture

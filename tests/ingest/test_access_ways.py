@@ -1,7 +1,7 @@
 """Every route of the public client and of the ways in by everybody, against docs/access.md."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -11,7 +11,7 @@ from shared.response_types import iter_routes
 from tests.access.table import YES, cell, matches_route, table
 from tests.ingest.logins import PASSWORD
 from tests.ingest.test_access_matrix import table as own_table
-from tests.ingest.ways import CLI_ID, CLOSED, NO_GPU, OPEN, Ways, open_ways
+from tests.ingest.ways import CLI_ID, CLOSED, NO_GPU, OPEN, Ways
 from tests.support.door import KERNEL
 from tests.support.holders import bearer, made
 
@@ -67,12 +67,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "POST /problems/club/submit": EDITOR_FORM,
     "POST /link/answer": {"cli_id": "{cli_id}", "answer": "no"},
 }
-
-
-@pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        yield opened_ways
 
 
 def is_page(route: str) -> bool:

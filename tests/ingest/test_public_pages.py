@@ -4,7 +4,6 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import AsyncIterator
 
 import pytest
 from fastapi import Request
@@ -12,19 +11,13 @@ from fastapi import Request
 from ingest.client_package import install_command
 from ingest.login.web import Web
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
-from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
+from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
 SUMMARY_MAX = 110
-
-
-@pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        yield opened_ways
 
 
 async def publish_titled(ways: Ways, title: str) -> None:

@@ -1,7 +1,6 @@
 """The pages of operators: who opens them, and that each form acts as its route of the API."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -25,7 +24,7 @@ from tests.ingest.logins import LoginHarness, open_site_without_ranker
 from tests.ingest.test_access_matrix import CALLERS
 from tests.ingest.test_access_matrix import table as own_table
 from tests.ingest.test_site_pages import STYLED, Run, name_account, page_of
-from tests.ingest.ways import OPEN, Ways, open_ways
+from tests.ingest.ways import OPEN, Ways
 from tests.support.api_examples import make_example
 from tests.support.examples import example_event
 from tests.support.lives import say
@@ -35,12 +34,6 @@ KEY = "A" * 43 + "="
 REASON = "<b>checked</b> & fine"
 # The events of these routes have no reason.
 WITHOUT_REASON = {"choose-canary", "open-account"}
-
-
-@pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        yield opened_ways
 
 
 async def send(ways: Ways, act: str, name: str = "admin", /, **fields: str) -> httpx.Response:

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +10,7 @@ import pytest
 
 from shared.events import SubmissionReceived
 from tests.ingest.test_site_pages import page_of
-from tests.ingest.ways import OPEN, Ways, open_ways
+from tests.ingest.ways import OPEN, Ways
 from tests.support.door import taken_in
 
 pytestmark = pytest.mark.server
@@ -27,12 +27,6 @@ FIELDS = {
 TEXT_FIELD = re.compile(r"<textarea[^>]*>\n(.*?)</textarea>", re.DOTALL)
 LOADED = re.compile(r'(?:src|href)="(/static/[^"]+)"')
 EDITOR_BYTES_MAX, PAGE_BYTES_MAX = 600_000, 200_000
-
-
-@pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        yield opened_ways
 
 
 async def send(

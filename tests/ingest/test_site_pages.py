@@ -1,7 +1,6 @@
 """The pages of leaderboards, problems and submissions, over a real read side."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +13,7 @@ from shared import events, subjects
 from shared.events import Baseline, Fact
 from shared.postgres import connect
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
-from tests.ingest.ways import CLOSED, Ways, open_ways
+from tests.ingest.ways import CLOSED, Ways
 from tests.support.door import FILES, report_of
 from tests.support.lives import BLOB, Life, live, problem, say
 from tests.support.waits import eventually
@@ -44,15 +43,14 @@ class Run(Life):
 
 
 @pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        baselines = [
-            Baseline(name="eager", file="baselines/eager.py", source=BLOB, note="as it is"),
-            Baseline(name="absent", file="baselines/absent.py", source=BLOB),
-        ]
-        version = structs.replace(problem(2), title="<i>Identity</i>", baselines=baselines)
-        await say(opened_ways.door.log, subjects.problem("identity"), version)
-        yield opened_ways
+async def ways(ways: Ways) -> Ways:
+    baselines = [
+        Baseline(name="eager", file="baselines/eager.py", source=BLOB, note="as it is"),
+        Baseline(name="absent", file="baselines/absent.py", source=BLOB),
+    ]
+    version = structs.replace(problem(2), title="<i>Identity</i>", baselines=baselines)
+    await say(ways.door.log, subjects.problem("identity"), version)
+    return ways
 
 
 async def name_account(ways: Ways, account: str, name: str) -> None:

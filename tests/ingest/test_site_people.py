@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import structs
@@ -10,7 +9,7 @@ from msgspec import structs
 from ingest.site import people
 from shared import events, subjects
 from tests.ingest.test_site_pages import Run, name_account, page_of, run
-from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
+from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of
 from tests.support.holders import submit
 from tests.support.lives import AGENT, Life, problem, registration, say
@@ -23,10 +22,9 @@ TITLE = "Sort; count, and \\ é" + "é" * 60
 
 
 @pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        await say(opened_ways.door.log, subjects.problem("identity"), problem(2))
-        yield opened_ways
+async def ways(ways: Ways) -> Ways:
+    await say(ways.door.log, subjects.problem("identity"), problem(2))
+    return ways
 
 
 async def page_with(ways: Ways, path: str, text: str, name: str = "nobody") -> str:

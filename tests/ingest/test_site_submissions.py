@@ -19,7 +19,7 @@ from shared import events
 from shared.events import Artefact, Blob
 from shared.presentation.units import escape_control_characters
 from tests.ingest.test_site_pages import page_of, run
-from tests.ingest.ways import Ways, open_ways
+from tests.ingest.ways import Ways
 from tests.support.lives import BLOB, Life
 
 pytestmark = pytest.mark.server
@@ -43,12 +43,6 @@ class TimedLife(Life):
         table = Artefact(name="profile-0-table.txt", media="text/plain", blob=self.profile)
         fact = super().completed()
         return structs.replace(fact, samples=self.samples, artefacts=[table])
-
-
-@pytest.fixture
-async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
-    async with open_ways(postgres_dsn) as opened_ways:
-        yield opened_ways
 
 
 class Owner:
