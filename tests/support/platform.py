@@ -14,6 +14,7 @@ import httpx
 ROOT = Path(__file__).parent.parent.parent
 # As long as `up` waits for one service, and then some.
 UP_S_MAX = 180
+UP_STEP_S = 0.1
 DOWN_S_MAX = 60
 # Faster than in earnest, so that a lost agent is noticed within seconds.
 QUICK = {
@@ -60,16 +61,17 @@ class Running:
         """Start, and return when an agent is alive."""
         process = self.launch()
         until = time.monotonic() + UP_S_MAX
-        while not self._has_agent():
-            log = self.folder.parent / f"{self.folder.name}.log"
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
+        with httpx.Client(timeout=5) as http:
+            while not self._has_agent(http):
+                log = self.folder.parent / f"{self.folder.name}.log"
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < until, log.read_text()
+                time.sleep(UP_STEP_S)
         return self
 
-    def _has_agent(self) -> bool:
+    def _has_agent(self, http: httpx.Client) -> bool:
         try:
-            items = httpx.get(f"{self.url}/v1/agents", timeout=5).json()["items"]
+            items = http.get(f"{self.url}/v1/agents").json()["items"]
         except (OSError, KeyError, ValueError, httpx.HTTPError):
             return False
         return any(item["is_free"] for item in items)

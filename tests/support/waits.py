@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar, overload
 
-STEP_S = 0.01
+# Steps grow, because a check may be a request to a process that is busy with what is waited for.
+STEP_S, STEP_S_MAX, GROWTH = 0.01, 0.1, 1.2
 
 Value = TypeVar("Value")
 
@@ -18,10 +19,11 @@ def until(check: Callable[[], Value], within_s: float = 60.0) -> Value:
 
     Errors: AssertionError if it was not true in time, with what came last.
     """
-    end = time.monotonic() + within_s
+    end, step_s = time.monotonic() + within_s, STEP_S
     while not (value := check()):
         assert time.monotonic() < end, f"not within {within_s} s: {value!r} came last"
-        time.sleep(STEP_S)
+        time.sleep(step_s)
+        step_s = _next_step_s(step_s)
     return value
 
 
@@ -38,24 +40,30 @@ async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
 
     Errors: AssertionError after `within_s`, with the last result.
     """
-    until = time.monotonic() + within_s
+    until, step_s = time.monotonic() + within_s, STEP_S
     while True:
         result = check()
         value = await result if inspect.isawaitable(result) else result
         if value:
             return value
         assert time.monotonic() < until, f"not within {within_s} s; the last result was {value!r}"
-        await asyncio.sleep(STEP_S)
+        await asyncio.sleep(step_s)
+        step_s = _next_step_s(step_s)
 
 
 def comes_true(check: Callable[[], object], within_s: float = 10.0) -> bool:
     """Return whether a check becomes true in time."""
-    end = time.monotonic() + within_s
+    end, step_s = time.monotonic() + within_s, STEP_S
     while not check():
         if time.monotonic() > end:
             return False
-        time.sleep(STEP_S)
+        time.sleep(step_s)
+        step_s = _next_step_s(step_s)
     return True
+
+
+def _next_step_s(step_s: float) -> float:
+    return min(GROWTH * step_s, STEP_S_MAX)
 
 
 def free_port() -> int:

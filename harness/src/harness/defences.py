@@ -43,12 +43,14 @@ class Overrides:
     `defences` are those to turn off, `without` are walls to leave out. `launcher` is the one that
     builds the boxes: `bubblewrap` builds the same walls another way, so that every promise of the
     sandbox is checked against two constructions. `ncu` is a stand-in profiler for any device.
+    `end_s_max` limits how long killed processes may take to end; 0 is the usual limit.
     """
 
     defences: Defences = ALL_DEFENCES
     without: tuple[str, ...] = ()
     launcher: str = "zygote"
     ncu: str = ""
+    end_s_max: float = 0.0
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -58,4 +60,5 @@ class Overrides:
             without=tuple(options.get("without", ())),
             launcher=options.get("launcher", "zygote"),
             ncu=options.get("ncu", ""),
+            end_s_max=options.get("end_s_max", 0.0),
         )

@@ -88,7 +88,8 @@ def _renew_randomness() -> None:
 def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     """Run the zygote's whole life, until its socket or its parent ends.
 
-    Options: `imports`, the modules that every worker needs; `walls`, those that no box may lack.
+    Options: `imports`, the modules that every worker needs; `walls`, those that no box may lack;
+    `end_s_max`, how long killed processes may take to end.
     """
     linux.become_unreadable()
     linux.become_reaper()
@@ -108,17 +109,21 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     root.interpreter_folders()  # Cached for all boxes.
     gc.collect()
     gc.freeze()
-    server = _ZygoteServer(socket.socket(fileno=descriptor), places, set(options["walls"]))
+    client, walls = socket.socket(fileno=descriptor), set(options["walls"])
+    server = _ZygoteServer(client, places, walls, options["end_s_max"])
     while server.answer():
         continue
     server.clear()
 
 
 class _ZygoteServer:
-    def __init__(self, client: socket.socket, places: CgroupParents, walls: set[str]) -> None:
+    def __init__(
+        self, client: socket.socket, places: CgroupParents, walls: set[str], end_s_max: float
+    ) -> None:
         self._client = client
         self._places = places
         self._walls = walls
+        self._end_s_max = end_s_max
         self._keepers: set[int] = set()
         self._own_pidfd = os.pidfd_open(os.getpid())
 
@@ -141,7 +146,7 @@ class _ZygoteServer:
 
     def clear(self) -> bool:
         """End everything that was started here; False if something could not be killed."""
-        ends_at = time.monotonic() + processes.END_S_MAX
+        ends_at = time.monotonic() + self._end_s_max
         for pidfd in self._keepers:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
@@ -152,7 +157,7 @@ class _ZygoteServer:
                 break
             self._remove_keepers(set(ready))
         # Processes that escaped their keeper are children of this process by now.
-        is_clear = processes.end_descendants()
+        is_clear = processes.end_descendants(self._end_s_max)
         cgroup.sweep_orphans(self._places)
         return is_clear
 

@@ -27,13 +27,11 @@ from harness.sandbox.box import (
     isolation_level,
 )
 from harness.sandbox.launcher import ZygoteLauncher
-from harness.sandbox.processes import END_S_MAX
 from harness.sandbox.team import Team
 from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _GRACE_S = 1.0
-_NOT_KILLED = f"a process of the submission could not be killed within {END_S_MAX:.0f} s"
 _IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # For a box that shares the supervisor's core: the supervisor must stay in control.
@@ -207,7 +205,9 @@ class WorkerTeams:
         if alive and not alive[0].can_machine_stop_boxes():
             raise SandboxFault("processes could not be killed")
         if alive:
-            raise CaseFailed("timed_out", _NOT_KILLED)
+            limit = f"{self.setup.machine.launcher.end_s_max:.0f} s"
+            reason = f"a process of the submission could not be killed within {limit}"
+            raise CaseFailed("timed_out", reason)
 
     def usage(self) -> dict[str, float]:
         """Return the CPU seconds of all teams and the peak memory of the largest."""

@@ -17,6 +17,7 @@ from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec
 from harness.sandbox.fork_entry import BoxWorkers
 from harness.sandbox.keeper import BoxEntry
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.processes import END_S_MAX
 from harness.sandbox.settings import replace_environment
 
 _NAMESPACES = (
@@ -121,9 +122,9 @@ class BubblewrapLauncher(ZygoteLauncher):
 
     way = "exec"
 
-    def __init__(self, walls: Sequence[str] = ()) -> None:
+    def __init__(self, walls: Sequence[str] = (), end_s_max: float = END_S_MAX) -> None:
         """Return before it is ready; `walls` are those that no box may lack."""
-        super().__init__(walls, imports=())
+        super().__init__(walls, imports=(), end_s_max=end_s_max)
 
 
 def choose_box_entry(spec: BoxSpec, box_workers: BoxWorkers) -> BoxEntry:

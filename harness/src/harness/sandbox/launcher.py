@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.sandbox import channel, processes
+from harness.sandbox import channel
 from harness.sandbox.box import BoxSpec, SandboxFault, StopTimeout, spec_to_json
 from harness.sandbox.cgroup import FREEZE_S_MAX, Freezer
 from harness.sandbox.processes import END_S_MAX
@@ -36,7 +36,8 @@ _ENVIRONMENT = {
 }
 # The first answer waits for the imports; a clear waits for everything that must be killed.
 _ANSWER_S_MAX = 120.0
-_END_S_MAX = processes.END_S_MAX + 5.0
+# The zygote needs this much longer to end than the processes beneath it.
+_ZYGOTE_EXTRA_S = 5.0
 
 
 class Box:
@@ -45,9 +46,10 @@ class Box:
     `pidfd` is the keeper's: it is readable when nothing of the box is left.
     """
 
-    def __init__(self, keeper: socket.socket, pidfd: int) -> None:
+    def __init__(self, keeper: socket.socket, pidfd: int, end_s_max: float) -> None:
         self.pidfd = pidfd
         self._keeper = keeper
+        self._end_s_max = end_s_max
         self._freezer: Freezer | None = None
         self._schedules: list[int] = []
         self._state: dict[str, Any] = {}
@@ -140,7 +142,7 @@ class Box:
         if self._ended is None:
             with contextlib.suppress(OSError):
                 channel.send_message(self._keeper, {"end": True})
-            ends_at = time.monotonic() + END_S_MAX
+            ends_at = time.monotonic() + self._end_s_max
             self._receive_until("over", ends_at)
             left_s = max(0.0, ends_at - time.monotonic())
             has_keeper_ended = bool(select.select([self.pidfd], [], [], left_s)[0])
@@ -199,18 +201,25 @@ class Box:
 class ZygoteLauncher:
     """Starts boxes through a zygote, which keeps the privileges that its users do not need.
 
-    It is used by one process at a time, which may be a fork of its creator.
+    It is used by one process at a time, which may be a fork of its creator. `end_s_max` limits how
+    long killed processes may take to end.
     """
 
     way = "fork"
 
-    def __init__(self, walls: Sequence[str] = (), imports: Sequence[str] = ("torch",)) -> None:
+    def __init__(
+        self,
+        walls: Sequence[str] = (),
+        imports: Sequence[str] = ("torch",),
+        end_s_max: float = END_S_MAX,
+    ) -> None:
         """Return before the zygote is ready.
 
         `walls` are those that no box may lack, because a client may have been taken over. `imports`
         are imported before each worker is forked.
         """
-        options = {"walls": list(walls), "imports": list(imports)}
+        self.end_s_max = end_s_max
+        options = {"walls": list(walls), "imports": list(imports), "end_s_max": end_s_max}
         self._socket, zygote_end = channel.make_pair()
         with zygote_end:
             arguments = (str(zygote_end.fileno()), str(os.getpid()), json.dumps(options))
@@ -240,7 +249,7 @@ class ZygoteLauncher:
             raise
         finally:
             keeper_end.close()
-        box = Box(own_end, descriptors[0])
+        box = Box(own_end, descriptors[0], self.end_s_max)
         try:
             box.settle(spec.ranks)
         except SandboxFault:
@@ -262,11 +271,12 @@ class ZygoteLauncher:
     def close(self) -> None:
         """End every box, then the zygote."""
         self._socket.close()
+        within_s = self.end_s_max + _ZYGOTE_EXTRA_S
         try:
-            self._process.wait(_END_S_MAX)
+            self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(_END_S_MAX)
+            self._process.wait(within_s)
 
     def _request(
         self, request: dict[str, Any], descriptors: Sequence[int] = ()

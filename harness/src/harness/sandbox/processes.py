@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Iterator
 
 # A killed process ends after its memory is freed: 2 s for 1 GiB of page tables (2026-11).
 END_S_MAX = 45.0
-_PAUSE_S = 0.001
+# Pauses grow, because each look reads all of /proc.
+_PAUSE_S, _PAUSE_S_MAX = 0.001, 0.05
 
 
-def end_descendants() -> bool:
+def end_descendants(within_s: float = END_S_MAX) -> bool:
     """Kill and reap all descendants of this process, a reaper; True when none is left."""
-    ends_at = time.monotonic() + END_S_MAX
+    ends_at, pause_s = time.monotonic() + within_s, _PAUSE_S
     while True:
         try:
             # Reap those that ended, until others alone are left.
@@ -24,12 +25,13 @@ def end_descendants() -> bool:
         if time.monotonic() > ends_at:
             return False
         kill(descendants(os.getpid()))
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
 
-def end_others(known: Collection[int]) -> bool:
+def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
     """Kill and reap descendants of this process, a reaper, except known ones and theirs."""
-    ends_at = time.monotonic() + END_S_MAX
+    ends_at, pause_s = time.monotonic() + within_s, _PAUSE_S
     while others := set(descendants(os.getpid(), known)):
         if time.monotonic() > ends_at:
             return False
@@ -37,7 +39,8 @@ def end_others(known: Collection[int]) -> bool:
         for pid in others:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_S_MAX)
     return True
 
 

@@ -184,7 +184,7 @@ class SupervisorServer:
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         # Processes that an author's code left behind are in no box, and hold what runs hold.
-        if not processes.end_others(before):
+        if not processes.end_others(before, self.machine.launcher.end_s_max):
             self.leave()
         os.close(read_end)
         # A run that died may have left a box behind.
@@ -261,7 +261,7 @@ class SupervisorServer:
                 os.kill(self.child, signal.SIGKILL)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
-        has_survivors = not processes.end_descendants()
+        has_survivors = not processes.end_descendants(self.machine.launcher.end_s_max)
         if self.directory is not None:
             self.directory.leave()
         if has_survivors:
@@ -358,8 +358,9 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
     overrides = Overrides.from_options(options)
     walls = isolation.minus(overrides.without).walls
     launchers = {"zygote": ZygoteLauncher, "bubblewrap": BubblewrapLauncher}
+    end_s_max = overrides.end_s_max or processes.END_S_MAX
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
-    launcher = launchers[overrides.launcher](walls)
+    launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
     return Machine(launcher, walls, build_tools, cache, overrides.defences)
 
