@@ -71,10 +71,10 @@ ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
 problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
 	warpboard problem check $(ONLY:%=problems/%)
 
-# More workers than cores, for tests wait as well. Kills and outages have limits of half a minute,
-# which four of them beside each other came near. What is marked `alone` comes last, one by one.
-WORKERS ?= 4
-WORKERS_LONG ?= 3
+# More workers than cores, for tests wait as well; each costs the collection of all tests and servers
+# of its own. Kills and outages have limits of half a minute, which four of them beside each other
+# came near. What is marked `alone` comes last, one by one.
+WORKERS ?= 3
 # PART=ranker runs the tests of one folder.
 PART ?=
 WHERE = $(if $(PART),tests/$(PART))
@@ -93,7 +93,7 @@ test: install ## Most tests, some minutes; PART=ranker for one folder; skips say
 	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
 
 test-long: install ## Kills, outages, compared times; property tests with many examples
-	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS_LONG)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 	pytest -q -rs -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C

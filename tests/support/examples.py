@@ -1,6 +1,7 @@
 """An example of every event, and a report of a check without findings."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from shared.problems.compilation import compile_problem
 from shared.problems.report import CheckReport
 
 Kind = TypeVar("Kind", bound=Fact)
+type_info = cache(types.type_info)
 
 _SCALARS: dict[type, object] = {
     types.IntType: 7,
@@ -46,7 +48,7 @@ def example_event(kind: type[Kind]) -> Kind:
     >>> example_event(JobFinished)
     JobFinished(run='run-1', verdict='verdict-1')
     """
-    return msgspec.convert(_example_value(types.type_info(kind), ""), kind)
+    return msgspec.convert(_example_value(type_info(kind), ""), kind)
 
 
 def clean_report(slug: str, files: Mapping[str, bytes]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # The fixtures that start something, by the marker of each test that asks for one.
 FIXTURES = {
@@ -29,8 +30,10 @@ PROCESSES = {
 }
 # A platform starts servers and boxes, too.
 INCLUDED = {"platform": {"platform", "server", "box"}}
-# Files whose tests share what is slow to start, so one worker runs them all.
+# Files whose tests share what is slow to start, so one worker runs them all. Groups begin first, in
+# the order of their longest limits, because what takes longest must not begin last.
 GROUPS = {
+    "pages": ("tests/docs/*",),
     "agent": ("tests/gpu_agent/*",),
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
@@ -130,6 +133,15 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return group_of(file) or file
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker its next files when its last test begins, not two tests earlier.
+
+        A test may take minutes, in which another worker may become idle. The last test waits until
+        its worker knows what comes next.
+        """
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+            super()._reschedule(node)
 
 
 def group_of(file: str) -> str | None:
