@@ -11,7 +11,7 @@ from discord_sim.cdn import FileUpload
 from discord_sim.users import SimulatedUser as Member
 from tests.discord.platform import END_S, EdgePlatform
 from tests.support.examples import clean_report
-from tests.support.people import LARGE, SMALL
+from tests.support.people import QUICKER, change_text
 from tests.support.platform import ROOT
 from tests.support.waits import eventually
 
@@ -67,7 +67,7 @@ def zip_problem(statement: str = "", slug: str = "copied") -> tuple[FileUpload, 
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             name = path.relative_to(folder).as_posix()
-            files[name] = path.read_bytes().replace(LARGE, SMALL)
+            files[name] = change_text(path.read_bytes(), QUICKER)
     files["statement.md"] += statement.encode()
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as zipped:

@@ -22,6 +22,8 @@ def custom_kernel(data):
 
 # The timed case of problems/identity is of a size that ranks well; here it should be quick.
 LARGE, SMALL = b"4194304", b"65536"
+# On a busy machine the harness would measure in five processes instead of three, given the time.
+QUICKER = {LARGE: SMALL, b"ranked_timeout: 120": b"ranked_timeout: 6"}
 
 
 def headers_of(name: str) -> Mapping[str, str]:
@@ -29,10 +31,15 @@ def headers_of(name: str) -> Mapping[str, str]:
     return {"Warpboard-Participant": name}
 
 
-def add_problem(url: str, folder: Path, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Publish a folder as a problem, its one large case made small."""
+def add_problem(
+    url: str,
+    folder: Path,
+    headers: Mapping[str, str] | None = None,
+    changes: Mapping[bytes, bytes] = QUICKER,
+) -> dict[str, Any]:
+    """Publish a folder as a problem, with these changes of its files."""
     named = [
-        (path.relative_to(folder).as_posix(), path.read_bytes().replace(LARGE, SMALL))
+        (path.relative_to(folder).as_posix(), change_text(path.read_bytes(), changes))
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "solutions" not in path.parts and "__pycache__" not in path.parts
     ]
@@ -47,6 +54,13 @@ def add_problem(url: str, folder: Path, headers: Mapping[str, str] | None = None
     assert answer.status_code in (200, 201), answer.text
     found: dict[str, Any] = answer.json()
     return found
+
+
+def change_text(text: bytes, changes: Mapping[bytes, bytes]) -> bytes:
+    """Return a text with each key of the changes replaced by its value."""
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return text
 
 
 class Person:

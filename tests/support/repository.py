@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support.people import LARGE, SMALL
+from tests.support.people import QUICKER, change_text
 from tests.support.platform import ROOT
 
 REPOSITORY = "ada/kernels"
@@ -17,7 +17,7 @@ def repository_settings(home: Path) -> dict[str, str]:
     # As identity is elsewhere in these tests: quick to time.
     shutil.copytree(roots / "identity", roots / "late")
     task = roots / "late" / "task.yml"
-    task.write_bytes(task.read_bytes().replace(LARGE, SMALL))
+    task.write_bytes(change_text(task.read_bytes(), QUICKER))
     (roots / "broken").mkdir()
     (roots / "broken" / "task.yml").write_text("files: []\n")
     address = f"file://{made_repository(home / 'repository')}"

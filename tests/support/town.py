@@ -18,10 +18,9 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.wire import EventMetadata, make_envelope
 from tests.support.examples import clean_report
-from tests.support.people import HONEST, Person, add_problem
+from tests.support.people import HONEST, QUICKER, Person, add_problem, change_text
 from tests.support.platform import PATIENT, ROOT, Running
 
-SMALL, LARGE = b"65536", b"4194304"
 # What ada alone may read of her kernels.
 MARK = "# ada alone knows this line"
 OPEN, CLOSED = "identity", "club"
@@ -132,7 +131,7 @@ async def _expire(town: Town) -> None:
 
 def _publish(town: Town) -> None:
     files = [
-        ("files", (path.name, path.read_bytes().replace(LARGE, SMALL)))
+        ("files", (path.name, change_text(path.read_bytes(), QUICKER)))
         for path in sorted((ROOT / "problems" / OPEN).iterdir())
         if path.is_file()
     ]

@@ -16,7 +16,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.subjects import history_of, last_token
 from tests.support.damage import mounted_disk
-from tests.support.people import add_problem
+from tests.support.people import LARGE, SMALL, add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.system.chaos import reading
 from tests.system.chaos.asking import Asker, client
@@ -127,7 +127,9 @@ async def endure(
     with mounted_disk(folder / "home" / "nats", DISK_MIB) as problem:
         try:
             running.up()
-            add_problem(running.url, ROOT / "problems" / "identity")
+            # A frozen agent must not use up the time of its run.
+            changes = {LARGE: SMALL}
+            add_problem(running.url, ROOT / "problems" / "identity", changes=changes)
             report = await _endure(plan, running, rest_s, has_small_disk=not problem)
         finally:
             if running.process is not None and running.process.poll() is None:
