@@ -146,22 +146,6 @@ async def test_a_command_during_a_drop_is_answered_after_it(edge_sim: Simulator)
     assert "INTERACTION_CREATE" in edge_sim.gateway.replayed[before:]
 
 
-async def test_an_unanswered_heartbeat_reconnects(edge_sim: Simulator) -> None:
-    gateway = edge_sim.gateway
-    every_s, gateway.heartbeat_s = gateway.heartbeat_s, 5.0
-    try:
-        resumed = gateway.resumed
-        await gateway.drop()
-        await edge_sim.record.until(lambda: gateway.resumed > resumed, "a RESUME", END_S)
-        gateway.is_deaf, resumed = True, gateway.resumed
-        await edge_sim.record.until(lambda: gateway.resumed > resumed, "a RESUME", 150)
-    finally:
-        gateway.heartbeat_s, gateway.is_deaf = every_s, False
-    ada, channel = edge_sim.person("hearty"), await edge_sim.add_channel("hearty")
-    assert "Pong" in (await (await ada.slash(channel, "ping")).answered())["content"]
-    await gateway.drop()
-
-
 @pytest.mark.parametrize("is_locked", [False, True])
 async def test_an_archived_thread_is_written_in_and_a_locked_one_left(
     edge_sim: Simulator, is_locked: bool
