@@ -54,10 +54,10 @@ class Crowd:
             wishes = enumerate(self.wishes)
             await asyncio.gather(*(self._wish(asker, wish, at, began) for at, wish in wishes))
 
-    async def finish_following(self) -> None:
+    async def finish_following(self, within_s: float) -> None:
         """Wait for the ends of the streams; what has none by then is seen by its places."""
         if self.followers:
-            await asyncio.wait(self.followers, timeout=STREAMS_END_S_MAX)
+            await asyncio.wait(self.followers, timeout=min(within_s, STREAMS_END_S_MAX))
         for task in self.followers:
             task.cancel()
         await asyncio.gather(*self.followers, return_exceptions=True)

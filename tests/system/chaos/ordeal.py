@@ -163,7 +163,7 @@ async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk
             town.thaw()
             await operator.release_all()
             await reader.rest(len(crowd.accepted), rest_s)
-            await crowd.finish_following()
+            await crowd.finish_following(rest_s)
             log = await reading.read(nc)
             return await _judge(plan, Seen(crowd, operator, town, log), nc)
     finally:
@@ -187,7 +187,8 @@ async def _judge(plan: Plan, seen: Seen, nc: Client) -> Report:
     found = violations(log, seen.crowd.accepted)
     found[VERDICTS] = list(wrong_verdicts(log, Oracle.of(plan)))
     found[FAILURES] = list(too_many_failures(log, plan))
-    found[ACKS] = await unacknowledged(nc)
+    # Beside all that follows, because it may wait for long.
+    acks = asyncio.create_task(unacknowledged(nc))
     running = seen.town.running
     async with client(running.url) as http:
         http.headers.update(running.operator | {"Warpboard-Operator": "chaos"})
@@ -201,6 +202,7 @@ async def _judge(plan: Plan, seen: Seen, nc: Client) -> Report:
     found[AUDITS] = [
         line for gpu in GPUS for line in await asyncio.to_thread(_audited, running, gpu)
     ]
+    found[ACKS] = await acks
     ends = [one.recorded.fact for one in log if one.type == "SubmissionFinished"]
     return Report(
         plan=plan,
