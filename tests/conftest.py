@@ -35,9 +35,11 @@ from tests.support.servers import (
     skip_without_nats,
     skip_without_postgres,
 )
-from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
+from tests.support.tiers import GROUPS, GroupScheduling, Guard, add_markers, file_of, scope_of
 from tests.support.town import Town, found_town
 
+# What a group of files shares and must not outlive it: an idle platform needs some of a core.
+OF_A_GROUP = ("platform", "platform_to_kill", "edge_platform")
 AUTHORITY = str(ROOT / "tests" / "support" / "authority.pem")
 
 # How many examples a property test tries that does not say: few in every run, many in the long one.
@@ -78,16 +80,35 @@ def _limit_s(item: pytest.Item) -> float:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests, and put first what takes longest: what begins last is waited for."""
+    """Mark the tests, and put first what takes longest: what begins last is waited for.
+
+    The files of a group follow each other.
+    """
     add_markers(items)
-    limits_s: dict[Path, float] = {}
+    limits_s: dict[str, float] = {}
     for item in items:
-        limits_s[item.path] = max(limits_s.get(item.path, 0.0), _limit_s(item))
-    order = {
-        path: (group_of(str(path.relative_to(ROOT))) is None, -limit_s)
-        for path, limit_s in limits_s.items()
-    }
-    items.sort(key=lambda item: order[item.path])
+        for name in (file_of(item.nodeid), scope_of(item.nodeid)):
+            limits_s[name] = max(limits_s.get(name, 0.0), _limit_s(item))
+
+    def order(item: pytest.Item) -> tuple[bool, float, str, float]:
+        file, scope = file_of(item.nodeid), scope_of(item.nodeid)
+        return scope not in GROUPS, -limits_s[scope], scope, -limits_s[file]
+
+    items.sort(key=order)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """End the platforms of a group with its last test."""
+    result = yield
+    if nextitem is not None and scope_of(nextitem.nodeid) != scope_of(item.nodeid):
+        definitions = item.session._fixturemanager._arg2fixturedefs
+        for name in OF_A_GROUP:
+            for definition in definitions.get(name, ()):
+                definition.finish(item._request)  # type: ignore[attr-defined]
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

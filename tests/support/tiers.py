@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
-from functools import wraps
+from functools import cache, wraps
 from os import PathLike
 from typing import Any
 
@@ -131,8 +131,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
     """Gives each worker whole files, and all files of a group to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return group_of(file) or file
+        return scope_of(nodeid)
 
     def _reschedule(self, node: WorkerController) -> None:
         """Give a worker its next files when its last test begins, not two tests earlier.
@@ -144,9 +143,20 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
             super()._reschedule(node)
 
 
-def group_of(file: str) -> str | None:
-    """Return the group of a file, None if any worker may run it."""
+def file_of(nodeid: str) -> str:
+    """Return the path of a test's file."""
+    return nodeid.partition("::")[0]
+
+
+@cache
+def scope_of(nodeid: str) -> str:
+    """Return what one worker runs whole: the group of a test's file, or the file.
+
+    >>> scope_of("tests/sandbox/test_box.py::test_x"), scope_of("tests/test_tidy.py::test_x")
+    ('sandbox', 'tests/test_tidy.py')
+    """
+    file = file_of(nodeid)
     for group, patterns in GROUPS.items():
         if any(fnmatch(file, pattern) for pattern in patterns):
             return group
-    return None
+    return file
