@@ -20,7 +20,7 @@ help: ## Show this list
 # one for processors instead. TORCH_INDEX= takes pip's own index; another address, that index.
 TORCH_INDEX ?= $(if $(shell nvidia-smi -L 2>/dev/null | grep ^GPU),,https://download.pytorch.org/whl/cpu)
 
-# A fresh venv's pip lacks --group, hence the upgrade. Only torch comes from TORCH_INDEX, or from
+# A fresh venv's pip lacks --group, hence the upgrade. pip would compile on one core. Only torch comes from TORCH_INDEX, or from
 # pip's --find-links; where neither has it, step 4 takes it from pip's own index.
 .venv/installed: constraints.txt pyproject.toml $(wildcard */pyproject.toml services/*/pyproject.toml)
 	@echo "Installing every part and its dependencies into .venv: 2 GB, one to three minutes"
@@ -29,11 +29,12 @@ TORCH_INDEX ?= $(if $(shell nvidia-smi -L 2>/dev/null | grep ^GPU),,https://down
 	@echo "2 of 4: a pip that knows dependency groups"
 	@.venv/bin/pip install -q --upgrade -c constraints.txt pip
 	@echo "3 of 4: torch from $(or $(TORCH_INDEX),pip's own index)"
-	@$(if $(TORCH_INDEX),.venv/bin/pip install -qq --no-deps -c constraints.txt \
+	@$(if $(TORCH_INDEX),.venv/bin/pip install -qq --no-compile --no-deps -c constraints.txt \
 		--index-url $(TORCH_INDEX) --retries 1 --timeout 20 torch || \
 		echo "$(TORCH_INDEX) has no such torch or cannot be reached: pip's own index is asked")
 	@echo "4 of 4: the packages of constraints.txt and our parts, editable"
-	@.venv/bin/pip install -q -c constraints.txt --group dev $(PARTS:%=-e '%')
+	@.venv/bin/pip install -q --no-compile -c constraints.txt --group dev $(PARTS:%=-e '%')
+	@.venv/bin/python -W ignore -m compileall -qq -j 0 $(CURDIR)/.venv/lib || true
 	@echo "Done: source .venv/bin/activate, or make help"
 	@touch $@
 
