@@ -84,7 +84,7 @@ TIER = $(if $(PART),,--tier $(1))
 # pytest ends with 5 where it found no test, which a folder may well lack.
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 # The folders with a test that runs alone: the others need not be collected once more.
-ALONE = tests/cheats tests/contract_popcorn tests/problems tests/system
+ALONE = tests/cheats tests/problems tests/system
 CROWDED = -n $(1) --dist loadscope --no-loadscope-reorder
 
 test-fast: install ## Tests that start no server, box or platform: a minute

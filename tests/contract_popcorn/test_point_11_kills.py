@@ -22,8 +22,7 @@ def own(platform_to_kill: Running) -> Wire:
     return Wire(platform_to_kill.url, cli_id(token_of(platform_to_kill, "survivor")))
 
 
-# A poll is held for 25 s: what was killed is back by then where the machine is ours.
-@pytest.mark.alone
+# A poll is held for 25 s, in which what was killed comes back.
 @pytest.mark.parametrize("service", ["ranker", "scheduler", "gpu-agent"])
 def test_point_11_a_killed_service_ends_no_command(
     platform_to_kill: Running, own: Wire, service: str

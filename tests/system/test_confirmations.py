@@ -26,7 +26,8 @@ SENTENCE = re.compile(r"(not confirmed: [\d.]+ % slower|confirmed) on agent (?P<
 
 
 def test_a_second_agent_repeats_the_run_and_the_row_says_so(tmp_path: Path) -> None:
-    problem = {"task.yml": TASK, "reference.py": REFERENCE}
+    task = TASK.replace("ranked_timeout: 60", "ranked_timeout: 6")
+    problem = {"task.yml": task, "reference.py": REFERENCE}
     with crew_of(tmp_path, SLUG, problem, WARPBOARD_RANKER_CONFIRMATIONS="true") as crew:
         second = HIRED[0]
         crew.hire(second)
