@@ -7,7 +7,6 @@ import io
 import os
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
-from pathlib import Path
 from typing import Any
 
 import certifi
