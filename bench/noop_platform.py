@@ -40,11 +40,12 @@ class Platform:
             start_new_session=True,
         )
         until = time.monotonic() + UP_S_MAX
-        while not self.has_free_agent():
-            if self.process.poll() is not None or time.monotonic() > until:
-                self.process.kill()
-                raise SystemExit("the platform did not start: run `warpboard up` and look")
-            time.sleep(STEP_S)
+        with httpx.Client(timeout=5) as http:
+            while not self.has_free_agent(http):
+                if self.process.poll() is not None or time.monotonic() > until:
+                    self.process.kill()
+                    raise SystemExit("the platform did not start: run `warpboard up` and look")
+                time.sleep(STEP_S)
 
     @property
     def url(self) -> str:
@@ -74,10 +75,10 @@ class Platform:
         """Where the read models are, password and all."""
         return self.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
 
-    def has_free_agent(self) -> bool:
+    def has_free_agent(self, http: httpx.Client) -> bool:
         """Whether the platform's own agent is free."""
         try:
-            items = httpx.get(f"{self.url}/v1/agents", timeout=5).json()["items"]
+            items = http.get(f"{self.url}/v1/agents").json()["items"]
         except (OSError, KeyError, ValueError, httpx.HTTPError):
             return False
         return any(item["is_free"] for item in items)
