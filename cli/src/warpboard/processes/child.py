@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import logging
+import os
 import signal
 import subprocess
 import time
@@ -24,7 +25,8 @@ from warpboard.processes.state import ProcessRow
 READY_S_MAX = 120.0
 PROBE_S_MAX = 0.5
 HEALTH_BYTES_MAX = 64 * 1024
-STEP_S = 0.02
+# Steps grow, because a service that starts has to answer each probe.
+STEP_S, STEP_S_MAX, STEP_GROWTH = 0.02, 0.05, 1.1
 # A service that answers but reports trouble is up: what it waits for may take long.
 AILING_S_MAX = 10.0
 PAUSE_S_MIN = 0.2
@@ -162,8 +164,9 @@ class Child:
 
     async def death(self) -> None:
         """Wait until its process is dead, and kill what it left in its process group."""
-        while self.is_alive():  # noqa: ASYNC110  (nothing tells of it)
-            await asyncio.sleep(STEP_S)
+        process = self.managed.process
+        if process is not None and process.poll() is None:
+            await _wait_for_end(process.pid)
         self.kill()
         self.managed.process = None
 
@@ -201,6 +204,20 @@ class Child:
             self.trouble = str(trouble)
 
     async def _drive(self, steps: Steps) -> None:
+        step_s = STEP_S
         with closing(steps):
             for _ in steps:
-                await asyncio.sleep(STEP_S)
+                await asyncio.sleep(step_s)
+                step_s = min(STEP_GROWTH * step_s, STEP_S_MAX)
+
+
+async def _wait_for_end(pid: int) -> None:
+    """Wait until a child process, which nobody has waited for yet, has ended."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    pidfd = os.pidfd_open(pid)
+    loop.add_reader(pidfd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
