@@ -59,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     that on to all it starts. They trust one authority, which signed nothing: each HTTP client reads
     all it trusts, 20 ms for the usual hundred and more, and no test speaks TLS to the internet.
     """
+    # What is collected stays, so to look for garbage in it meanwhile is in vain.
+    gc.disable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Guard(), "guard")
     os.environ["SSL_CERT_FILE"] = AUTHORITY
@@ -129,6 +131,7 @@ def pytest_collection_finish() -> None:
     """Leave what was collected out of every later search for garbage: it stays to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -99,6 +99,8 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     parent_pidfd = os.pidfd_open(parent)
     linux.die_with_parent(parent_pidfd)
     os.close(parent_pidfd)
+    # What is imported stays, so to look for garbage in it meanwhile is in vain.
+    gc.disable()
     for name in (*options["imports"], "harness.worker.server"):
         importlib.import_module(name)
     if torch := sys.modules.get("torch"):
@@ -109,6 +111,7 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     root.interpreter_folders()  # Cached for all boxes.
     gc.collect()
     gc.freeze()
+    gc.enable()
     client, walls = socket.socket(fileno=descriptor), set(options["walls"])
     server = _ZygoteServer(client, places, walls, options["end_s_max"])
     while server.answer():
