@@ -105,9 +105,9 @@ def pytest_runtest_teardown(
     """End the platforms of a group with its last test."""
     result = yield
     if nextitem is not None and scope_of(nextitem.nodeid) != scope_of(item.nodeid):
-        definitions = item.session._fixturemanager._arg2fixturedefs
+        fixtures = item.session._fixturemanager
         for name in OF_A_GROUP:
-            for definition in definitions.get(name, ()):
+            for definition in fixtures.getfixturedefs(name, item) or ():
                 definition.finish(item._request)  # type: ignore[attr-defined]
     return result
 
