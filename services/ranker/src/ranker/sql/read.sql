@@ -364,9 +364,16 @@ left join moderation on moderation.submission = result.submission
 left join accounts.participant on participant.account = result.account
 left join run on run.id = result.run
 left join confirmation on confirmation.run = result.run
-where result.submission = any(%(submissions)s::text[])
-  and result.problem_number = %(problem_number)s
+where result.submission = any(%(submissions)s::text[]) and result.problem_number = %(number)s
 limit 1000;
+
+-- name: leaderboard_details
+-- What a leaderboard shows beside its places, in one row of lists.
+select (select coalesce(json_agg(line), '[]') from (:shown) as line) as shown,
+       (select coalesce(json_agg(line), '[]') from (:records) as line) as records,
+       (select coalesce(json_agg(line), '[]') from (:goals) as line) as goals,
+       (select coalesce(json_agg(line), '[]') from (:baselines) as line) as baselines,
+       (select coalesce(json_agg(line), '[]') from (:milestones_reached) as line) as milestones;
 
 -- name: entry_cases
 -- The cases of the runs behind some submissions under one problem version.
@@ -840,7 +847,7 @@ where slug = %(problem)s and number = %(number)s
 limit 1;
 
 -- name: baselines
--- The runs of a version's baselines on a GPU type that were not taken off, newest first, as of an
+-- The runs of a version's baselines on a GPU type that were not taken off, newest first, until an
 -- instant.
 select submission.baseline as name, submission.number, submission.id, submission.state,
        submission.outcome, submission.verdict, submission.code, submission.reason,
@@ -852,7 +859,7 @@ left join result on result.submission = submission.id
 left join run on run.id = submission.run and run.submission = submission.id
 where submission.problem = %(problem)s and submission.gpu = %(gpu)s
   and submission.problem_number = %(number)s and submission.baseline <> ''
-  and (%(at)s::timestamptz is null or submission.finished_at <= %(at)s)
+  and (%(until)s::timestamptz is null or submission.finished_at <= %(until)s)
   and not exists (
       select 1 from moderation
       where moderation.submission = submission.id and moderation.excluded_seq is not null
