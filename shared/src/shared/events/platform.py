@@ -79,11 +79,15 @@ class AgentDrained(AgentEvent, frozen=True, kw_only=True):
 
 
 class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
-    """An agent failed too often, or a canary ran badly: it takes nothing until released."""
+    """An agent takes nothing until released: it failed too often, ran a canary badly, or seems bad.
 
-    publisher: ClassVar[str] = "scheduler"
+    The last is the decision of an operator.
+    """
+
+    publisher: ClassVar[str] = "ingest, scheduler"
+    is_operator_act: ClassVar[bool] = True
     reason: str
-    failures: int
+    failures: int = 0
 
 
 class AgentReleased(AgentEvent, frozen=True, kw_only=True):
