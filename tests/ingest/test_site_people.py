@@ -13,7 +13,7 @@ from tests.ingest.test_site_pages import Run, name_account, page_of, run
 from tests.ingest.ways import CLOSED, OPEN, Ways, open_ways
 from tests.support.door import FILES, report_of
 from tests.support.holders import submit
-from tests.support.lives import AGENT, Life, problem, registration, say
+from tests.support.lives import AGENT, T0, Life, problem, registration, say
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -138,7 +138,9 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     walls = [events.Missing(wall="uid", reason="not <root>", mend="run as root")]
     await say(log, agent, structs.replace(registration(), missing=walls))
     await say(log, agent, events.AgentQuarantined(reason="canary drifted: 9 %", failures=0))
-    live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": True}
+    for ratio, is_good in ((0.98, True), (1.25, False), (0.0, False)):
+        await say(log, agent, events.CanaryJudged(run="c", ratio=ratio, is_good=is_good))
+    live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": False}
     waiting = Life("waiting", ways.people["owner"].account)
     for agg, fact in waiting.facts()[:2]:
         await say(log, agg, fact, waiting.id)
@@ -148,6 +150,7 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
         "busy": 1,
         "run_s": {"p50": 3.0, "p90": 9.0},
         "jobs": [["another", 1, 3.0, 9.0, ""], [waiting.id, 2, 6.0, 18.0, "<turns>"]],
+        "runs": [[AGENT, "submission", waiting.id, T0.isoformat()]],
     }
     text = await page_with(ways, "/queue", ">owner</a>")
     assert "of another participant" in text
@@ -161,6 +164,9 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     text = await page_with(ways, "/agents", "quarantined")
     assert ">quarantined<" in text
     assert "canary drifted: 9 %" in text
+    assert re.search(r'runs submission <a href="/submissions/\d+">#\d+</a> for \d', text)
+    assert (text.count('class="standing"'), text.count('class="undone"')) == (1, 2)
+    assert "from 0.000 to 1.250 times the usual time, 2 failed or too slow" in text
     assert "uid is missing: not &lt;root&gt;; run as root" in text
     async with ways.browser("nobody", {}) as browser:
         for path in ("/queue", "/queue?all=1", "/agents"):

@@ -384,13 +384,18 @@ insert into agent_standing (id, drained) values (%(id)s, %(reason)s)
 on conflict (id) do update set drained = excluded.drained;
 
 -- name: agent_quarantined
--- An agent failed too often.
+-- An agent takes nothing until it is released.
 insert into agent_standing (id, quarantined) values (%(id)s, %(reason)s)
 on conflict (id) do update set quarantined = excluded.quarantined;
 
 -- name: agent_released
 -- Cordon, drain and quarantine end.
 update agent_standing set cordoned = null, drained = null, quarantined = null where id = %(id)s;
+
+-- name: canary_judged
+-- A canary ran on an agent.
+insert into canary (agent, seq, at, ratio, is_good)
+values (%(id)s, %(seq)s, %(at)s, %(ratio)s, %(is_good)s);
 
 -- name: pool_paused
 -- No jobs of a GPU type are assigned.

@@ -1053,7 +1053,7 @@ order by submission.number
 limit %(limit)s;
 
 -- name: agents
--- Every agent that was ever registered or enrolled, and decisions about it.
+-- Every agent that was ever registered or enrolled, decisions about it, and its newest canaries.
 select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
        coalesce(agent.count, 0) as count, agent.fingerprint, coalesce(agent.level, '') as level,
        agent.harness, coalesce(agent.details, '{}') as details, coalesce(agent.tier, '') as tier,
@@ -1061,7 +1061,18 @@ select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
        coalesce(agent.modes, '{}') as modes, coalesce(agent.quarantine, '') as quarantine,
        agent.registered_at, standing.owner, standing.enrolled_at, standing.cordoned,
        standing.drained, standing.quarantined, standing.revoked,
-       standing.enrolled_at is not null and standing.revoked is null as is_enrolled
+       standing.enrolled_at is not null and standing.revoked is null as is_enrolled, (
+           select coalesce(json_agg(json_build_object(
+                      'at', newest.at, 'ratio', newest.ratio, 'is_good', newest.is_good
+                  ) order by newest.seq desc), '[]')
+           from (
+               select seq, at, ratio, is_good
+               from canary
+               where canary.agent = coalesce(agent.id, standing.id)
+               order by seq desc
+               limit 20
+           ) as newest
+       ) as canaries
 from agent
 full join agent_standing as standing on standing.id = agent.id
 order by 1
@@ -1102,10 +1113,15 @@ order by gpu, state
 limit 1000;
 
 -- name: numbers
--- The numbers and owners of some submissions, and whether they are baselines; each forecast has at
--- most 300.
-select id, number, account as participant_id, problem, baseline <> '' as is_baseline
-from submission where id = any(%(submissions)s::text[]) limit 100000;
+-- The numbers of some submissions, and the columns that decide who may see them; each forecast has
+-- at most 300.
+select submission.id, submission.number, submission.account as participant_id, submission.problem,
+       submission.mode, submission.baseline,
+       coalesce(leaderboard.visibility, 'public') as visibility
+from submission
+left join leaderboard on leaderboard.slug = submission.problem
+where submission.id = any(%(submissions)s::text[])
+limit 100000;
 
 -- name: pools
 -- The GPU types whose jobs are paused, and why.
