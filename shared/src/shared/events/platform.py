@@ -79,10 +79,7 @@ class AgentDrained(AgentEvent, frozen=True, kw_only=True):
 
 
 class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
-    """An agent takes nothing until released: it failed too often, ran a canary badly, or seems bad.
-
-    The last is the decision of an operator.
-    """
+    """An agent takes nothing until released: failures, a bad canary, or an operator's decision."""
 
     publisher: ClassVar[str] = "ingest, scheduler"
     is_operator_act: ClassVar[bool] = True
