@@ -234,9 +234,31 @@ async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> Non
     assert (titled["DTSTART"], secret["DTSTART"]) == ("29990102T030400Z", "29990102T230000Z")
     assert re.fullmatch(r"\d{8}T\d{6}Z", titled["DTSTAMP"])
     assert titled["UID"] != secret["UID"]
+    await check_named_contest(ways)
     # A calendar program sends no cookie, and so sees what is public.
     async with ways.browser("nobody", {}) as browser:
         assert len(read_calendar((await browser.get("/deadlines.ics")).content)) == 1
+
+
+async def check_named_contest(ways: Ways) -> None:
+    """Check the page of a contest of two problems, of which one is closed."""
+    owner = ways.people["owner"].account
+    numbers = await run(ways, Run("first", owner, 50.0), Run("second", "p1", 90.0))
+    for slug in ("identity", "secret"):
+        changed = events.LeaderboardChanged(visibility=None, reason="r", contest="Summer 2026")
+        await say(ways.door.log, subjects.problem(slug), changed)
+    page = "/contests/Summer%202026"
+    await page_with(ways, "/contests", "2 problems", "author")
+    text = await page_of(ways, page, "author")
+    assert "/problems/secret" in text
+    assert "without an end: a problem has no deadline" in text
+    text = await page_of(ways, page)
+    assert "/problems/secret" not in text
+    assert [int(points) for points in re.findall(r'data-label="points">(\d+)<', text)] == [25, 18]
+    assert text.index(f'"/submissions/{numbers["first"]}"') < text.index("name deleted")
+    assert ">you<" in await page_of(ways, page, "owner")
+    assert f'<a href="{page}">Summer 2026</a>' in await page_of(ways, "/contests")
+    await page_of(ways, "/contests/Winter", status=404)
 
 
 async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> None:

@@ -508,15 +508,17 @@ set seq = excluded.seq, is_withdrawn = true,
     withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
 
 -- name: leaderboard_changed
--- Change the visibility, GPU types or deadline of a leaderboard; null leaves a value unchanged.
-insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said)
+-- Change the visibility, GPU types, deadline or contest of a leaderboard; null leaves a value
+-- unchanged.
+insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said, contest)
 values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s, %(gpus)s::text[],
-        coalesce(%(gpus)s::text[], '{}'))
+        coalesce(%(gpus)s::text[], '{}'), coalesce(%(contest)s::text, ''))
 on conflict (slug) do update
 set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     deadline_at = case when %(is_deadline_said)s then excluded.deadline_at
                        else leaderboard.deadline_at end,
     gpus = coalesce(excluded.gpus, leaderboard.gpus),
+    contest = coalesce(%(contest)s::text, leaderboard.contest),
     gpus_said = leaderboard.gpus_said || excluded.gpus_said;
 
 -- name: leaderboard_archived

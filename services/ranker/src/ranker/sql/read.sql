@@ -28,7 +28,7 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
-       leaderboard.archived_at, (
+       leaderboard.archived_at, coalesce(leaderboard.contest, '') as contest, (
            select max(known.number) from problem as known where known.slug = problem.slug
        ) as newest_version,
        case when %(slug)s::text is not null then (
@@ -48,6 +48,7 @@ left join leaderboard on leaderboard.slug = problem.slug
 where (%(slug)s::text is null or problem.slug = %(slug)s)
   and (%(version)s::int is null or problem.number = %(version)s)
   and (%(after)s::text is null or problem.slug > %(after)s)
+  and (%(contest)s::text is null or leaderboard.contest = %(contest)s)
   and (%(search)s::text is null or (
       strpos(lower(concat_ws(' ', problem.slug, problem.title, array_to_string(
           coalesce(leaderboard.gpus, problem.gpus), ' '
@@ -119,6 +120,51 @@ left join lateral (
 ) as leaders on %(top)s > 0
 order by board.problem, board.problem_number desc, board.gpu
 limit 1000;
+
+-- name: contest_places
+-- The entries in the first places of each leaderboard of a contest that the reader can see, under
+-- the newest version of its problem.
+select board.problem, board.gpu, placed.rank::int as rank, entry.number,
+       entry.account as participant_id, participant.name as participant, entry.score_us
+from (
+    select problem.slug as problem, problem.number,
+           unnest(coalesce(leaderboard.gpus, problem.gpus)) as gpu
+    from leaderboard
+    join problem on problem.slug = leaderboard.slug
+    where leaderboard.contest = %(contest)s and leaderboard.contest <> ''
+      and (leaderboard.visibility <> 'closed' or %(is_staff)s
+           or leaderboard.slug = any(%(members_of)s::text[]))
+      and not exists (
+          select 1 from problem as newer
+          where newer.slug = problem.slug and newer.number > problem.number
+      )
+    limit 200
+) as board
+cross join lateral (
+    select first_us, first_number, entries_count,
+           1 - entries_count + sum(entries_count) over (order by first_us, first_number) as rank
+    from (
+        select first_us, first_number, entries_count
+        from tie_group
+        where tie_group.problem = board.problem and tie_group.gpu = board.gpu
+          and tie_group.problem_number = board.number
+        order by first_us, first_number
+        limit %(places)s
+    ) as first_groups
+) as placed
+cross join lateral (
+    select number, account, score_us
+    from entry
+    where entry.problem = board.problem and entry.gpu = board.gpu
+      and entry.problem_number = board.number and not entry.is_hidden
+      and (entry.order_us, entry.order_number) >= (placed.first_us, placed.first_number)
+    order by entry.order_us, entry.order_number, entry.number
+    limit least(placed.entries_count, 100)
+) as entry
+left join accounts.participant on participant.account = entry.account
+where placed.rank <= %(places)s
+order by board.problem, board.gpu, placed.rank, entry.number
+limit 10000;
 
 -- name: ladder
 -- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
