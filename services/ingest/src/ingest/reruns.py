@@ -24,8 +24,8 @@ from ingest.moderation.rules import moderation
 from ingest.platform import OPERATORS
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.rules import submissions
 from ingest.submissions.routes import SubmissionHistory, load_submission
+from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.api.platform import DecisionResponse
@@ -140,9 +140,18 @@ def request_rejudge(
     )
 
 
-def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
+def reruns_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+    _add_retries(router, ports, decisions, auth)
+    _add_rejudges(router, ports, decisions, auth)
+    _add_duels(router, ports, decisions, auth)
+    return router
+
+
+def _add_rejudges(
+    router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator
+) -> None:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:problems"))]
 
     @router.post("/rejudges", status_code=201)
@@ -182,8 +191,6 @@ def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> 
         return decision_response(
             await decisions.make(subjects.rejudge(id), rejudges, command, actor)
         )
-
-    return router
 
 
 def repeat_submission(
@@ -258,9 +265,9 @@ async def retry_submission(
     return DecisionResult(seq, [received])
 
 
-def retries_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
-    """The route, for operators only."""
-    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+def _add_retries(
+    router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator
+) -> None:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:submissions"))]
 
     @router.post("/submissions/{number}/retry", status_code=201)
@@ -271,8 +278,6 @@ def retries_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> A
         """
         result = await retry_submission(ports, decisions, number, body.reason, actor)
         return decision_response(result)
-
-    return router
 
 
 class DuelRequest(RequestModel):
@@ -340,9 +345,7 @@ def _contender(
     return received, side
 
 
-def duels_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
-    """The route, for operators only."""
-    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+def _add_duels(router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator) -> None:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
 
     @router.post("/duels", status_code=201)
@@ -352,5 +355,3 @@ def duels_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> API
         second = await load_submission(ports, body.second)
         duel = request_duel(body, first, second)
         return decision_response(await decisions.record(subjects.duel(new_id()), duel, actor))
-
-    return router

@@ -23,6 +23,7 @@ from shared.presentation.units import (
     escape_control_characters,
     one_line,
     shorten_floats,
+    seconds_text,
     spread_text,
     time_text,
 )

@@ -28,7 +28,6 @@ from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
 from shared.api import baselines as models
 from shared.api.cases import CaseShown
-from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
 from shared.response_types import DocumentedRoute, TypedResponse
