@@ -248,21 +248,21 @@ async def retry_submission(
     if repeated := await ports.log.history(subjects.submission(retry)):
         message = f"submission {number} was retried already, as submission {repeated[0].seq}"
         raise Refused("wrong_state", message, "number")
-    acted = events.OperatorActed(command=RETRY, target=str(number), reason=reason)
-    appends = [http_append(subjects.audit(OPERATORS), acted, None, submission.id)]
+    appends = [http_append(subjects.submission(retry), received, 0, retry)]
     state = submissions.fold(submission.facts)
     if not (state.is_over or state.is_cancelled):
         cancel = events.SubmissionCancelRequested(reason=reason)
         version = submission.history[-1].seq
         agg = subjects.submission(submission.id)
         appends.append(http_append(agg, cancel, version, submission.id))
-    appends.append(http_append(subjects.submission(retry), received, 0, retry))
+    acted = events.OperatorActed(command=RETRY, target=str(number), reason=reason)
+    appends.append(http_append(subjects.audit(OPERATORS), acted, None, retry))
     try:
-        seq = await decisions.append(operator, *appends)
+        last = await decisions.append(operator, *appends)
     except Conflict as conflict:
         message = f"submission {number} has just changed: look at it and try again"
         raise Refused("wrong_state", message, "number") from conflict
-    return DecisionResult(seq, [received])
+    return DecisionResult(last - len(appends) + 1, [received])
 
 
 def _add_retries(

@@ -22,8 +22,8 @@ from shared.presentation.units import (
     count_text,
     escape_control_characters,
     one_line,
-    shorten_floats,
     seconds_text,
+    shorten_floats,
     spread_text,
     time_text,
 )

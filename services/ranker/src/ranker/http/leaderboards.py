@@ -259,8 +259,8 @@ async def make_entries(
     """The rows that a leaderboard shows for entries with places. Raises Failed."""
     rows = [_make_row(placed) for placed in placed_entries]
     submissions = [row["submission"] for row in rows]
-    shown = await reads.rows("shown", **key_values(board), submissions=submissions)
-    return _add_shown(rows, shown)
+    shown_rows = await reads.rows("shown", **key_values(board), submissions=submissions)
+    return _add_shown(rows, shown_rows)
 
 
 def _make_row(placed: PlacedEntry) -> Row:
@@ -277,10 +277,14 @@ def _add_shown(
 
     A live row without it is left out: it changed between the two reads.
     """
-    shown = {row["submission"]: dict.fromkeys(LIVE_NAMES) for row in rows} if are_past else {}
-    shown |= {row["submission"]: row for row in shown_rows}
+    details: dict[str, Row] = {}
+    if are_past:
+        details = {row["submission"]: dict.fromkeys(LIVE_NAMES) for row in rows}
+    details |= {row["submission"]: row for row in shown_rows}
     return [
-        add_interval(shown[row["submission"]] | row) for row in rows if row["submission"] in shown
+        add_interval(details[row["submission"]] | row)
+        for row in rows
+        if row["submission"] in details
     ]
 
 
