@@ -187,7 +187,7 @@ COMMANDS = {
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
     "agent list": (
         "status.list_agents",
-        "List the agents, their states, what they run, and why they are held back.",
+        "List the agents: their states, what they run, and why they are held.",
     ),
     "agent doctor": ("status.doctor", "Test every wall, launcher and toolchain here."),
     "agent cordon": ("actions", "Give an agent only canaries."),

@@ -148,7 +148,7 @@ def hidden_pools_text(count: int) -> str:
 
 @api_command("agent list", parameters=(options.WIDE,), access=options.VIEWER)
 async def list_agents(context: AppContext, api: Api) -> int:
-    """List the agents, their states, what they run, and why they are held back."""
+    """List the agents: their states, what they run, and why they are held."""
     answer = await api.get(Agents, "agents")
     return context.show(answer.document, [agent_table(answer.value.items)])
 
